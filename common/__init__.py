@@ -1,0 +1,1 @@
+"""Ground floor: values and rules that several daemons share."""

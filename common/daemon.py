@@ -1,0 +1,66 @@
+"""The life of a daemon with a trio loop: signals, readiness, and an end that says why.
+
+Source: STYLE 2.8; luxid.md 5.10.
+"""
+
+import signal
+from collections.abc import Awaitable, Callable
+
+import trio
+
+from common.errors import GantryError
+from common.log import get_log, reopen_log
+from common.program import fail, prepare, read_options
+from common.sdnotify import notify
+from common.settings import Settings
+
+_log = get_log(__name__)
+
+# serve(settings, task_status=...): runs until cancelled; calls started() once its sockets listen
+# and its state is loaded
+Serve = Callable[..., Awaitable[None]]
+
+
+def run_daemon(name: str, description: str, serve: Serve) -> None:
+    """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log.
+
+    A daemon that cannot start, or whose state fails it later, says why and ends with 1.
+    """
+    options = read_options(f"gantry-{name}", description)
+    try:
+        settings, pid_file = prepare(name, options)
+    except (GantryError, OSError) as error:
+        fail(name, error)
+    try:
+        trio.run(_life, name, settings, serve)
+    except* (GantryError, OSError) as group:
+        fail(name, _first(group))
+    finally:
+        pid_file.release()
+
+
+def _first(group: BaseExceptionGroup[Exception]) -> Exception:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
+
+
+async def _life(name: str, settings: Settings, serve: Serve) -> None:
+    async with trio.open_nursery() as nursery:
+        await nursery.start(_obey_signals, nursery.cancel_scope)
+        await nursery.start(serve, settings)
+        _log.info("daemon.ready")
+        notify("READY=1")
+    notify("STOPPING=1")
+    _log.info("daemon.stopped")
+
+
+async def _obey_signals(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        task_status.started()
+        async for number in signals:
+            if number == signal.SIGHUP:
+                reopen_log()
+                continue
+            _log.info("daemon.stopping", signal=signal.Signals(number).name)
+            scope.cancel()
+            return

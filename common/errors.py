@@ -1,0 +1,203 @@
+"""The error classes of the whole house, their codes, and the names they bear on the wire.
+
+One base class; whoever serves requests turns any `GantryError` into the caller's dialect, and
+whoever calls gets the same class back. Two names matter: `code`, ours, for programs and for the
+mapping to HTTP; and `wire_name`, Ganeti's, which its clients raise as an exception of that name.
+
+Source: STYLE section 8; luxid.md 1.6; wconfd.md 1.5.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+
+class GantryError(Exception):
+    """An operation failed inside the daemon."""
+
+    code: ClassVar[str] = "internal"
+    wire_name: ClassVar[str] = "GenericError"
+
+    def __init__(self, message: str | None = None, **fields: Any) -> None:
+        self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
+        # JSON-able facts about the failure, sent to callers that speak JSON-RPC
+        self.fields: Mapping[str, Any] = fields
+        super().__init__(self.message)
+
+    def wire_args(self) -> list[Any]:
+        """The second element of Ganeti's `[name, args]`."""
+        return [self.message]
+
+
+class InternalError(GantryError):
+    """a bug in the daemon; its log has the details"""
+
+
+class InvalidRequest(GantryError):
+    """the request is not well-formed or an argument has the wrong type"""
+
+    code = "invalid"
+
+
+class UnknownMethod(InvalidRequest):
+    """no such method"""
+
+
+class NotFound(GantryError):
+    """no such object"""
+
+    code = "not_found"
+
+
+class Conflict(GantryError):
+    """the state of things does not allow this"""
+
+    code = "conflict"
+
+
+class Denied(GantryError):
+    """this user may not do that"""
+
+    code = "denied"
+
+
+class Unavailable(GantryError):
+    """a daemon, a node or a disk cannot be reached at the moment; nothing was changed"""
+
+    code = "unavailable"
+
+
+class LockRuleViolation(GantryError):
+    """a lock request breaks a rule of the lock table; nothing was changed"""
+
+    code = "conflict"
+
+
+class OrderViolation(LockRuleViolation):
+    """a lock was asked that lies before one already held"""
+
+    code = "order_violation"
+
+
+class AlreadyPending(LockRuleViolation):
+    """the owner has a pending request and may not ask for anything else"""
+
+
+class DamagedFile(GantryError):
+    """a state file cannot be read as what it should be"""
+
+
+class ConfigurationError(GantryError):
+    """the configuration does not allow this"""
+
+    code = "conflict"
+    wire_name = "ConfigurationError"
+
+
+class ConfigVerifyError(ConfigurationError):
+    """the configuration is inconsistent"""
+
+    wire_name = "ConfigVerifyError"
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message, problems=list(problems))
+        self.problems = tuple(problems)
+
+    def wire_args(self) -> list[Any]:
+        return [self.message, list(self.problems)]
+
+
+class ReservationError(GantryError):
+    """the name, address or number is taken"""
+
+    code = "conflict"
+    wire_name = "ReservationError"
+
+
+class PrerequisiteError(GantryError):
+    """a prerequisite of the operation is not met"""
+
+    code = "conflict"
+    wire_name = "OpPrereqError"
+
+    def __init__(self, message: str, reason: str = "wrong_state") -> None:
+        super().__init__(message, reason=reason)
+        # one of Ganeti's ten codes: wrong_input, wrong_state, unknown_entity, ...
+        self.reason = reason
+
+    def wire_args(self) -> list[Any]:
+        return [self.message, self.reason]
+
+
+class ExecutionError(GantryError):
+    """the operation itself failed"""
+
+    code = "conflict"
+    wire_name = "OpExecError"
+
+
+class OpcodeUnknown(GantryError):
+    """no such opcode"""
+
+    code = "invalid"
+    wire_name = "OpCodeUnknown"
+
+
+class JobQueueError(GantryError):
+    """the job queue cannot do this"""
+
+    code = "unavailable"
+    wire_name = "JobQueueError"
+
+
+class QueueDrained(Unavailable):
+    """the job queue is drained and takes no jobs; open it with 'gnt-cluster queue undrain'"""
+
+
+class JobQueueFull(GantryError):
+    """the job queue is full"""
+
+    code = "unavailable"
+    wire_name = "JobQueueFull"
+
+    def wire_args(self) -> list[Any]:
+        return []
+
+
+class JobLost(NotFound):
+    """there is no such job"""
+
+    wire_name = "JobLost"
+
+
+class JobCanceled(GantryError):
+    """the job was canceled"""
+
+    code = "conflict"
+    wire_name = "JobCanceled"
+
+
+class ProtocolError(GantryError):
+    """the peer does not speak our protocol"""
+
+    code = "unavailable"
+
+
+class ConnectionLost(Unavailable):
+    """the daemon closed the connection before it answered"""
+
+
+class RemoteError(GantryError):
+    """A daemon answered with an error; `code`, `wire_name` and the arguments are the daemon's.
+
+    Clients raise this for every error reply; `error.code == "not_found"` is how a caller
+    tells the cases apart, since an error of a newer daemon may have no class here.
+    """
+
+    def __init__(self, message: str, *, code: str, wire_name: str, wire_args: Sequence[Any] = (), **fields: Any):
+        super().__init__(message, **fields)
+        self.code = code  # type: ignore[misc]  # of this one error, not of the class
+        self.wire_name = wire_name  # type: ignore[misc]
+        self._wire_args = list(wire_args)
+
+    def wire_args(self) -> list[Any]:
+        return self._wire_args

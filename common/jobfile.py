@@ -1,0 +1,148 @@
+"""A job as the bytes of its file, and back.
+
+The file has exactly the keys of luxid.md 3.1: Ganeti refuses others. We read more than we
+write: keys that we do not know are kept and written back, null and missing are the same,
+and an `input` that is no opcode of ours is kept verbatim.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from common.errors import DamagedFile
+from common.jobs import Job, JobOp, JobState, LogEntry, Timestamp
+from common.wire import read_job_id
+
+_OP_KEYS: Final = frozenset(
+    {"input", "status", "result", "log", "priority", "start_timestamp", "exec_timestamp", "end_timestamp"}
+)
+_JOB_KEYS: Final = frozenset(
+    {"id", "ops", "received_timestamp", "start_timestamp", "end_timestamp", "livelock", "process_id"}
+)
+_STATES: Final = {state.value: state for state in JobState}
+
+
+def encode_job(job: Job) -> bytes:
+    """The whole file, compact, without a final newline."""
+    fields: dict[str, Any] = {
+        "id": job.job_id,
+        "ops": [_op_to_json(op) for op in job.ops],
+        "received_timestamp": job.received_at,
+        "start_timestamp": job.start_at,
+        "end_timestamp": job.end_at,
+    }
+    if job.livelock is not None:
+        fields["livelock"] = job.livelock
+    if job.process_id is not None:
+        fields["process_id"] = job.process_id
+    return orjson.dumps({**fields, **job.extra} if job.extra else fields)
+
+
+def decode_job(content: bytes, name: str) -> Job:
+    """Read a job file.
+
+    Args:
+        name: how to call the file in errors.
+    Raises: DamagedFile: not JSON, cut off, or not a job; says which file, where and why.
+    """
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise DamagedFile(f"{name} is not JSON: {error.msg} at byte {error.pos} of {len(content)}", file=name) from None
+    try:
+        return _job_from_json(value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"key {error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
+        raise DamagedFile(f"{name} is not a job: {reason}", file=name) from error
+
+
+def log_to_json(entry: LogEntry) -> list[Any]:
+    return [entry.serial, entry.at, entry.kind, entry.message]
+
+
+def _op_to_json(op: JobOp) -> dict[str, Any]:
+    fields = {
+        "input": op.input,
+        "status": op.state.value,
+        "result": op.result,
+        "log": [log_to_json(entry) for entry in op.log],
+        "priority": op.priority,
+        "start_timestamp": op.start_at,
+        "exec_timestamp": op.exec_at,
+        "end_timestamp": op.end_at,
+    }
+    return {**fields, **op.extra} if op.extra else fields
+
+
+def _job_from_json(value: Mapping[str, Any]) -> Job:
+    livelock, process_id = value.get("livelock"), value.get("process_id")
+    if not isinstance(livelock, str | None) or not isinstance(process_id, int | None):
+        raise TypeError("livelock must be a path and process_id a number")
+    return Job(
+        job_id=read_job_id(value["id"]),
+        ops=tuple(_op_from_json(op) for op in _list(value["ops"])),
+        received_at=_timestamp(value.get("received_timestamp")),
+        start_at=_timestamp(value.get("start_timestamp")),
+        end_at=_timestamp(value.get("end_timestamp")),
+        livelock=livelock,
+        process_id=process_id,
+        extra=_unknown(value, _JOB_KEYS),
+    )
+
+
+def _op_from_json(value: Mapping[str, Any]) -> JobOp:
+    op_input = value["input"]
+    priority = value.get("priority", 0)
+    if not isinstance(op_input, dict) or not isinstance(priority, int):
+        raise TypeError("an opcode's input must be an object and its priority a number")
+    return JobOp(
+        input=op_input,
+        state=_state(value["status"]),
+        result=value.get("result"),
+        log=tuple(_log_entry(entry) for entry in _list(value.get("log") or [])),
+        priority=priority,
+        start_at=_timestamp(value.get("start_timestamp")),
+        exec_at=_timestamp(value.get("exec_timestamp")),
+        end_at=_timestamp(value.get("end_timestamp")),
+        extra=_unknown(value, _OP_KEYS),
+    )
+
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def _unknown(value: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, Any]:
+    unknown = value.keys() - known
+    return {key: value[key] for key in unknown} if unknown else _NOTHING
+
+
+def _state(value: Any) -> JobState:
+    state = _STATES.get(value) if isinstance(value, str) else None
+    if state is None:
+        raise ValueError(f"unknown status {value!r}")
+    return state
+
+
+def _list(value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"expected a list, got {value!r:.60}")
+    return value
+
+
+def _timestamp(value: Any) -> Timestamp | None:
+    match value:
+        case None:
+            return None
+        case [int() as seconds, int() as micros]:
+            return (seconds, micros)
+    raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")
+
+
+def _log_entry(value: Any) -> LogEntry:
+    match value:
+        case [int() as serial, at, str() as kind, message]:
+            stamp = _timestamp(at)
+            if stamp is not None:
+                return LogEntry(serial, stamp, kind, message)
+    raise ValueError(f"expected [serial, time, type, message], got {value!r:.60}")

@@ -1,0 +1,235 @@
+"""Jobs, their opcodes, and every transition between states.
+
+Theory. A job is an ordered list of opcodes; each opcode has a state, and the job's own state
+follows from them (`job_state`). An opcode goes one way:
+
+    queued -> waiting (for locks) -> running -> success | error | canceled
+
+with two exceptions: `canceling` is the short time between a request to cancel and its effect,
+and a logical unit that lacks a resource for the moment goes from running back to waiting.
+`EVENTS` below is the whole machine; nothing else in the house assigns a state. A job that is
+between two opcodes reads `queued` again: whoever finds it without a process continues it.
+
+A `Job` is a value: each change makes a new one. Who may write it to disk is DESIGN section 3,
+invariant 2.
+
+Source: job-queue design; luxid.md sections 3.1 and 4.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from common.errors import Conflict
+from common.locks import JobId
+
+# [seconds, microseconds] since the epoch, as on disk
+Timestamp = tuple[int, int]
+
+PRIORITY_HIGHEST: Final = -20
+PRIORITY_LOWEST: Final = 19
+# what a submission may ask for
+SUBMIT_PRIORITIES: Final = {"low": 10, "normal": 0, "high": -10}
+
+
+class JobState(enum.Enum):
+    """State of a job and of each of its opcodes; the value is its name on the wire."""
+
+    QUEUED = "queued"
+    WAITING = "waiting"
+    CANCELING = "canceling"
+    RUNNING = "running"
+    CANCELED = "canceled"
+    SUCCESS = "success"
+    ERROR = "error"
+
+    @property
+    def is_final(self) -> bool:
+        return self in FINAL
+
+
+FINAL: Final = frozenset({JobState.CANCELED, JobState.SUCCESS, JobState.ERROR})
+
+
+class OpEvent(enum.Enum):
+    """What can happen to an opcode."""
+
+    PICKED = "picked"  # its process is about to ask for its locks
+    LOCKED = "locked"  # all locks are held, execution begins
+    RETRIED = "retried"  # a resource is lacking for the moment; locks are asked again
+    CANCEL_ASKED = "cancel asked"
+    CANCELED = "canceled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"  # itself, an earlier opcode of the job, or its process
+
+
+_S, _E = JobState, OpEvent
+EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
+    _S.QUEUED: {
+        _E.PICKED: _S.WAITING,
+        _E.LOCKED: _S.RUNNING,  # nothing to wait for: the locks were free
+        _E.CANCELED: _S.CANCELED,
+        _E.FAILED: _S.ERROR,
+    },
+    _S.WAITING: {
+        _E.LOCKED: _S.RUNNING,
+        _E.CANCEL_ASKED: _S.CANCELING,
+        _E.CANCELED: _S.CANCELED,
+        _E.FAILED: _S.ERROR,
+    },
+    _S.CANCELING: {_E.CANCELED: _S.CANCELED, _E.FAILED: _S.ERROR},
+    _S.RUNNING: {
+        _E.RETRIED: _S.WAITING,
+        _E.CANCELED: _S.CANCELED,
+        _E.SUCCEEDED: _S.SUCCESS,
+        _E.FAILED: _S.ERROR,
+    },
+    _S.CANCELED: {},  # final: no way out
+    _S.SUCCESS: {},
+    _S.ERROR: {},
+}
+
+
+@attrs.frozen
+class LogEntry:
+    """One message of a job; `serial` counts from 1 over all opcodes of the job."""
+
+    serial: int
+    at: Timestamp
+    # "message" for text; other types carry JSON
+    kind: str
+    message: Any
+
+
+@attrs.frozen
+class JobOp:
+    """One opcode of a job with all that became of it."""
+
+    # the opcode as it stands in the file: OP_ID and parameters; kept verbatim if unknown to us
+    input: Mapping[str, Any]
+    state: JobState = JobState.QUEUED
+    result: Any = None
+    log: tuple[LogEntry, ...] = ()
+    priority: int = 0
+    # began to wait for locks; execution began; ended
+    start_at: Timestamp | None = None
+    exec_at: Timestamp | None = None
+    end_at: Timestamp | None = None
+    # keys of the file that we do not know, written back as they were
+    extra: Mapping[str, Any] = attrs.field(factory=dict, eq=False)
+
+    @property
+    def op_id(self) -> str:
+        """`OP_...`, or `OP_INVALID` if the file's input has none."""
+        op_id = self.input.get("OP_ID")
+        return op_id if isinstance(op_id, str) else "OP_INVALID"
+
+
+@attrs.frozen
+class Job:
+    """An ordered list of opcodes with one id, one file, one process."""
+
+    job_id: JobId
+    ops: tuple[JobOp, ...]
+    received_at: Timestamp | None = None
+    start_at: Timestamp | None = None
+    end_at: Timestamp | None = None
+    # of the process; absent while none was ever started
+    livelock: str | None = None
+    process_id: int | None = None
+    extra: Mapping[str, Any] = attrs.field(factory=dict, eq=False)
+
+    @property
+    def state(self) -> JobState:
+        return job_state([op.state for op in self.ops])
+
+    @property
+    def is_final(self) -> bool:
+        return self.state.is_final
+
+    @property
+    def priority(self) -> int:
+        """The most urgent (smallest) priority of the opcodes that have not ended; 0 if all have."""
+        return min((op.priority for op in self.ops if op.state not in FINAL), default=0)
+
+    @property
+    def next_index(self) -> int | None:
+        """Index of the first opcode that has not ended; None if all have."""
+        return next((index for index, op in enumerate(self.ops) if op.state not in FINAL), None)
+
+    @property
+    def next_log_serial(self) -> int:
+        return 1 + max((entry.serial for op in self.ops for entry in op.log), default=0)
+
+
+def job_state(states: Sequence[JobState]) -> JobState:
+    """The state of a job whose opcodes are in these states, in order.
+
+    The first failed or canceled opcode decides; else the last one under way; else all
+    successful is success, and anything left to do is queued.
+    Source: luxid.md 4.2.
+    """
+    tentative = JobState.QUEUED
+    ended = 0
+    for state in states:
+        match state:
+            case JobState.ERROR | JobState.CANCELING | JobState.CANCELED:
+                return state
+            case JobState.WAITING | JobState.RUNNING:
+                tentative = state
+            case JobState.SUCCESS:
+                ended += 1
+            case JobState.QUEUED:
+                pass
+    return JobState.SUCCESS if ended == len(states) else tentative
+
+
+def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: Any = None) -> JobOp:
+    """The opcode after `event`, with the time stamps that belong to it.
+
+    Raises: Conflict: the opcode's state does not allow the event.
+    """
+    target = EVENTS[op.state].get(event)
+    if target is None:
+        raise Conflict(f"an opcode that is {op.state.value} cannot be {event.value}")
+    changes: dict[str, Any] = {"state": target}
+    if event in (OpEvent.PICKED, OpEvent.LOCKED):
+        changes["start_at"] = op.start_at or now
+    if event is OpEvent.LOCKED:
+        changes["exec_at"] = now
+    if target in FINAL:
+        changes |= {"end_at": now, "result": result}
+    return attrs.evolve(op, **changes)
+
+
+def replace_op(job: Job, index: int, op: JobOp) -> Job:
+    """The job with another opcode at `index`; start and end times of the job follow."""
+    ops = (*job.ops[:index], op, *job.ops[index + 1 :])
+    return attrs.evolve(job, ops=ops, start_at=job.start_at or op.start_at)
+
+
+def end_job(job: Job, event: OpEvent, now: Timestamp, results: Sequence[Any]) -> Job:
+    """End every opcode that has not ended by `event` (CANCELED or FAILED).
+
+    Args:
+        results: of the first opcode that is ended here, and of all after it.
+    """
+    ops = list(job.ops)
+    left = [index for index, op in enumerate(ops) if op.state not in FINAL]
+    for place, index in enumerate(left):
+        ops[index] = apply_event(ops[index], event, now, results[min(place, len(results) - 1)])
+    return attrs.evolve(job, ops=tuple(ops), end_at=now)
+
+
+def set_priority(job: Job, priority: int) -> Job:
+    """Give every opcode that has not ended this priority; `input` keeps what was asked at first."""
+    ops = tuple(op if op.state in FINAL else attrs.evolve(op, priority=priority) for op in job.ops)
+    return attrs.evolve(job, ops=ops)
+
+
+def to_timestamp(seconds: float) -> Timestamp:
+    """Seconds since the epoch as `[seconds, microseconds]`."""
+    whole = int(seconds)
+    return (whole, int((seconds - whole) * 1_000_000))

@@ -1,0 +1,1 @@
+"""The objects of the cluster configuration, and the values derived from them."""

@@ -1,0 +1,47 @@
+"""OP_RUN_COMMAND: any program as a job."""
+
+import shlex
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import attrs
+
+from common.errors import InvalidRequest
+from common.lockdecl import LockDeclaration, declare
+from common.locks import Lock, LockMode
+from common.opcodes.base import OpCode, at_least
+
+
+def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) -> None:
+    if not value or not value[0]:
+        raise InvalidRequest(f"{attribute.name} must name a program")
+    if any("\0" in word for word in value):
+        raise InvalidRequest(f"{attribute.name} must not contain a zero byte")
+
+
+@attrs.frozen(kw_only=True)
+class OpRunCommand(OpCode):
+    """Run a program under locks; it succeeds if the exit code is one of those expected."""
+
+    OP_ID: ClassVar[str] = "OP_RUN_COMMAND"
+
+    # the program and its arguments; no shell, unless `shell` is set: then the words are joined by blanks
+    argv: tuple[str, ...] = attrs.field(validator=_some)
+    shell: bool = False
+    # added to the environment of the job process
+    env: Mapping[str, str] = attrs.field(factory=dict)
+    # absolute; default "/"
+    cwd: str | None = None
+    # seconds; then TERM to the whole group, and KILL after a grace time
+    timeout: float | None = attrs.field(default=None, validator=at_least(0))
+    # run as this user: needs a daemon that runs as root
+    user: str | None = None
+    exit_codes: tuple[int, ...] = (0,)
+    locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
+
+    def summary_value(self) -> str:
+        text = " ".join(self.argv) if self.shell else shlex.join(self.argv)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+
+    def lock_declaration(self) -> LockDeclaration:
+        return declare(self.locks)

@@ -1,0 +1,68 @@
+"""All opcodes by their id: our own, and those of plug-in packages.
+
+A plug-in adds opcodes by an entry point in the group `gantry.opcodes` that names a module;
+every subclass of `OpCode` that the module defines is taken. A plug-in that cannot be imported
+or that takes an id which is in use stops the program with its name: a queue that silently
+lacks an operation would fail jobs later.
+
+Source: DESIGN section 7.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any, Final
+
+from common.errors import InvalidRequest, OpcodeUnknown
+from common.opcodes.base import OpCode, read_opcode
+
+_OWN: Final = ("common.opcodes.test", "common.opcodes.command")
+GROUP: Final = "gantry.opcodes"
+
+
+@cache
+def opcode_classes() -> Mapping[str, type[OpCode]]:
+    """Every known opcode by its `OP_ID`; imports all families once.
+
+    Raises: InvalidRequest: two modules define the same id.
+    """
+    classes: dict[str, type[OpCode]] = {}
+    for module in _modules():
+        for kind in _defined_in(module):
+            if kind.OP_ID in classes:
+                raise InvalidRequest(
+                    f"{module.__name__} defines {kind.OP_ID}, which {classes[kind.OP_ID].__module__} has"
+                )
+            classes[kind.OP_ID] = kind
+    return classes
+
+
+def parse_opcode(value: Any) -> OpCode:
+    """Read one opcode as submitted.
+
+    Raises: InvalidRequest, OpcodeUnknown: names the id, and the parameter that is wrong.
+    """
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"an opcode is an object with an OP_ID, got {value!r:.60}")
+    op_id = value.get("OP_ID")
+    if not isinstance(op_id, str):
+        raise InvalidRequest('an opcode needs a string OP_ID, e.g. "OP_RUN_COMMAND"')
+    kind = opcode_classes().get(op_id)
+    if kind is None:
+        raise OpcodeUnknown(f"unknown opcode {op_id!r}; known are {', '.join(sorted(opcode_classes()))}", op_id=op_id)
+    return read_opcode(kind, value)
+
+
+def _modules() -> Iterator[ModuleType]:
+    for name in _OWN:
+        yield import_module(name)
+    for point in entry_points(group=GROUP):
+        yield point.load()
+
+
+def _defined_in(module: ModuleType) -> Iterator[type[OpCode]]:
+    for value in vars(module).values():
+        if isinstance(value, type) and issubclass(value, OpCode) and value.__module__ == module.__name__:
+            yield value

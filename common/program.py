@@ -1,0 +1,73 @@
+"""How a daemon begins: arguments, settings, folders, log, pid file. No event loop here.
+
+Source: luxid.md 5.10.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import NoReturn
+
+import attrs
+
+from common.errors import GantryError
+from common.log import get_log, set_up_logging
+from common.pidfile import PidFile
+from common.settings import Settings, load_settings
+
+_log = get_log(__name__)
+
+
+@attrs.frozen
+class Options:
+    """What every daemon takes on its command line."""
+
+    root: Path | None
+    debug: bool
+    # log to stderr instead of the log file
+    log_to_stderr: bool
+
+
+def read_options(program: str, description: str, argv: Sequence[str] | None = None) -> Options:
+    """Read the command line; ends the program on --help, --version and on a wrong option (2)."""
+    parser = argparse.ArgumentParser(program, description=description)
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
+    parser.add_argument("-d", "--debug", action="store_true", help="log more")
+    parser.add_argument("-f", "--foreground", action="store_true", help="accepted; the daemons never leave it")
+    parser.add_argument("--log-stderr", action="store_true", help="log to stderr instead of the log file")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
+    given = parser.parse_args(argv)
+    return Options(given.root, given.debug, given.log_stderr)
+
+
+def release() -> str:
+    """The version of this Gantry."""
+    try:
+        return version("gantry")
+    except PackageNotFoundError:
+        return "unreleased"
+
+
+def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
+    """Load the settings, make the folders, take the pid file, start the log.
+
+    Raises: GantryError: bad settings, a root too long for sockets, or the daemon runs already.
+        OSError: a folder or file cannot be made.
+    """
+    settings = load_settings(options.root)
+    settings.paths.check_socket_paths()
+    settings.paths.make_folders()
+    pid_file = PidFile.take(settings.paths.pid_file(name))
+    path = None if options.log_to_stderr else settings.paths.log_file(name)
+    set_up_logging(name, path=path, debug=options.debug)
+    return settings, pid_file
+
+
+def fail(name: str, error: Exception) -> NoReturn:
+    """Say why the daemon cannot run, and end with 1."""
+    message = error.message if isinstance(error, GantryError) else str(error)
+    print(f"{name}: error: {message}", file=sys.stderr)
+    _log.error("daemon.failed", reason=message)
+    sys.exit(1)

@@ -1,0 +1,182 @@
+"""JSON to typed values and back: one strict converter for messages, opcodes and files.
+
+cattrs by itself is lenient (`int("5")`, `str(5)`); on this wire a wrong type is an error that
+names the place. Numbers follow Ganeti: where an integer is wanted a fraction is rounded.
+
+Source: STYLE section 8 (error texts); luxid.md 1.4 and 2.1.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import Any, TypeVar, cast, get_args, get_origin
+
+import attrs
+from cattrs import BaseConverter, Converter, transform_error
+from cattrs.cols import (
+    homogenous_tuple_structure_factory,
+    is_mapping,
+    is_sequence,
+    list_structure_factory,
+    mapping_structure_factory,
+)
+from cattrs.errors import ForbiddenExtraKeysError
+from cattrs.gen import make_dict_structure_fn
+from cattrs.v import format_exception
+
+from common.dependencies import Dependency
+from common.errors import GantryError, InvalidRequest
+from common.locks import JobId, Lock, LockLevel, LockRequest, Owner, parse_lock
+from common.reasons import ReasonEntry
+
+T = TypeVar("T")
+
+
+def structure(value: Any, kind: type[T], what: str = "request") -> T:
+    """Read JSON-able `value` as a `kind`; unknown keys and wrong types are refused.
+
+    Raises: InvalidRequest: `invalid WHAT: expected int, got 'x' @ $.ops[0].priority`.
+    """
+    try:
+        return _fast.structure(value, kind)
+    except Exception:
+        return _explain(value, kind, what)
+
+
+def unstructure(value: Any) -> Any:
+    """The JSON-able form of a typed value; absent optional keys stay absent where a class says so."""
+    return _fast.unstructure(value)
+
+
+def _explain(value: Any, kind: type[T], what: str) -> T:
+    try:
+        return _detailed.structure(value, kind)
+    except Exception as error:
+        problems = transform_error(error, format_exception=_describe)
+        raise InvalidRequest(f"invalid {what}: {'; '.join(problems)}") from error
+
+
+def _describe(error: BaseException, kind: type | None) -> str:
+    if isinstance(error, GantryError):
+        return error.message
+    if isinstance(error, TypeError | ValueError) and error.args and str(error.args[0]).startswith("expected"):
+        return str(error.args[0])
+    if isinstance(error, ForbiddenExtraKeysError):
+        return f"unknown key {', '.join(repr(key) for key in sorted(error.extra_fields))}"
+    if isinstance(error, KeyError):
+        return f"required key {error.args[0]!r} is missing"
+    return format_exception(error, kind)
+
+
+def expected(what: str, value: object) -> ValueError:
+    """The one wording for a value of a wrong type."""
+    return ValueError(f"expected {what}, got {_shorten(value)}")
+
+
+def _shorten(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _int(value: Any, _: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e300:
+        raise expected("int", value)
+    return value if isinstance(value, int) else round(value)
+
+
+def _float(value: Any, _: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise expected("number", value)
+    return value
+
+
+def _str(value: Any, _: Any) -> str:
+    if not isinstance(value, str):
+        raise expected("string", value)
+    return value
+
+
+def _bool(value: Any, _: Any) -> bool:
+    if not isinstance(value, bool):
+        raise expected("true or false", value)
+    return value
+
+
+def read_job_id(value: Any) -> JobId:
+    """A job id is a whole number >= 0, or a string that holds one (luxid.md 2.1).
+
+    Raises: ValueError.
+    """
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return JobId(int(value))
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise expected("a job id (a whole number >= 0)", value)
+    return JobId(value)
+
+
+def _enum(value: Any, kind: type[enum.Enum]) -> enum.Enum:
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(str(member.value) for member in kind)
+        raise expected(f"one of {known}", value) from None
+
+
+Hook = Callable[[Any, Any], Any]
+
+
+def _only(kinds: tuple[type, ...], what: str, inner: Hook) -> Hook:
+    def read(value: Any, kind: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise expected(what, value)
+        return inner(value, kind)
+
+    return read
+
+
+def _make_converter(*, detailed: bool) -> Converter:
+    converter = Converter(forbid_extra_keys=True, detailed_validation=detailed)
+    for primitive, hook in ((int, _int), (float, _float), (str, _str), (bool, _bool)):
+        converter.register_structure_hook(primitive, hook)
+    _register_containers(converter)
+    converter.register_structure_hook_func(lambda kind: kind is JobId, lambda value, _: read_job_id(value))
+    converter.register_structure_hook_func(lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _enum)
+    converter.register_structure_hook(Lock, lambda value, _: parse_lock(_str(value, str)))
+    converter.register_unstructure_hook(Lock, str)
+    converter.register_structure_hook(LockLevel, lambda value, _: LockLevel.parse(value))
+    for kind in (Owner, LockRequest, Dependency, ReasonEntry):
+        converter.register_structure_hook(kind, lambda value, _, read=kind.from_wire: read(value))
+        converter.register_unstructure_hook(kind, kind.to_wire)
+    return converter
+
+
+def _register_containers(converter: Converter) -> None:
+    """Lists only from JSON arrays, objects only from JSON objects: by itself cattrs takes any iterable."""
+
+    def array(kind: Any, converter: BaseConverter) -> Hook:
+        return _only((list, tuple), "a list", list_structure_factory(kind, converter))
+
+    def row(kind: Any, converter: BaseConverter) -> Hook:
+        return _only((list, tuple), "a list", homogenous_tuple_structure_factory(kind, converter))
+
+    def table(kind: Any, converter: BaseConverter) -> Hook:
+        return _only((dict,), "an object", cast(Hook, mapping_structure_factory(kind, converter)))
+
+    def record(kind: Any, converter: BaseConverter) -> Hook:
+        inner = make_dict_structure_fn(kind, cast(Converter, converter))
+        return _only((dict,), "an object", cast(Hook, inner))
+
+    converter.register_structure_hook_factory(is_sequence, array)
+    converter.register_structure_hook_factory(_is_row, row)
+    converter.register_structure_hook_factory(is_mapping, table)
+    converter.register_structure_hook_factory(attrs.has, record)
+
+
+def _is_row(kind: Any) -> bool:
+    arguments = get_args(kind)
+    return get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis
+
+
+_fast = _make_converter(detailed=False)
+_detailed = _make_converter(detailed=True)

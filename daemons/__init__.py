@@ -1,0 +1,1 @@
+"""The daemons; each in its folder, none imports another."""

@@ -1,0 +1,1 @@
+"""Logical units: what the opcodes do."""

@@ -1,0 +1,1 @@
+"""The decisions of luxid: pure, no I/O, no clock."""

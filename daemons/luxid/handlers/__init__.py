@@ -1,0 +1,1 @@
+"""What luxid answers to each method, grouped by noun."""

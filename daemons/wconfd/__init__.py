@@ -1,0 +1,1 @@
+"""wconfd, the lock and configuration daemon."""

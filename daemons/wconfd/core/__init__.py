@@ -1,0 +1,1 @@
+"""The decisions of wconfd: pure, no I/O, no clock."""

@@ -1,0 +1,1 @@
+"""What wconfd answers to each method, grouped by noun."""

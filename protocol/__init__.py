@@ -1,0 +1,1 @@
+"""How the daemons talk: framing, envelopes, the typed methods of each daemon, server and clients."""

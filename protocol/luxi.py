@@ -1,0 +1,152 @@
+"""LUXI: the methods of luxid, as requests with their arguments in wire order.
+
+Opcodes travel as JSON objects: what they mean is the registry's business
+(`common.opcodes.registry`), and a client needs none of it.
+
+Source: luxid.md section 2; `ReadJobOutput` is ours.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from common.locks import JobId
+from protocol.messages import Request
+
+# one opcode: {"OP_ID": "OP_...", parameters}
+OpInput = Mapping[str, Any]
+JobInput = tuple[OpInput, ...]
+
+
+@attrs.frozen
+class SubmitJob(Request[JobId]):
+    """Take one job; answers its id once it is durable."""
+
+    METHOD = "SubmitJob"
+    job: JobInput
+
+
+@attrs.frozen
+class SubmitJobToDrainedQueue(Request[JobId]):
+    """The same without a look at the drain flag; for root and the daemons' own user."""
+
+    METHOD = "SubmitJobToDrainedQueue"
+    job: JobInput
+
+
+@attrs.frozen
+class SubmitManyJobs(Request[tuple[Any, ...]]):
+    """Take several jobs at once; answers `[true, id]` or `[false, message]` for each, in order."""
+
+    METHOD = "SubmitManyJobs"
+    jobs: tuple[JobInput, ...]
+
+
+@attrs.frozen
+class WaitForJobChange(Request[Any]):
+    """Wait until the fields or the log of a job differ from what the caller knows.
+
+    Answers `[values, log entries]`; at the time-out the values as they are and no entries.
+    """
+
+    METHOD = "WaitForJobChange"
+    job_id: JobId
+    fields: tuple[str, ...]
+    # values the caller has, or null: answer at once
+    previous: Any
+    # last log serial the caller has; null: all
+    previous_serial: Any
+    # seconds, capped at 89
+    timeout: float
+
+
+@attrs.frozen
+class CancelJob(Request[tuple[Any, ...]]):
+    """Cancel a job; answers `[done, message]`."""
+
+    METHOD = "CancelJob"
+    job_id: JobId
+    kill: bool = False
+
+
+@attrs.frozen
+class ChangeJobPriority(Request[tuple[Any, ...]]):
+    """Give a job's unfinished opcodes another priority; answers `[done, message]`."""
+
+    METHOD = "ChangeJobPriority"
+    job_id: JobId
+    priority: int
+
+
+@attrs.frozen
+class ArchiveJob(Request[bool]):
+    """Set a final job aside; false if there is none or it is not final."""
+
+    METHOD = "ArchiveJob"
+    job_id: JobId
+
+
+@attrs.frozen
+class AutoArchiveJobs(Request[tuple[int, int]]):
+    """Set aside the jobs that ended more than `age` seconds ago; answers `[archived, not looked at]`."""
+
+    METHOD = "AutoArchiveJobs"
+    # seconds; negative: all final jobs
+    age: int
+    # seconds after which to stop looking
+    timeout: int
+
+
+@attrs.frozen
+class SetDrainFlag(Request[bool]):
+    """Close or open the queue to new jobs."""
+
+    METHOD = "SetDrainFlag"
+    drain: bool
+
+
+@attrs.frozen
+class QueryJobs(Request[tuple[tuple[Any, ...], ...]]):
+    """Rows of bare values, one for each job; no ids: all jobs that are not archived, by id."""
+
+    METHOD = "QueryJobs"
+    job_ids: tuple[JobId, ...] | None
+    fields: tuple[str, ...]
+
+
+@attrs.frozen
+class QueryConfigValues(Request[tuple[Any, ...]]):
+    """The values of the named settings of the cluster; null for an unknown name."""
+
+    METHOD = "QueryConfigValues"
+    names: tuple[str, ...]
+
+
+@attrs.frozen
+class QueryClusterInfo(Request[Mapping[str, Any]]):
+    """The cluster object and what this daemon is (luxid.md 2.8)."""
+
+    METHOD = "QueryClusterInfo"
+
+
+@attrs.frozen
+class JobOutput:
+    """A piece of what a job's commands printed."""
+
+    # bytes, decoded as UTF-8 with replacements
+    text: str
+    # where to go on reading; more than the asked offset when output was rotated away
+    next_offset: int
+    # no more will come: the job is final and everything has been read
+    is_end: bool
+
+
+@attrs.frozen
+class ReadJobOutput(Request[JobOutput]):
+    """Read a job's output from a byte offset on; waits up to `timeout` s if there is nothing new yet."""
+
+    METHOD = "ReadJobOutput"
+    job_id: JobId
+    offset: int = 0
+    timeout: float = 0.0

@@ -1,0 +1,169 @@
+"""WConfD: the methods of wconfd, as requests with their arguments in wire order.
+
+None but `waitLocks` (ours) ever waits for a lock. Unit is `[]` on the wire.
+
+Source: wconfd.md section 2; `waitLocks` and the node and group calls are ours.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
+from protocol.messages import Request
+
+# `[]` on the wire
+Unit = tuple[()]
+Owned = tuple[Lock, LockMode]
+
+
+@attrs.frozen
+class Echo(Request[str]):
+    """Answer the text: a sign of life."""
+
+    METHOD = "echo"
+    text: str
+
+
+@attrs.frozen
+class ListLocks(Request[tuple[Owned, ...]]):
+    """The locks that an owner holds, in lock order."""
+
+    METHOD = "listLocks"
+    owner: Owner
+
+
+@attrs.frozen
+class ListAllLocks(Request[tuple[Lock, ...]]):
+    """Every lock that is held, or busy as a group because a member is."""
+
+    METHOD = "listAllLocks"
+
+
+@attrs.frozen
+class ListAllLocksOwners(Request[tuple[tuple[Lock, tuple[tuple[Owner, LockMode], ...]], ...]]):
+    """The same locks with those who hold them directly."""
+
+    METHOD = "listAllLocksOwners"
+
+
+@attrs.frozen
+class ListLocksWaitingStatus(Request[Any]):
+    """One snapshot: `[locks with owners, [[priority, owner, requests], ...]]`."""
+
+    METHOD = "listLocksWaitingStatus"
+
+
+@attrs.frozen
+class TryUpdateLocks(Request[tuple[Owner, ...]]):
+    """Update all or nothing, now; answers who is in the way, nobody if done."""
+
+    METHOD = "tryUpdateLocks"
+    owner: Owner
+    requests: tuple[LockRequest, ...]
+
+
+@attrs.frozen
+class UpdateLocksWaiting(Request[tuple[Owner, ...]]):
+    """Update, or queue the request; answers who is in the way, nobody if done."""
+
+    METHOD = "updateLocksWaiting"
+    owner: Owner
+    # smaller is more urgent
+    priority: int
+    requests: tuple[LockRequest, ...]
+
+
+@attrs.frozen
+class HasPendingRequest(Request[bool]):
+    METHOD = "hasPendingRequest"
+    owner: Owner
+
+
+@attrs.frozen
+class WaitLocks(Request[bool]):
+    """Answer when the owner's pending request is granted (true) or the time is over (false).
+
+    True at once if nothing is pending: whoever asks again after a lost answer is told the truth.
+    """
+
+    METHOD = "waitLocks"
+    owner: Owner
+    # seconds
+    timeout: float
+
+
+@attrs.frozen
+class FreeLocks(Request[Unit]):
+    """Drop the pending request and release everything."""
+
+    METHOD = "freeLocks"
+    owner: Owner
+
+
+@attrs.frozen
+class FreeLocksLevel(Request[Unit]):
+    """Drop the pending request and release the locks of one level."""
+
+    METHOD = "freeLocksLevel"
+    owner: Owner
+    level: LockLevel
+
+
+@attrs.frozen
+class DownGradeLocksLevel(Request[Unit]):
+    """Drop the pending request and make the locks of one level shared."""
+
+    METHOD = "downGradeLocksLevel"
+    owner: Owner
+    level: LockLevel
+
+
+@attrs.frozen
+class IntersectLocks(Request[Unit]):
+    """Drop the pending request and release every lock that is not named."""
+
+    METHOD = "intersectLocks"
+    owner: Owner
+    locks: tuple[Lock, ...]
+
+
+@attrs.frozen
+class OpportunisticLockUnion(Request[tuple[Lock, ...]]):
+    """Take what is free of these; answers what was newly taken, the last first."""
+
+    METHOD = "opportunisticLockUnion"
+    owner: Owner
+    wanted: tuple[Owned, ...]
+
+
+@attrs.frozen
+class GuardedOpportunisticLockUnion(Request[tuple[Lock, ...]]):
+    """The same, but all or nothing of at least `count`. The count comes first on the wire."""
+
+    METHOD = "guardedOpportunisticLockUnion"
+    count: int
+    owner: Owner
+    wanted: tuple[Owned, ...]
+
+
+@attrs.frozen
+class CleanupLocks(Request[Unit]):
+    """Look now for owners that are dead and free what they hold."""
+
+    METHOD = "cleanupLocks"
+
+
+@attrs.frozen
+class ReadConfig(Request[Mapping[str, Any]]):
+    """The whole configuration, a snapshot."""
+
+    METHOD = "readConfig"
+
+
+@attrs.frozen
+class VerifyConfig(Request[Unit]):
+    """Check the configuration; all problems are in the error."""
+
+    METHOD = "verifyConfig"

@@ -1,0 +1,158 @@
+"""Real daemons under a folder of their own, for the tests that start, kill and restart them.
+
+cluster = Cluster(tmp_path)           # makes a one-node cluster, starts nothing
+cluster.start("wconfd", "forkserver", "luxid")
+cluster.luxi(CancelJob(JobId(7)))
+cluster.kill("luxid")                 # SIGKILL, and wait until it is gone
+cluster.stop()                        # everything, jobs included
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from common.clusterinit import create_cluster
+
+from common.locks import JobId
+from common.paths import Paths
+from protocol.blocking import BlockingClient
+from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
+from protocol.messages import Request
+from tests.support.wait import wait_until
+
+R = TypeVar("R")
+CHECKOUT = Path(__file__).resolve().parents[2]
+MODULES = {
+    "wconfd": "daemons.wconfd.main",
+    "forkserver": "daemons.jobproc.forkserver",
+    "luxid": "daemons.luxid.main",
+}
+ALL = tuple(MODULES)
+FINAL = ("success", "error", "canceled")
+
+
+class Cluster:
+    """One installation; a context manager that leaves no process behind."""
+
+    def __init__(self, root: Path, *, settings: str = "") -> None:
+        self.root = root
+        self.paths = Paths.under_root(root)
+        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self._clients: dict[Path, BlockingClient] = {}
+        root.mkdir(parents=True, exist_ok=True)
+        (root / "gantry.toml").write_text(settings)
+        if not self.paths.config_data.exists():
+            create_cluster(self.paths, "cluster.test", "node1.test")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self, *names: str) -> None:
+        """Start daemons (all, if none is named), one after the other, each until it is ready."""
+        for name in names or ALL:
+            self.daemons[name] = self._start_one(name)
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Send a signal to a daemon and wait until it is gone."""
+        daemon = self.daemons.pop(name)
+        daemon.send_signal(number)
+        daemon.wait(20)
+
+    def stop(self) -> None:
+        """End all daemons and every job process."""
+        for client in self._clients.values():
+            client.close()
+        self._clients.clear()
+        for name in reversed(list(self.daemons)):
+            self.kill(name, signal.SIGTERM)
+        for pid in self.job_pids():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(pid, signal.SIGKILL)
+
+    def luxi(self, request: Request[R]) -> R:
+        """Call luxid; waits for it to come back if it is being restarted."""
+        return self._client(self.paths.query_socket).call_retrying(request)
+
+    def wconf(self, request: Request[R]) -> R:
+        """Call wconfd; waits for it to come back if it is being restarted."""
+        return self._client(self.paths.wconfd_socket).call_retrying(request)
+
+    def submit(self, *ops: OpInput) -> JobId:
+        return self.luxi(SubmitJob(ops))
+
+    def submit_many(self, *jobs: tuple[OpInput, ...]) -> list[JobId]:
+        return [JobId(answer[1]) for answer in self.luxi(SubmitManyJobs(jobs))]
+
+    def job(self, job_id: int, *fields: str) -> tuple[Any, ...]:
+        """The values of these fields of a job."""
+        return self.luxi(QueryJobs((JobId(job_id),), fields))[0]
+
+    def status(self, job_id: int) -> str:
+        return str(self.job(job_id, "status")[0])
+
+    def wait(self, *job_ids: int, status: str | None = None) -> list[str]:
+        """Wait until the jobs are final, or all have `status`; answers what they then are."""
+
+        def there() -> bool:
+            return all(state in (FINAL if status is None else (status,)) for state in self._states(job_ids))
+
+        wanted = status or "final"
+        wait_until(there, what=f"jobs {job_ids} are {wanted}", state=lambda: self._states(job_ids), timeout_s=60)
+        return self._states(job_ids)
+
+    def job_pids(self) -> Iterator[int]:
+        """Pids of the job processes that live, by their livelocks' holders in the job files."""
+        from common.jobfile import decode_job
+        from common.livelock import is_alive
+
+        for path in self.paths.queue.glob("job-*"):
+            with contextlib.suppress(Exception):
+                job = decode_job(path.read_bytes(), path.name)
+                if job.process_id and job.livelock and is_alive(job.livelock):
+                    yield job.process_id
+
+    def log(self, name: str) -> str:
+        """What a daemon has logged so far."""
+        path = self.paths.log_file(name)
+        return path.read_text() if path.exists() else ""
+
+    def _states(self, job_ids: tuple[int, ...]) -> list[str]:
+        return [row[0] for row in self.luxi(QueryJobs(tuple(map(JobId, job_ids)), ("status",)))]
+
+    def _client(self, path: Path) -> BlockingClient:
+        if path not in self._clients:
+            self._clients[path] = BlockingClient(path)
+        return self._clients[path]
+
+    def _start_one(self, name: str) -> subprocess.Popen[bytes]:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
+            address = self.root / f"ready-{name}"
+            address.unlink(missing_ok=True)
+            ready.bind(str(address))
+            ready.settimeout(0.1)
+            daemon = subprocess.Popen(
+                [sys.executable, "-P", "-m", MODULES[name], "--root", str(self.root)],
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
+                stderr=subprocess.PIPE,
+            )
+            wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready", timeout_s=30)
+        if daemon.returncode is not None:
+            _, errors = daemon.communicate()
+            raise AssertionError(f"{name} ended with {daemon.returncode}: {errors.decode()}\n{self.log(name)[-2000:]}")
+        return daemon
+
+
+def _says_ready(ready: socket.socket) -> bool:
+    try:
+        return b"READY=1" in ready.recv(4096)
+    except TimeoutError:
+        return False
