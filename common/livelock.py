@@ -1,0 +1,167 @@
+"""Livelocks: files whose locks prove that a process lives.
+
+Theory. A process creates a file, locks it, and never lets go; the kernel does, at its death and
+at no other time. Whoever knows the path can ask, and no pid is involved that could be used twice.
+
+Two locks, since each has a hole that the other covers:
+
+* the POSIX record lock (fcntl) is the one that Ganeti's daemons take and probe. It belongs to
+  the process: it is gone when the process closes ANY descriptor of the file, so a mere look at
+  one's own livelock would be fatal. It is not inherited, neither by fork nor by a command.
+* the flock belongs to the open file: it lasts until the last descriptor that stems from it is
+  closed, in whatever process. A command that was handed the descriptor so stands in for the job
+  process that started it; the job's locks stay taken while anything of it still runs.
+
+A process is alive while EITHER is held. Absence of the file proves death as well: only the holder
+at its end, or someone who found it dead, removes it.
+
+Nobody may ever see a livelock unlocked. So it is locked under a temporary name, which begins with
+a dot, and then renamed. Renamed rather than linked, since the kernel names a file in the "closed"
+event, by which a death is noticed, as it was called when opened or last renamed. A rename would
+replace a namesake; an flock on the folder, taken by every creator for the moment, keeps two from
+choosing one name. A name that exists is not used again even if its holder is dead, or the new
+process would be taken for the old owner. (A crash may leave a dot file: it is dead, sweep it.)
+
+Fork. The child of a fork is not the holder: it has no POSIX lock, and the descriptors it has by
+accident would keep the parent alive beyond its death. They are closed in the child at once, and
+its set of livelocks is empty. So the child may probe its parent's livelock like any stranger's: the
+trap above is about a process and its own POSIX locks. A livelock is created after the last fork.
+
+Source: DESIGN section 5; wconfd.md 3.2.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, Self
+
+# On the death of a holder the kernel first reports the "closed" event and then drops the flock,
+# some instructions later: who probes on that event and finds it alive probes again after these pauses.
+PROBE_AGAIN_AFTER_S: Final = (0.001, 0.005, 0.02, 0.1)
+
+_PROOFS_OF_ABSENCE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+
+
+class Livelock:
+    """A livelock held by this process.
+
+    The descriptor is closed on exec; a command inherits it, and with it the flock, by
+    `pass_fds=[livelock.fd]`.
+    """
+
+    def __init__(self, path: str, fd: int) -> None:
+        self.path = path
+        self.fd = fd
+        self._pid = os.getpid()
+
+    @classmethod
+    def create(cls, folder: Path, prefix: str) -> Self:
+        """Create and lock `<folder>/<prefix>_<unix seconds>`, mode 0600.
+
+        If there is such a file the next second's number is taken.
+
+        Raises:
+            OSError: the folder is missing or not writable.
+        """
+        folder = Path(os.path.abspath(folder))
+        with _only_creator(folder):
+            temp = str(folder / f".{prefix}_{os.getpid()}_{os.urandom(4).hex()}")
+            fd = os.open(temp, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                path = _free_name(folder, prefix)
+                os.rename(temp, path)
+            except BaseException:
+                os.close(fd)
+                with contextlib.suppress(OSError):
+                    os.unlink(temp)
+                raise
+        livelock = cls(path, fd)
+        _held[path] = livelock
+        return livelock
+
+    def remove(self) -> None:
+        """Delete the file and let go of both locks; harmless when repeated, and in a forked child.
+
+        A command that has the descriptor no longer counts: the file is gone.
+        """
+        if self.fd < 0 or self._pid != os.getpid():
+            return
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)
+        _held.pop(self.path, None)
+        os.close(self.fd)
+        self.fd = -1
+
+
+def is_alive(path: str) -> bool:
+    """Whether the process that created this livelock lives, or anything that inherited it.
+
+    Never raises. No file, or none that is regular: dead. A probe that fails for any other reason
+    than a free lock (no permission, no descriptors left): alive, since nobody alive may lose its locks.
+    A path that this very process holds is not touched: alive.
+    """
+    try:
+        if path in _held:
+            return True
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode):
+            return False
+        # the same file by another name (a symbolic link somewhere in the path)
+        if any(os.path.samestat(status, os.fstat(livelock.fd)) for livelock in tuple(_held.values())):
+            return True
+        return _is_locked(path)
+    except ValueError:
+        # a NUL in the path: there is no such file
+        return False
+    except OSError as error:
+        return error.errno not in _PROOFS_OF_ABSENCE
+
+
+def _is_locked(path: str) -> bool:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        # shared, so that two who probe at once do not take each other for the holder
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    finally:
+        os.close(fd)
+    return False
+
+
+@contextlib.contextmanager
+def _only_creator(folder: Path) -> Iterator[None]:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+def _free_name(folder: Path, prefix: str) -> str:
+    second = int(time.time())
+    while os.path.lexists(path := f"{folder}/{prefix}_{second}"):
+        second += 1
+    return path
+
+
+# path -> livelock, of this process
+_held: dict[str, Livelock] = {}
+
+
+def _forget_in_child() -> None:
+    for livelock in _held.values():
+        with contextlib.suppress(OSError):
+            os.close(livelock.fd)
+        livelock.fd = -1
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,0 +1,166 @@
+"""One line an event: time, program, level, event name, then key=value.
+
+`2026-03-01T12:00:00.412Z luxid info job.started job=27491 pid=311 waited_s=0.4`
+
+The same keys in all programs, so that `grep job=27491` over all logs tells a job's life. A line is
+appended with one write, so that several processes may share a file.
+
+Source: STYLE section 8.
+"""
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Final
+
+_FIELDS: Final = "gantry_fields"
+_SPECIAL: Final = frozenset(' "=\\')
+_FILE_MODE: Final = 0o640
+
+
+class Log:
+    """The log of one module; a call below the level set costs next to nothing."""
+
+    def __init__(self, name: str) -> None:
+        self._logger = logging.getLogger(name)
+
+    def debug(self, event: str, /, **fields: object) -> None:
+        self._log(logging.DEBUG, event, fields)
+
+    def info(self, event: str, /, **fields: object) -> None:
+        """A state changed."""
+        self._log(logging.INFO, event, fields)
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        """Degraded; we go on: the fields say how, and what is tried next."""
+        self._log(logging.WARNING, event, fields)
+
+    def error(self, event: str, /, **fields: object) -> None:
+        """Someone must act."""
+        self._log(logging.ERROR, event, fields)
+
+    def exception(self, event: str, /, **fields: object) -> None:
+        """An error with the traceback of the exception being handled, indented, on the following lines."""
+        self._log(logging.ERROR, event, fields, sys.exception())
+
+    def _log(self, level: int, event: str, fields: dict[str, object], error: BaseException | None = None) -> None:
+        logger = self._logger
+        if not logger.isEnabledFor(level):
+            return
+        exc_info = (type(error), error, error.__traceback__) if error is not None else None
+        # made here, and not by Logger.log, which would look for the caller's file and line
+        record = logging.LogRecord(logger.name, level, "", 0, event, (), exc_info)
+        setattr(record, _FIELDS, fields)
+        logger.handle(record)
+
+
+def get_log(name: str) -> Log:
+    return Log(name)
+
+
+def set_up_logging(program: str, *, path: Path | None, debug: bool = False) -> None:
+    """Send all logging of this process, also that of libraries, to one file.
+
+    To be called by `main` alone; a second call replaces the first, as a forked child does.
+
+    Args:
+        path: appended to, made with mode 0640; None: standard error.
+    Raises:
+        OSError: the file cannot be opened.
+    """
+    handler: logging.Handler = _Appender(path) if path is not None else logging.StreamHandler()
+    handler.setFormatter(_Formatter(program))
+    root = logging.getLogger()
+    for old in [old for old in root.handlers if isinstance(old.formatter, _Formatter)]:
+        root.removeHandler(old)
+        old.close()
+    root.addHandler(handler)
+    root.setLevel(logging.DEBUG if debug else logging.INFO)
+
+
+def reopen_log() -> None:
+    """Open the log file anew, after its old one was moved away; if that fails the old one stays in use."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, _Appender):
+            handler.reopen()
+
+
+class _Appender(logging.Handler):
+    """Appends each record to a file with one write."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = os.path.abspath(path)
+        self._fd = self._open()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            os.write(self._fd, (self.format(record) + "\n").encode("utf-8", "backslashreplace"))
+        except Exception:
+            self.handleError(record)
+
+    def reopen(self) -> None:
+        try:
+            fresh = self._open()
+        except OSError as error:
+            get_log(__name__).error("log.not_reopened", path=self._path, error=error)
+            return
+        self.acquire()
+        try:
+            old, self._fd = self._fd, fresh
+        finally:
+            self.release()
+        os.close(old)
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        super().close()
+
+    def _open(self) -> int:
+        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+
+
+class _Formatter(logging.Formatter):
+    def __init__(self, program: str) -> None:
+        super().__init__()
+        self._program = program
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+        parts = [
+            f"{at}.{int(record.msecs):03d}Z",
+            self._program,
+            record.levelname.lower(),
+            _escaped(record.getMessage()),
+        ]
+        fields: dict[str, object] = getattr(record, _FIELDS, {})
+        parts += [f"{key}={format_value(value)}" for key, value in fields.items()]
+        line = " ".join(parts)
+        if record.exc_info:
+            traceback = self.formatException(record.exc_info)
+            line += "".join(f"\n  {_escaped(part)}" for part in traceback.splitlines())
+        return line
+
+
+def format_value(value: object) -> str:
+    """A field's value as one word: quoted if it would not be one, control characters escaped."""
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    text = str(value)
+    if text and text.isprintable() and _SPECIAL.isdisjoint(text):
+        return text
+    return '"' + _escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
+
+
+def _escaped(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

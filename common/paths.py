@@ -1,0 +1,203 @@
+"""Every path of an installation.
+
+Inside the three folders the names are Ganeti's, so that they can be a real Ganeti's folders; what
+is ours has names that Ganeti does not use.
+
+Source: DESIGN section 11; luxid.md 1.1, 3; wconfd.md 1.1, 3.2, 6.1; noded.md, modes set by ensure-dirs.
+"""
+
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from common.errors import InvalidRequest
+
+# sockaddr_un has 108 bytes, the last one for the NUL
+SOCKET_PATH_MAX_BYTES: Final = 107
+# jobs whose ids have the same quotient by this are archived in one folder
+ARCHIVE_FOLDER_JOBS: Final = 10_000
+
+# the stems are historical: programs and logs have never been called alike
+_PID_FILES: Final = {
+    "luxid": "ganeti-luxid.pid",
+    "wconfd": "ganeti-wconfd.pid",
+    "forkserver": "gantry-forkserver.pid",
+}
+_LOG_FILES: Final = {
+    "luxid": "luxi-daemon.log",
+    "wconfd": "wconf-daemon.log",
+    "forkserver": "jobs.log",
+}
+
+
+@attrs.frozen
+class Paths:
+    """Where an installation keeps its things; all paths are absolute."""
+
+    # survives a restart of the machine
+    data: Path
+    # does not need to
+    run: Path
+    log: Path
+
+    @classmethod
+    def under_root(cls, root: Path) -> Self:
+        """The paths of a private installation in one folder: `lib`, `run` and `log` in it."""
+        root = Path(os.path.abspath(root))
+        return cls(data=root / "lib", run=root / "run", log=root / "log")
+
+    # data
+
+    @property
+    def config_data(self) -> Path:
+        return self.data / "config.data"
+
+    @property
+    def locks_data(self) -> Path:
+        return self.data / "locks.data"
+
+    @property
+    def tempres_data(self) -> Path:
+        return self.data / "tempres.data"
+
+    @property
+    def watcher_pause(self) -> Path:
+        return self.data / "watcher.pause"
+
+    def ssconf_file(self, key: str) -> Path:
+        return self.data / f"ssconf_{key}"
+
+    @cached_property
+    def queue(self) -> Path:
+        return self.data / "queue"
+
+    def job_file(self, job_id: int) -> Path:
+        return self.queue / f"job-{job_id}"
+
+    @property
+    def serial_file(self) -> Path:
+        """The last job id used."""
+        return self.queue / "serial"
+
+    @property
+    def version_file(self) -> Path:
+        return self.queue / "version"
+
+    @property
+    def drain_file(self) -> Path:
+        """Exists while the queue is drained."""
+        return self.queue / "drain"
+
+    @property
+    def queue_lock(self) -> Path:
+        """Held by luxid with a POSIX write lock."""
+        return self.queue / "lock"
+
+    @cached_property
+    def archive(self) -> Path:
+        return self.queue / "archive"
+
+    def archived_job_file(self, job_id: int) -> Path:
+        return self.archive / str(job_id // ARCHIVE_FOLDER_JOBS) / f"job-{job_id}"
+
+    @property
+    def output(self) -> Path:
+        """The outputs of commands run by jobs; ours."""
+        return self.data / "output"
+
+    def output_file(self, job_id: int) -> Path:
+        return self.output / f"job-{job_id}"
+
+    @property
+    def damaged(self) -> Path:
+        """Job files set aside because they could not be read; ours."""
+        return self.data / "queue-damaged"
+
+    # run
+
+    @property
+    def livelocks(self) -> Path:
+        return self.run / "livelocks"
+
+    @property
+    def messages(self) -> Path:
+        """Where a job process finds its new priority."""
+        return self.run / "luxidmessages"
+
+    @property
+    def sockets(self) -> Path:
+        return self.run / "socket"
+
+    @property
+    def query_socket(self) -> Path:
+        """Where luxid listens."""
+        return self.sockets / "ganeti-query"
+
+    @property
+    def wconfd_socket(self) -> Path:
+        return self.sockets / "ganeti-wconfd"
+
+    @property
+    def forkserver_socket(self) -> Path:
+        return self.sockets / "gantry-forkserver"
+
+    def pid_file(self, daemon: str) -> Path:
+        """Args: daemon: luxid, wconfd or forkserver."""
+        return self.run / _PID_FILES[daemon]
+
+    # log
+
+    def log_file(self, daemon: str) -> Path:
+        """Args: daemon: luxid, wconfd or forkserver (whose file the job processes share)."""
+        return self.log / _LOG_FILES[daemon]
+
+    # all of them
+
+    def make_folders(self) -> None:
+        """Make the folders that are missing, with their modes; those that exist stay as they are.
+
+        Raises:
+            OSError: one cannot be made.
+        """
+        for folder, mode in self._folders():
+            _make_folder(folder, mode)
+
+    def check_socket_paths(self) -> None:
+        """Raises: InvalidRequest: a socket's path is longer than the kernel takes."""
+        for path in (self.query_socket, self.wconfd_socket, self.forkserver_socket):
+            size = len(os.fsencode(path))
+            if size > SOCKET_PATH_MAX_BYTES:
+                raise InvalidRequest(
+                    f"the socket path is {size} bytes, at most {SOCKET_PATH_MAX_BYTES} are possible: '{path}'; "
+                    "choose a shorter root or run folder",
+                    path=str(path),
+                )
+
+    def _folders(self) -> tuple[tuple[Path, int], ...]:
+        return (
+            (self.data, 0o755),
+            (self.run, 0o775),
+            (self.log, 0o750),
+            (self.queue, 0o750),
+            (self.archive, 0o750),
+            (self.output, 0o750),
+            (self.damaged, 0o750),
+            (self.livelocks, 0o750),
+            (self.messages, 0o750),
+            (self.sockets, 0o770),
+        )
+
+
+def _make_folder(folder: Path, mode: int) -> None:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+    else:
+        # exactly this mode, whatever the umask
+        folder.chmod(mode)

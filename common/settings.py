@@ -1,0 +1,242 @@
+"""Settings: one TOML file for an installation, one table and one frozen class for each daemon.
+
+Every key has a default, so the file may be missing. What the file says is checked when it is read,
+key by key, and a key nobody knows is refused: a misspelt setting that is silently ignored is worse
+than a daemon that does not start. `deploy/gantry.toml.sample` documents all keys.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from common.errors import InvalidRequest, NotFound
+from common.paths import Paths
+
+SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
+SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
+ROOT_VARIABLE: Final = "GANTRY_ROOT"
+_FILE_NAME: Final = "gantry.toml"
+
+_TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "access")
+_Table = TypeVar("_Table", bound=attrs.AttrsInstance)
+
+
+def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+    # not (...): refuses nan as well
+    if not value > 0:
+        raise ValueError(f"{field.name} must be greater than 0")
+
+
+def _not_negative(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+    if not value >= 0:
+        raise ValueError(f"{field.name} must be at least 0")
+
+
+def _file_mode(_: object, field: "attrs.Attribute[Any]", value: int) -> None:
+    if not 0 <= value <= 0o777:
+        raise ValueError(f"{field.name} must be a file mode such as 0o660")
+
+
+@attrs.frozen
+class LuxidSettings:
+    max_queued_jobs: int = attrs.field(default=100_000, validator=_positive)
+    max_running_jobs: int = attrs.field(default=50, validator=_positive)
+    # from SIGTERM to SIGKILL, for a job that is killed
+    kill_grace_s: float = attrs.field(default=10.0, validator=_not_negative)
+    # from the request for a job process until it has its livelock
+    start_timeout_s: float = attrs.field(default=30.0, validator=_positive)
+    # argv of an external executor; empty: the fork server
+    executor: tuple[str, ...] = ()
+    # the backstop behind the events
+    sweep_s: float = attrs.field(default=5.0, validator=_positive)
+
+
+@attrs.frozen
+class WconfdSettings:
+    # the backstop behind the events
+    sweep_s: float = attrs.field(default=5.0, validator=_positive)
+    # a livelock file younger than this is not swept: others create theirs before they lock it
+    livelock_grace_s: float = attrs.field(default=3.0, validator=_not_negative)
+    # a connection with no request for this long may be closed
+    idle_timeout_s: float = attrs.field(default=60.0, validator=_positive)
+
+
+@attrs.frozen
+class JobprocSettings:
+    # of one job, on disk
+    output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=_positive)
+    # the last lines of a command's output that go into the result
+    output_tail_lines: int = attrs.field(default=20, validator=_not_negative)
+
+
+@attrs.frozen
+class AccessSettings:
+    """Who may connect; the daemon's own user and root always may."""
+
+    uids: tuple[int, ...] = ()
+    gids: tuple[int, ...] = ()
+    socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
+
+
+@attrs.frozen
+class Settings:
+    paths: Paths
+    luxid: LuxidSettings = LuxidSettings()
+    wconfd: WconfdSettings = WconfdSettings()
+    jobproc: JobprocSettings = JobprocSettings()
+    access: AccessSettings = AccessSettings()
+    # the file they were read from; None: there is none, all is default
+    source: Path | None = None
+
+
+def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """The settings of the installation in `root`, else in $GANTRY_ROOT, else of the system.
+
+    A missing file means defaults. Nothing is created, the folders need not exist.
+
+    Raises:
+        InvalidRequest: the file is not TOML, has an unknown table or key, or a wrong value.
+        OSError: the file cannot be read.
+    """
+    root = root or _root_of(environ)
+    if root is None:
+        return _read_settings(SYSTEM_FILE, SYSTEM_PATHS)
+    paths = Paths.under_root(root)
+    return _read_settings(paths.data.parent / _FILE_NAME, paths)
+
+
+def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
+    """`load_settings` for clients: they want an installation that exists.
+
+    Raises:
+        NotFound: neither a root is given, nor is there a settings file or a socket of the system;
+            the message lists the places.
+        InvalidRequest, OSError: as `load_settings`.
+    """
+    settings = load_settings(root, environ)
+    is_named = root is not None or _root_of(environ) is not None
+    if is_named or settings.source is not None or settings.paths.query_socket.exists():
+        return settings
+    raise NotFound(
+        f"no installation found: no --root given, ${ROOT_VARIABLE} not set, no file '{SYSTEM_FILE}', "
+        f"no socket '{settings.paths.query_socket}'; start one with: gantry --root DIR up"
+    )
+
+
+def _root_of(environ: Mapping[str, str]) -> Path | None:
+    # an empty variable is as good as none
+    text = environ.get(ROOT_VARIABLE)
+    return Path(text) if text else None
+
+
+def _read_settings(file: Path, paths: Paths) -> Settings:
+    try:
+        text = file.read_bytes()
+    except FileNotFoundError:
+        return Settings(paths)
+    tables = _parse(file, text)
+    for name, table in tables.items():
+        if name not in _TABLES:
+            raise _refuse(file, f"unknown table '[{name}]'{_nearest(name, _TABLES)}")
+        if not isinstance(table, dict):
+            raise _refuse(file, f"'{name}' is a table, write '[{name}]' and its keys below")
+    return Settings(
+        paths=_read_paths(file, tables.get("paths", {}), paths),
+        luxid=_read_table(file, "luxid", LuxidSettings, tables.get("luxid", {})),
+        wconfd=_read_table(file, "wconfd", WconfdSettings, tables.get("wconfd", {})),
+        jobproc=_read_table(file, "jobproc", JobprocSettings, tables.get("jobproc", {})),
+        access=_read_table(file, "access", AccessSettings, tables.get("access", {})),
+        source=file,
+    )
+
+
+def _parse(file: Path, text: bytes) -> dict[str, Any]:
+    # imported late: most starts have no settings file
+    import tomllib
+
+    try:
+        return tomllib.loads(text.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise _refuse(file, f"not valid TOML: {error}") from error
+
+
+def _read_table(file: Path, name: str, cls: type[_Table], table: Mapping[str, object]) -> _Table:
+    fields = {field.name: field for field in attrs.fields(cls)}
+    values: dict[str, object] = {}
+    for key, value in table.items():
+        field = fields.get(key)
+        if field is None:
+            raise _refuse(file, f"unknown key '{key}' in '[{name}]'{_nearest(key, fields)}")
+        expected, read = _READERS[field.type]
+        try:
+            values[key] = read(value)
+            if field.validator is not None:
+                field.validator(None, field, values[key])
+        except TypeError:
+            raise _refuse(file, f"'{key}' in '[{name}]' must be {expected}, got {value!r}") from None
+        except ValueError as error:
+            raise _refuse(file, f"'{key}' in '[{name}]' got {value!r}: {error}") from None
+    return cls(**values)
+
+
+def _read_paths(file: Path, table: Mapping[str, object], defaults: Paths) -> Paths:
+    fields = [field.name for field in attrs.fields(Paths)]
+    changes: dict[str, Path] = {}
+    for key, value in table.items():
+        if key not in fields:
+            raise _refuse(file, f"unknown key '{key}' in '[paths]'{_nearest(key, fields)}")
+        if not isinstance(value, str) or not os.path.isabs(value):
+            raise _refuse(file, f"'{key}' in '[paths]' must be an absolute path in quotes, got {value!r}")
+        changes[key] = Path(value)
+    return attrs.evolve(defaults, **changes)
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    # imported late, as it is needed on the way to an error only
+    import difflib
+
+    known = list(known)
+    nearest = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean '{nearest[0]}'?" if nearest else f"; known are {', '.join(known)}"
+
+
+def _refuse(file: Path, message: str) -> InvalidRequest:
+    return InvalidRequest(f"{file}: {message}", file=str(file))
+
+
+def _int(value: object) -> int:
+    # a bool is an int for Python, but not for whoever wrote the file
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise TypeError
+    return value
+
+
+def _float(value: object) -> float:
+    return value if isinstance(value, float) else float(_int(value))
+
+
+def _str(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError
+    return value
+
+
+def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
+    def read_list(value: object) -> tuple[object, ...]:
+        if not isinstance(value, list):
+            raise TypeError
+        return tuple(read(element) for element in value)
+
+    return read_list
+
+
+# type of a field -> (how to say it, how to read it; TypeError: it is something else)
+_READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
+    int: ("a whole number", _int),
+    float: ("a number", _float),
+    tuple[str, ...]: ("a list of strings", _list_of(_str)),
+    tuple[int, ...]: ("a list of whole numbers", _list_of(_int)),
+}

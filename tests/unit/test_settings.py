@@ -1,0 +1,173 @@
+"""Settings are found, read and checked key by key; the sample tells the truth."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import attrs
+import pytest
+
+import common.settings
+from common.errors import InvalidRequest, NotFound
+from common.paths import Paths
+from common.settings import (
+    AccessSettings,
+    JobprocSettings,
+    LuxidSettings,
+    Settings,
+    WconfdSettings,
+    find_installation,
+    load_settings,
+)
+
+SAMPLE = Path(__file__).parents[2] / "deploy" / "gantry.toml.sample"
+
+
+@pytest.fixture
+def system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Stands in for the system's places: `etc.toml`, `lib`, `run`, `log` in the folder."""
+    folder = tmp_path / "system"
+    folder.mkdir()
+    monkeypatch.setattr(common.settings, "SYSTEM_FILE", folder / "etc.toml")
+    monkeypatch.setattr(common.settings, "SYSTEM_PATHS", Paths.under_root(folder))
+    return folder
+
+
+def read(root: Path, text: str) -> Settings:
+    (root / "gantry.toml").write_text(text)
+    return load_settings(root, {})
+
+
+def test_without_a_file_all_is_default(tmp_path: Path) -> None:
+    assert load_settings(tmp_path, {}) == Settings(Paths.under_root(tmp_path))
+
+
+def test_the_file_of_the_root_changes_what_it_names(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        """
+        paths.log = "/var/log/other"
+        luxid = { max_running_jobs = 7, kill_grace_s = 3, executor = ["/usr/lib/exec", "-v"] }
+        access = { uids = [1000, 1001], socket_mode = 0o600 }
+        """,
+    )
+
+    assert settings.source == tmp_path / "gantry.toml"
+    assert settings.paths == attrs.evolve(Paths.under_root(tmp_path), log=Path("/var/log/other"))
+    assert settings.luxid == LuxidSettings(max_running_jobs=7, kill_grace_s=3.0, executor=("/usr/lib/exec", "-v"))
+    assert settings.access == AccessSettings(uids=(1000, 1001), socket_mode=0o600)
+    assert settings.wconfd == WconfdSettings()
+
+
+def test_a_given_root_comes_before_the_environment_before_the_system(tmp_path: Path, system: Path) -> None:
+    environ = {"GANTRY_ROOT": str(tmp_path / "env")}
+
+    assert load_settings(tmp_path / "arg", environ).paths == Paths.under_root(tmp_path / "arg")
+    assert load_settings(None, environ).paths == Paths.under_root(tmp_path / "env")
+    assert load_settings(None, {}).paths == Paths.under_root(system)
+    assert load_settings(None, {"GANTRY_ROOT": ""}).paths == Paths.under_root(system)
+
+
+def test_the_systems_file_is_read(system: Path) -> None:
+    (system / "etc.toml").write_text('[paths]\ndata = "/var/lib/ganeti"\n')
+
+    settings = load_settings(None, {})
+
+    assert settings.source == system / "etc.toml"
+    assert settings.paths.data == Path("/var/lib/ganeti")
+    assert settings.paths.run == system / "run"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "[luxid]\nmax_runing_jobs = 3",
+            r"unknown key 'max_runing_jobs' in '\[luxid\]'; did you mean 'max_running_jobs'\?",
+        ),
+        ("[luxid]\nqqq = 3", r"unknown key 'qqq' in '\[luxid\]'; known are max_queued_jobs, "),
+        ("[luxd]\n", r"unknown table '\[luxd\]'; did you mean 'luxid'\?"),
+        ("luxid = 3", r"'luxid' is a table, write '\[luxid\]'"),
+        ("[paths]\nlogs = '/x'", r"unknown key 'logs' in '\[paths\]'; did you mean 'log'\?"),
+        ("[paths]\nlog = 'x'", r"'log' in '\[paths\]' must be an absolute path in quotes, got 'x'"),
+        ("[paths]\nlog = 3", r"'log' in '\[paths\]' must be an absolute path in quotes, got 3"),
+        ("[luxid]\nmax_running_jobs = '3'", r"'max_running_jobs' in '\[luxid\]' must be a whole number, got '3'"),
+        ("[luxid]\nmax_running_jobs = true", r"must be a whole number, got True"),
+        ("[luxid]\nmax_running_jobs = 2.0", r"must be a whole number, got 2.0"),
+        ("[luxid]\nmax_running_jobs = 0", r"got 0: max_running_jobs must be greater than 0"),
+        ("[luxid]\nkill_grace_s = -1", r"got -1: kill_grace_s must be at least 0"),
+        ("[luxid]\nkill_grace_s = nan", r"got nan: kill_grace_s must be at least 0"),
+        ("[luxid]\nexecutor = 'prog'", r"'executor' in '\[luxid\]' must be a list of strings, got 'prog'"),
+        ("[access]\nuids = ['root']", r"'uids' in '\[access\]' must be a list of whole numbers, got \['root'\]"),
+        ("[access]\nsocket_mode = 1660", r"socket_mode must be a file mode such as 0o660"),
+        ("[luxid\n", r"not valid TOML: .*line 1"),
+    ],
+)
+def test_what_is_wrong_is_refused_with_file_table_key_and_value(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message) as refused:
+        read(tmp_path, text)
+
+    assert str(refused.value).startswith(f"{tmp_path}/gantry.toml: ")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "gantry.toml").write_bytes(b"\xff")
+
+    with pytest.raises(InvalidRequest, match="not valid TOML"):
+        load_settings(tmp_path, {})
+
+
+def test_a_client_finds_the_installation_it_names(tmp_path: Path, system: Path) -> None:
+    assert find_installation(tmp_path, {}).paths == Paths.under_root(tmp_path)
+    assert find_installation(None, {"GANTRY_ROOT": str(tmp_path)}).paths == Paths.under_root(tmp_path)
+
+
+@pytest.mark.parametrize("trace", ["etc.toml", "run/socket/ganeti-query"])
+def test_a_client_finds_the_systems_installation_by_file_or_socket(system: Path, trace: str) -> None:
+    (system / trace).parent.mkdir(parents=True, exist_ok=True)
+    (system / trace).touch()
+
+    assert find_installation(None, {}).paths == Paths.under_root(system)
+
+
+def test_a_client_that_finds_nothing_is_told_every_place_and_what_to_do(system: Path) -> None:
+    with pytest.raises(NotFound) as missing:
+        find_installation(None, {})
+
+    message = str(missing.value)
+    for part in ("--root", "GANTRY_ROOT", f"{system}/etc.toml", f"{system}/run/socket/ganeti-query"):
+        assert part in message
+    assert message.endswith("start one with: gantry --root DIR up")
+
+
+def test_the_sample_has_every_key_with_its_default() -> None:
+    uncommented = re.sub(r"^#(?=\w+ = )", "", SAMPLE.read_text(), flags=re.MULTILINE)
+
+    tables = tomllib.loads(uncommented)
+
+    expected = {
+        "paths": {"data": "/var/lib/gantry", "run": "/run/gantry", "log": "/var/log/gantry"},
+        "luxid": attrs.asdict(LuxidSettings()),
+        "wconfd": attrs.asdict(WconfdSettings()),
+        "jobproc": attrs.asdict(JobprocSettings()),
+        "access": attrs.asdict(AccessSettings()),
+    }
+    assert tables == {
+        name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}
+        for name, table in expected.items()
+    }
+
+
+def test_the_sample_as_it_stands_changes_nothing(tmp_path: Path) -> None:
+    settings = read(tmp_path, SAMPLE.read_text())
+
+    assert attrs.evolve(settings, source=None) == Settings(Paths.under_root(tmp_path))
+
+
+def test_each_key_of_the_sample_is_explained() -> None:
+    blocks = SAMPLE.read_text().split("\n\n")
+    keys = [block for block in blocks if re.search(r"^#\w+ = ", block, re.MULTILINE)]
+
+    assert keys
+    for block in keys:
+        assert re.search(r"^# \w", block, re.MULTILINE), f"no explanation: {block}"
