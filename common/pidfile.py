@@ -44,6 +44,10 @@ class PidFile:
                 raise
             os.close(fd)
 
+    def keep_over_exec(self) -> None:
+        """Stay the holder when this process executes another program, which may `take` the file again."""
+        os.set_inheritable(self._fd, True)
+
     def release(self) -> None:
         """Delete the file and let go of it; harmless when repeated, and in a forked child."""
         if self._fd < 0 or self._pid != os.getpid():

@@ -1,0 +1,93 @@
+"""The job processes of a fork server: made by fork, remembered until they end.
+
+The state survives an exec of the fork server, which keeps its pid and so its children.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator, Mapping
+
+import attrs
+
+from common.errors import Conflict, Unavailable
+from common.locks import JobId
+from common.log import get_log
+from daemons.jobproc.signals import HANDLED
+
+_log = get_log(__name__)
+
+
+@attrs.frozen
+class Exit:
+    """A child that has ended."""
+
+    # None: it was no job process
+    job_id: JobId | None
+    pid: int
+    # as of waitpid
+    wait_status: int
+
+
+class Children:
+    """The job processes, by pid.
+
+    Args:
+        jobs: pid -> job id, of those that an earlier program in this process has started.
+    """
+
+    def __init__(self, jobs: Mapping[int, JobId]) -> None:
+        self._jobs = dict(jobs)
+
+    @property
+    def jobs(self) -> Mapping[int, JobId]:
+        """pid -> job id, as a copy."""
+        return dict(self._jobs)
+
+    def start(self, job_id: JobId, sock: socket.socket, live: Callable[[JobId, socket.socket], int]) -> int:
+        """Fork a process that does `live(job_id, sock)` and ends with the code that this returns.
+
+        `live` begins with the signals in `HANDLED` blocked.
+
+        Returns: the pid.
+        Raises:
+            Conflict: the job has a process already.
+            Unavailable: the kernel refuses another process.
+        """
+        for pid, other in self._jobs.items():
+            if other == job_id:
+                raise Conflict(f"job {job_id} has a process already, with pid {pid}", pid=pid)
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _live_and_exit(job_id, sock, live)
+        except OSError as error:
+            reason = (error.strerror or "").lower()
+            raise Unavailable(f"no process for job {job_id}: {reason}; try again later") from error
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        self._jobs[pid] = job_id
+        return pid
+
+    def reap(self) -> Iterator[Exit]:
+        """Tell of the children that have ended, and forget them."""
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                yield Exit(self._jobs.pop(pid, None), pid, status)
+
+
+def _live_and_exit(job_id: JobId, sock: socket.socket, live: Callable[[JobId, socket.socket], int]) -> None:
+    """What the child does. Never returns, so that nothing of the parent's program runs in the child."""
+    code = 1
+    try:
+        code = live(job_id, sock)
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            _log.exception("job.crashed", job=job_id)
+    finally:
+        os._exit(code)

@@ -1,0 +1,128 @@
+"""What a logical unit sees of the job process that carries it out.
+
+Source: DESIGN section 7.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import attrs
+
+from common.locks import JobId, Lock, LockLevel, LockMode
+from common.settings import Settings
+from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.locking import JobLocks
+from daemons.jobproc.output import OutputFile
+from daemons.jobproc.signals import JobSignals
+from protocol.blocking import BlockingClient
+from protocol.luxi import JobInput, SubmitManyJobs
+from protocol.wconfd import ReadConfig
+
+
+class ConfigView:
+    """The cluster's configuration, read once and then kept for the rest of the opcode."""
+
+    def __init__(self, connect: Callable[[], BlockingClient]) -> None:
+        self._connect = connect
+
+    @cached_property
+    def whole(self) -> Mapping[str, Any]:
+        """Everything, as wconfd has it.
+
+        Raises: Unavailable: wconfd did not answer for minutes; RemoteError.
+        """
+        with self._connect() as client:
+            return client.call_retrying(ReadConfig())
+
+    def section(self, name: str) -> Mapping[str, Any]:
+        """One of the objects at the top, such as `cluster` or `nodes`; empty if there is none."""
+        value = self.whole.get(name)
+        return value if isinstance(value, dict) else {}
+
+
+class UnitLocks:
+    """The locks of the running opcode: to look at, and to give up early."""
+
+    def __init__(self, locks: JobLocks) -> None:
+        self._locks = locks
+
+    @property
+    def held(self) -> Mapping[Lock, LockMode]:
+        return self._locks.held
+
+    def release(self, locks: Iterable[Lock]) -> None:
+        """Give up some of them; others get them at once."""
+        self._locks.release(locks)
+
+    def downgrade(self, level: LockLevel) -> None:
+        """Turn the exclusive ones of a level into shared ones."""
+        self._locks.downgrade(level)
+
+
+@attrs.define
+class UnitContext:
+    """One opcode's view; made anew for each."""
+
+    job_id: JobId
+    # place of the opcode in the job, from 0
+    op_index: int
+    settings: Settings
+    # parameters that are in no file; empty if there are none
+    secrets: Mapping[str, Any]
+    # descriptor of the job's livelock, for programs to inherit
+    livelock_fd: int
+    signals: JobSignals
+    output: OutputFile
+    _record: JobRecord
+    _locks: JobLocks
+    # see `keep_locks_until`
+    leash: int | None = None
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the job was asked to cancel; a unit may go on all the same."""
+        return self.signals.cancel_asked
+
+    @cached_property
+    def config(self) -> ConfigView:
+        """Typed reads of the configuration."""
+        path = self.settings.paths.wconfd_socket
+        return ConfigView(lambda: BlockingClient(path, daemon="the lock daemon"))
+
+    @cached_property
+    def locks(self) -> UnitLocks:
+        return UnitLocks(self._locks)
+
+    def feedback(self, text: str) -> None:
+        """Tell the user something: a line in the job's log. Cheap; it is written soon after."""
+        self._record.log(self.op_index, text)
+
+    def progress(self, fraction: float, text: str) -> None:
+        """Tell how far the work is; `fraction` from 0 to 1."""
+        self.feedback(f"{100 * min(max(fraction, 0.0), 1.0):.0f} %: {text}")
+
+    def wait(self, seconds: float, *, until_canceled: bool = True) -> bool:
+        """Let time pass, or less of it when the job is asked to cancel.
+
+        Returns: whether it was (`cancelled`).
+        """
+        end = time.monotonic() + seconds
+        while (left_s := end - time.monotonic()) > 0 and not (until_canceled and self.cancelled):
+            self.signals.wait(left_s)
+        return self.cancelled
+
+    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
+        """Submit jobs, lists of opcode objects.
+
+        Returns: `[true, job id]` or `[false, message]` for each, in order.
+        Raises: RemoteError, Unavailable: luxid refused all or is away. It is not asked twice, as
+            the jobs might then run twice.
+        """
+        with BlockingClient(self.settings.paths.query_socket, daemon="the queue daemon") as client:
+            return client.call(SubmitManyJobs(tuple(jobs)))
+
+    def keep_locks_until(self, leash: int) -> None:
+        """Something that the opcode started may outlive it: its locks are kept until this pipe ends."""
+        self.leash = leash

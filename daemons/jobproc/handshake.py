@@ -1,0 +1,79 @@
+"""The job process's side of the handshake with luxid: "here I am", "may I?", "and the secrets?".
+
+Source: protocol.forkserver; luxid.md 9.1.
+"""
+
+import socket
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from common.errors import ProtocolError
+from common.log import get_log
+from protocol.forkserver import GO_AHEAD, WANT_SECRETS
+from protocol.framing import Framer, pack
+
+# for each opcode of the job its secret parameters, or None
+Secrets = Sequence[Mapping[str, Any] | None]
+
+_CHUNK = 64 * 2**10
+_log = get_log(__name__)
+
+
+def shake_hands(sock: socket.socket, livelock_path: str) -> Secrets | None:
+    """Report to luxid and wait until it allows the start; closes the socket.
+
+    A TERM meanwhile does not end the wait: luxid may have given the job away already, and then its
+    cancellation is this process's business.
+
+    Returns: the secrets; None: luxid is gone or said something else, the job must not be touched.
+    """
+    with sock:
+        messages = _Messages(sock)
+        try:
+            sock.setblocking(True)
+            sock.sendall(pack(livelock_path.encode()))
+            if messages.next() != GO_AHEAD:
+                return None
+        except (OSError, EOFError):
+            return None
+        return _ask_secrets(sock, messages)
+
+
+def _ask_secrets(sock: socket.socket, messages: "_Messages") -> Secrets:
+    # after the go-ahead the file is ours: a luxid that dies now must not stop the job
+    try:
+        sock.sendall(pack(WANT_SECRETS))
+        return _read_secrets(messages.next())
+    except (OSError, EOFError, ProtocolError) as error:
+        _log.warning("job.no_secrets", error=error)
+        return ()
+
+
+def _read_secrets(payload: bytes) -> Secrets:
+    try:
+        value = orjson.loads(payload)
+    except orjson.JSONDecodeError as error:
+        raise ProtocolError(f"the secrets are not JSON: {error}") from None
+    if not isinstance(value, list) or not all(item is None or isinstance(item, dict) for item in value):
+        raise ProtocolError("the secrets are not a list of objects and nulls")
+    return value
+
+
+class _Messages:
+    """The messages that come in over a socket, one by one."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._framer = Framer()
+        self._whole: list[bytes] = []
+
+    def next(self) -> bytes:
+        """Raises: EOFError: the peer closed; OSError."""
+        while not self._whole:
+            data = self._sock.recv(_CHUNK)
+            if not data:
+                raise EOFError("luxid closed the connection")
+            self._whole = self._framer.feed(data)
+        return self._whole.pop(0)

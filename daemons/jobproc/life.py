@@ -1,0 +1,257 @@
+"""One job's life, from the handshake to the last opcode.
+
+Theory. What a crash leaves behind is judged by the file alone, so each step is on disk before the
+next one begins: *running* before anything is executed, the end of an opcode before the next one. A
+process may end between two opcodes, the job then reads queued and is continued by another process;
+that is what happens before an opcode that depends on other jobs.
+
+The end of an opcode is written while wconfd frees its locks: neither needs the other. Who gets the locks
+then may find the old state in the file for a moment, but not the old work under way.
+
+Locks outlive the opcode if something it started does (a *leash* is held, see `program`). The next opcode
+then waits for that; and at the end of the job nothing is freed and the livelock is left in place: its
+descriptor lives on in those processes, and wconfd frees the locks when the last of them ends.
+
+Source: DESIGN sections 3, 5, 7 and 11; luxid.md 9.
+"""
+
+import contextlib
+import os
+import socket
+from collections.abc import Mapping
+from typing import Any, Final
+
+from common.errors import GantryError, JobCanceled
+from common.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
+from common.livelock import Livelock
+from common.locks import BGL, JobId, LockLevel, LockRequest, Owner
+from common.log import get_log
+from common.opcodes.base import OpCode
+from common.opcodes.registry import parse_opcode
+from common.settings import Settings
+from daemons.jobproc.context import UnitContext
+from daemons.jobproc.handshake import Secrets, shake_hands
+from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.locking import JobLocks
+from daemons.jobproc.output import OutputFile
+from daemons.jobproc.signals import JobSignals
+from daemons.jobproc.units.base import LogicalUnit
+from daemons.jobproc.units.registry import make_unit
+
+_UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
+_NO_SECRETS: Final[Mapping[str, Any]] = {}
+_log = get_log(__name__)
+
+
+def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: JobSignals) -> int:
+    """Live the life of a job; the caller ends the process with the exit code that is returned.
+
+    Args:
+        sock: to luxid; closed here.
+        signals: installed.
+    Raises:
+        OSError: the livelock cannot be made; nothing has happened to the job.
+    """
+    livelock = Livelock.create(settings.paths.livelocks, f"job_{job_id:06d}")
+    secrets = shake_hands(sock, livelock.path)
+    if secrets is None:
+        _log.warning("job.not_started", job=job_id, reason="luxid gave no go-ahead")
+        livelock.remove()
+        return 1
+    try:
+        path = settings.paths.job_file(job_id)
+        record = JobRecord.load(path, livelock=livelock.path, process_id=os.getpid())
+    except (OSError, GantryError) as error:
+        _log.error("job.unreadable", job=job_id, error=error)
+        livelock.remove()
+        return 1
+    life = _Life(job_id, record, livelock, settings, signals, secrets)
+    try:
+        life.live()
+    except Exception as error:
+        _log.exception("job.crashed", job=job_id)
+        life.give_up(error)
+        return 1
+    finally:
+        life.leave()
+    return 0
+
+
+class _Life:
+    """A job with all that its process has for it."""
+
+    def __init__(
+        self,
+        job_id: JobId,
+        record: JobRecord,
+        livelock: Livelock,
+        settings: Settings,
+        signals: JobSignals,
+        secrets: Secrets,
+    ) -> None:
+        self._job_id = job_id
+        self._record = record
+        self._livelock = livelock
+        self._settings = settings
+        self._signals = signals
+        self._secrets = secrets
+        owner = Owner(job_id, livelock.path, os.getpid())
+        self._locks = JobLocks(settings.paths.wconfd_socket, owner, signals)
+        self._output = OutputFile(settings.paths.output_file(job_id), settings.jobproc.output_max_bytes)
+        # held by something that an earlier opcode started and that still runs
+        self._leash: int | None = None
+        signals.on_priority = self._take_priority
+
+    def live(self) -> None:
+        """Carry out the opcodes that have not ended, until one fails, the job is cancelled, or must wait."""
+        _log.info("job.started", job=self._job_id)
+        is_first = True
+        while (index := self._record.job.next_index) is not None:
+            self._signals.look()
+            if self._signals.cancel_asked:
+                self._record.cancel()
+            elif not is_first and self._record.job.ops[index].input.get("depends"):
+                _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
+                return
+            else:
+                self._carry_out(index)
+            is_first = False
+        _log.info("job.ended", job=self._job_id, state=self._record.job.state.value)
+
+    def give_up(self, error: Exception) -> None:
+        """End the job as failed, if the file can still be written."""
+        if not self._record.job.is_final:
+            with contextlib.suppress(Exception):
+                self._record.fail(error)
+
+    def leave(self) -> None:
+        """Let go of everything, but for what processes that live on stand for."""
+        self._output.close()
+        if self._leash is not None and not self._is_slack(self._leash):
+            _log.info("job.left_processes", job=self._job_id, locks="kept until they end")
+            return
+        self._locks.start_free()
+        self._locks.finish_free()
+        self._locks.close()
+        self._livelock.remove()
+
+    def _carry_out(self, index: int) -> None:
+        """Do one opcode; afterwards it, or the whole job, has ended."""
+        try:
+            result = self._execute(index)
+        except JobCanceled:
+            self._free_while(self._record.cancel)
+        except Exception as error:
+            self._log_failure(index, error)
+            failure = error
+            self._free_while(lambda: self._record.fail(failure))
+        else:
+            self._free_while(lambda: self._succeed(index, result))
+
+    def _succeed(self, index: int, result: Any) -> None:
+        try:
+            self._record.succeed(index, result)
+        except GantryError as error:
+            self._log_failure(index, error)
+            self._record.fail(error)
+
+    def _execute(self, index: int) -> Any:
+        """Raises: JobCanceled; whatever the unit raises."""
+        self._wait_for_left_processes(index)
+        op = parse_opcode(self._record.job.ops[index].input)
+        unit = make_unit(op)
+        context = self._context(index)
+        unit.expand_names(context)
+        self._take_locks(index, op, unit, context)
+        self._record.begin_running(index)
+        try:
+            unit.check_prereq(context)
+            return unit.run(context)
+        finally:
+            self._leash = context.leash
+
+    def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[Any], context: UnitContext) -> None:
+        """Level by level, and as few requests as possible: all that is known goes in one."""
+        bgl = op.lock_declaration().bgl
+        requests = [LockRequest(BGL, bgl)] if bgl else []
+        for level in _UNIT_LEVELS:
+            if unit.is_dynamic(level) and requests:
+                self._acquire(index, requests)
+                requests = []
+            requests += unit.declare_locks(level, context)
+        if requests:
+            self._acquire(index, requests)
+
+    def _acquire(self, index: int, requests: list[LockRequest]) -> None:
+        self._locks.acquire(requests, lambda: self._record.job.ops[index].priority, lambda: self._begin_waiting(index))
+
+    def _begin_waiting(self, index: int) -> None:
+        # a second request of the same opcode may have to wait, too
+        if self._record.job.ops[index].start_at is None:
+            self._record.begin_waiting(index)
+
+    def _free_while(self, write: Any) -> None:
+        """Write the opcode's end while its locks are freed."""
+        if self._leash is not None and self._is_slack(self._leash):
+            os.close(self._leash)
+            self._leash = None
+        if self._leash is not None:
+            write()
+            return
+        self._locks.start_free()
+        try:
+            write()
+        finally:
+            self._locks.finish_free()
+
+    def _wait_for_left_processes(self, index: int) -> None:
+        if self._leash is None:
+            return
+        if not self._is_slack(self._leash):
+            self._record.log(index, "waiting for processes that the previous opcode left running, and for its locks")
+        while not self._is_slack(self._leash):
+            if self._signals.cancel_asked:
+                raise JobCanceled
+            self._signals.wait(None, self._leash)
+        os.close(self._leash)
+        self._leash = None
+        self._locks.start_free()
+        self._locks.finish_free()
+
+    def _is_slack(self, leash: int) -> bool:
+        return bool(self._signals.wait(0, leash))
+
+    def _context(self, index: int) -> UnitContext:
+        secrets = self._secrets[index] if index < len(self._secrets) else None
+        return UnitContext(
+            job_id=self._job_id,
+            op_index=index,
+            settings=self._settings,
+            secrets=secrets or _NO_SECRETS,
+            livelock_fd=self._livelock.fd,
+            signals=self._signals,
+            output=self._output,
+            record=self._record,
+            locks=self._locks,
+        )
+
+    def _take_priority(self) -> None:
+        """Read the message that luxid left, and do as it says."""
+        path = self._settings.paths.messages / f"{self._job_id}.prio"
+        try:
+            priority = int(path.read_text())
+            path.unlink()
+        except FileNotFoundError:
+            return
+        except (OSError, ValueError) as error:
+            _log.warning("priority.unreadable", job=self._job_id, error=error)
+            return
+        priority = max(PRIORITY_HIGHEST, min(priority, PRIORITY_LOWEST))
+        self._record.set_priority(priority)
+        _log.info("job.priority", job=self._job_id, priority=priority)
+
+    def _log_failure(self, index: int, error: Exception) -> None:
+        if isinstance(error, GantryError):
+            _log.info("opcode.failed", job=self._job_id, opcode=index, error=error)
+        else:
+            _log.exception("opcode.crashed", job=self._job_id, opcode=index)

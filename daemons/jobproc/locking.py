@@ -1,0 +1,205 @@
+"""The locks of a job, got from wconfd: asked for, waited for, given up.
+
+Theory. A request is sent as `updateLocksWaiting`: granted at once, or pending. A pending one is
+awaited by `waitLocks`, and then sent again: the second delivery of a request that was granted changes
+nothing and says so. The same is done after a broken connection, whatever wconfd did or forgot
+meanwhile; so its restarts are of no consequence, and if it stays away the job waits for it.
+
+A request to cancel ends every wait. If the answer to a lock request is abandoned for it, the locks
+may be granted after all, behind our `freeLocks`; the process ends then, and its death frees them.
+
+A new priority of a pending request needs a new request. The old one is dropped by `intersectLocks`
+with all that is held, which touches nothing else.
+
+Source: wconfd.md 5.3, 8.3; DESIGN sections 4 and 9.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+from common.errors import ConnectionLost, GantryError, JobCanceled, Unavailable
+from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
+from common.log import get_log
+from daemons.jobproc.signals import JobSignals
+from protocol.blocking import BlockingClient
+from protocol.dial import pauses
+from protocol.messages import Request
+from protocol.wconfd import (
+    DownGradeLocksLevel,
+    FreeLocks,
+    IntersectLocks,
+    TryUpdateLocks,
+    UpdateLocksWaiting,
+    WaitLocks,
+)
+
+# of one `waitLocks`; only so that a connection that broke unnoticed is found
+WAIT_S: Final = 60.0
+REPLY_S: Final = 60.0
+# at the end of an opcode: beyond that the death of the process must do it
+FREE_S: Final = 30.0
+
+R = TypeVar("R")
+_log = get_log(__name__)
+
+
+def _never() -> bool:
+    return False
+
+
+class JobLocks:
+    """The locks of one job process.
+
+    Args:
+        socket_path: of wconfd.
+    """
+
+    def __init__(self, socket_path: Path, owner: Owner, signals: JobSignals) -> None:
+        self._owner = owner
+        self._signals = signals
+        self._client = BlockingClient(
+            socket_path, connect_timeout_s=0.0, reply_timeout_s=REPLY_S, daemon="the lock daemon"
+        )
+        self._held: dict[Lock, LockMode] = {}
+        # something was asked since the last answered `freeLocks`
+        self._is_in_use = False
+        # a `freeLocks` was not answered; to be repeated before anything else is asked
+        self._is_unsettled = False
+        self._freeing: FreeLocks | None = None
+        self._is_sent = False
+
+    @property
+    def held(self) -> dict[Lock, LockMode]:
+        """The locks held now, as a copy."""
+        return dict(self._held)
+
+    def acquire(
+        self, requests: Sequence[LockRequest], priority: Callable[[], int], on_blocked: Callable[[], None]
+    ) -> None:
+        """Get these locks in addition to those held, however long it takes.
+
+        Args:
+            priority: asked again when a signal came; smaller is more urgent.
+            on_blocked: called once if the request was not granted at once.
+        Raises:
+            JobCanceled: a cancel was asked meanwhile; the caller frees what was got.
+            LockRuleViolation and others of wconfd, as RemoteError: the request is refused.
+        """
+        if self._is_unsettled:
+            self._ask(FreeLocks(self._owner), self._is_canceled)
+            self._is_unsettled = False
+        self._is_in_use = True
+        request = UpdateLocksWaiting(self._owner, priority(), tuple(requests))
+        if self._ask(request, self._is_canceled):
+            on_blocked()
+            self._wait_granted(request, priority)
+        self._held |= {item.lock: item.mode for item in requests if item.mode is not None}
+
+    def _wait_granted(self, request: UpdateLocksWaiting, priority: Callable[[], int]) -> None:
+        wait = WaitLocks(self._owner, WAIT_S)
+
+        def must_look() -> bool:
+            return self._is_canceled() or priority() != request.priority
+
+        while True:
+            self._try_ask(wait, must_look, WAIT_S + REPLY_S)
+            self._check_canceled()
+            if priority() != request.priority:
+                self._ask(IntersectLocks(self._owner, tuple(self._held)), self._is_canceled)
+                request = UpdateLocksWaiting(self._owner, priority(), request.requests)
+            if not self._ask(request, self._is_canceled):
+                return
+
+    def release(self, locks: Iterable[Lock]) -> None:
+        """Give up some of the locks held; the rest stays."""
+        requests = tuple(LockRequest(lock, None) for lock in locks)
+        self._ask(TryUpdateLocks(self._owner, requests), _never)
+        for request in requests:
+            self._held.pop(request.lock, None)
+
+    def downgrade(self, level: LockLevel) -> None:
+        """Turn the exclusive locks of a level into shared ones."""
+        self._ask(DownGradeLocksLevel(self._owner, level), _never)
+        self._held = {lock: LockMode.SHARED if lock.level is level else mode for lock, mode in self._held.items()}
+
+    def start_free(self) -> None:
+        """Send the request to free everything; the caller has time until `finish_free`."""
+        self._held.clear()
+        if not self._is_in_use:
+            return
+        self._freeing = FreeLocks(self._owner)
+        try:
+            self._client.start(self._freeing)
+            self._is_sent = True
+        except GantryError:
+            # wconfd restarted, or closed an idle connection: `finish_free` tries once more
+            self._is_sent = False
+
+    def finish_free(self) -> None:
+        """Wait until everything is free. Never raises: what wconfd does not hear now, our death will tell it."""
+        request, self._freeing = self._freeing, None
+        if request is None:
+            return
+        self._is_in_use = False
+        try:
+            self._finish(request)
+        except GantryError as error:
+            self._is_unsettled = True
+            _log.warning("locks.not_freed", job=self._owner.ident, error=error, next="when this process ends")
+
+    def _finish(self, request: FreeLocks) -> None:
+        if self._is_sent:
+            try:
+                self._client.finish(request, timeout_s=FREE_S)
+                return
+            except ConnectionLost:
+                pass
+        self._client.call(request, timeout_s=FREE_S)
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _is_canceled(self) -> bool:
+        return self._signals.cancel_asked
+
+    def _check_canceled(self) -> None:
+        if self._is_canceled():
+            self._client.close()
+            raise JobCanceled("the job was canceled while it waited for locks")
+
+    def _ask(self, request: Request[R], stop: Callable[[], bool]) -> R:
+        """Raises: JobCanceled: `stop()` became true; errors of wconfd."""
+        reply = self._try_ask(request, stop, REPLY_S)
+        if reply is None:
+            raise JobCanceled("the job was canceled while it asked for locks")
+        return reply
+
+    def _try_ask(self, request: Request[R], stop: Callable[[], bool], patience_s: float) -> R | None:
+        """The reply, after as many attempts as it takes; None as soon as `stop()` is true."""
+        is_quiet = True
+        for pause in pauses():
+            try:
+                return self._attempt(request, stop, patience_s)
+            except Unavailable as error:
+                if is_quiet:
+                    _log.warning("wconfd.unreachable", job=self._owner.ident, error=error, next="keep trying")
+                is_quiet = False
+            if stop():
+                return None
+            self._signals.wait(pause)
+        raise AssertionError("pauses() has no end")
+
+    def _attempt(self, request: Request[R], stop: Callable[[], bool], patience_s: float) -> R | None:
+        self._client.start(request)
+        deadline = time.monotonic() + patience_s
+        while not stop():
+            left_s = deadline - time.monotonic()
+            if self._signals.wait(left_s, self._client.fileno()):
+                return self._client.finish(request)
+            if left_s <= 0:
+                self._client.close()
+                raise Unavailable(f"no answer to {request.METHOD} within {patience_s:g} s")
+        self._client.close()
+        return None

@@ -1,0 +1,110 @@
+"""What the commands of a job print, kept in files of bounded size.
+
+The output is one stream of bytes for the whole job. It lies in pieces `<base>.<offset>`, the offset
+of the piece's first byte in 20 digits; a piece is full at half of the limit, and only the last two are
+kept. So a reader finds any offset by the names alone, and sees that earlier output is gone.
+
+Output is not state: it is not made durable, and a loss of power may take its end.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Final
+
+_DIGITS: Final = 20
+_PIECES_KEPT: Final = 2
+_MODE: Final = 0o640
+
+
+class OutputFile:
+    """The output of one job, to append to; a later process of the job goes on where the last one ended.
+
+    Args:
+        base: the pieces' common path; the folder exists.
+        max_bytes: of all pieces together.
+    """
+
+    def __init__(self, base: Path, max_bytes: int) -> None:
+        self._base = base
+        self._piece_bytes = max(max_bytes // _PIECES_KEPT, 1)
+        self._pieces = pieces_of(base)
+        # where the last piece begins, and how much is in it
+        self._start = self._pieces[-1] if self._pieces else 0
+        self._size = os.stat(self._path(self._start)).st_size if self._pieces else 0
+        self._fd = -1
+
+    @property
+    def offset(self) -> int:
+        """Bytes of output so far."""
+        return self._start + self._size
+
+    def append(self, data: bytes) -> None:
+        """Add to the stream.
+
+        Raises: OSError: the disk is full or the file cannot be made; some of `data` may be lost.
+        """
+        rest = memoryview(data)
+        while rest:
+            room = self._piece_bytes - self._size
+            if self._fd < 0 or room <= 0:
+                self._open_piece(is_full=room <= 0)
+                continue
+            written = os.write(self._fd, rest[:room])
+            self._size += written
+            rest = rest[written:]
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _open_piece(self, *, is_full: bool) -> None:
+        self.close()
+        if is_full:
+            self._start, self._size = self._start + self._size, 0
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._fd = os.open(self._path(self._start), flags, _MODE)
+        if self._start not in self._pieces:
+            self._pieces.append(self._start)
+        while len(self._pieces) > _PIECES_KEPT:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._path(self._pieces.pop(0)))
+
+    def _path(self, start: int) -> str:
+        return f"{self._base}.{start:0{_DIGITS}d}"
+
+
+def pieces_of(base: Path) -> list[int]:
+    """The offsets at which the pieces of an output begin, in order."""
+    prefix = f"{base.name}."
+    names = [name.removeprefix(prefix) for name in os.listdir(base.parent) if name.startswith(prefix)]
+    return sorted(int(name) for name in names if len(name) == _DIGITS and name.isdigit())
+
+
+class Tail:
+    """The last lines of a stream, at no cost for each line.
+
+    Args:
+        lines: how many to keep.
+    """
+
+    LINE_CHARS: Final = 500
+    # room for a line of the greatest length in the longest characters
+    _LINE_BYTES: Final = 4 * LINE_CHARS
+
+    def __init__(self, lines: int) -> None:
+        self._lines = lines
+        self._limit = (lines + 1) * self._LINE_BYTES
+        self._kept = b""
+
+    def feed(self, data: bytes) -> None:
+        self._kept = (self._kept + data[-self._limit :])[-self._limit :]
+
+    def lines(self) -> list[str]:
+        """The last lines, each cut at 500 characters; of a very long line only its end may be left."""
+        if not self._lines:
+            return []
+        text = self._kept.decode("utf-8", "replace")
+        lines = text.removesuffix("\n").split("\n") if text else []
+        return [line[: self.LINE_CHARS].removesuffix("\r") for line in lines[-self._lines :]]

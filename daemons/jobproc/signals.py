@@ -1,0 +1,82 @@
+"""The signals of a job process, as flags and as something one can wait for.
+
+Theory. A handler may run between any two steps of a unit, so it does nothing but set a flag. Every
+wait of the process includes a pipe that the interpreter fills at each signal (`set_wakeup_fd`): a
+signal ends the wait at once, also when it came a moment before the wait began.
+
+TERM asks to cancel, USR1 says that there is a new priority, HUP (of wconfd, to Ganeti's job processes)
+and CHLD only wake. HUP needs a handler all the same: its default action is death.
+
+Source: luxid.md 9.3.
+"""
+
+import contextlib
+import math
+import os
+import select
+import signal
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+HANDLED: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
+
+
+def _do_nothing() -> None:
+    pass
+
+
+class JobSignals:
+    """What the signals have asked for so far; one for a process."""
+
+    def __init__(self) -> None:
+        # set by TERM, for good
+        self.cancel_asked = False
+        # called outside of the handler, in the next `wait` or `look`, after USR1
+        self.on_priority: Callable[[], None] = _do_nothing
+        self._priority_changed = False
+        self._reader = -1
+
+    def install(self) -> None:
+        """Take over the signals of this process.
+
+        The caller keeps `HANDLED` blocked until then, so that there is no moment with another action.
+        """
+        self._reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        signal.signal(signal.SIGTERM, self._ask_cancel)
+        signal.signal(signal.SIGUSR1, self._change_priority)
+        signal.signal(signal.SIGHUP, self._wake)
+        signal.signal(signal.SIGCHLD, self._wake)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def wait(self, timeout_s: float | None, *fds: int) -> tuple[int, ...]:
+        """Wait until one of these descriptors can be read, a signal comes, or the time is over.
+
+        Returns: the descriptors that are readable (or at their end); empty after a mere signal.
+        """
+        poller = select.poll()
+        for fd in (self._reader, *fds):
+            poller.register(fd, select.POLLIN)
+        timeout_ms = None if timeout_s is None else math.ceil(max(timeout_s, 0) * 1000)
+        ready = [fd for fd, _ in poller.poll(timeout_ms)]
+        with contextlib.suppress(BlockingIOError):
+            while self._reader in ready and len(os.read(self._reader, 4096)) == 4096:
+                pass
+        self.look()
+        return tuple(fd for fd in ready if fd != self._reader)
+
+    def look(self) -> None:
+        """Do what a signal asked for and what may be done at any step: a new priority."""
+        if self._priority_changed:
+            self._priority_changed = False
+            self.on_priority()
+
+    def _ask_cancel(self, number: int, frame: FrameType | None) -> None:
+        self.cancel_asked = True
+
+    def _change_priority(self, number: int, frame: FrameType | None) -> None:
+        self._priority_changed = True
+
+    def _wake(self, number: int, frame: FrameType | None) -> None:
+        pass

@@ -1,0 +1,51 @@
+"""The class of all logical units: what an opcode does, in the steps of a job process.
+
+A unit is made for one execution of one opcode. The job process calls, in this order:
+`expand_names`; `declare_locks` for each level, in lock order; then, with the locks held and
+*running* on disk, `check_prereq` and `run`. Any exception ends the opcode as failed; a `GantryError`
+reaches the user as it is, anything else by its text.
+
+Source: DESIGN section 7; wconfd.md 8.2.
+"""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, TypeVar
+
+from common.lockdecl import Scope, requests_for
+from common.locks import LockLevel, LockRequest
+from common.opcodes.base import OpCode
+from daemons.jobproc.context import UnitContext
+
+O = TypeVar("O", bound=OpCode)  # noqa: E741  # an opcode
+
+
+class LogicalUnit(Generic[O]):
+    """What an opcode does; subclasses name the opcode's class and override the steps they need."""
+
+    OPCODE: ClassVar[type[OpCode]]
+
+    def __init__(self, op: O) -> None:
+        self.op = op
+
+    def expand_names(self, context: UnitContext) -> None:
+        """Look up what the parameters only hint at; no locks are held yet."""
+
+    def is_dynamic(self, level: LockLevel) -> bool:
+        """Whether `declare_locks` of this level needs the locks of all earlier levels to be held."""
+        entries = self.op.lock_declaration().levels.get(level, ())
+        return any(entry.scope is Scope.UNKNOWN for entry in entries)
+
+    def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
+        """The locks wanted on one level; by default those that the opcode's parameters tell."""
+        return requests_for(level, self.op.lock_declaration().levels.get(level, ()))
+
+    def check_prereq(self, context: UnitContext) -> None:
+        """Raises: PrerequisiteError: the world is not as the opcode needs it."""
+
+    def run(self, context: UnitContext) -> Any:
+        """Do it.
+
+        Returns: the opcode's result, JSON-able.
+        Raises: JobCanceled: stopped halfway because the job was asked to cancel.
+        """
+        raise NotImplementedError

@@ -1,0 +1,65 @@
+"""What every job process needs, made ready before the first fork.
+
+A converter for a class, an import, a compiled pattern: each is made at its first use, and would be
+made again in every child. What is found here is in the parent's memory, which the children share.
+"""
+
+import contextlib
+from typing import Any
+
+import setproctitle
+
+from common.errors import GantryError
+from common.jobfile import decode_job, encode_job
+from common.jobs import Job, JobOp
+from common.locks import BGL, JobId, LockMode, LockRequest, Owner
+from common.opcodes.base import summary, write_opcode
+from common.opcodes.registry import opcode_classes, parse_opcode
+from daemons.jobproc.units.registry import make_unit, unit_classes
+from protocol.forkserver import StartJob
+from protocol.luxi import SubmitManyJobs
+from protocol.messages import Request, positional, structure_reply, structure_request
+from protocol.wconfd import (
+    DownGradeLocksLevel,
+    FreeLocks,
+    IntersectLocks,
+    ReadConfig,
+    TryUpdateLocks,
+    UpdateLocksWaiting,
+    WaitLocks,
+)
+
+_OWNER = Owner(1, "/livelock", 1)
+_REQUESTS = (LockRequest(BGL, LockMode.SHARED),)
+_EXAMPLES: tuple[tuple[Request[Any], Any], ...] = (
+    (UpdateLocksWaiting(_OWNER, 0, _REQUESTS), [_OWNER.to_wire()]),
+    (TryUpdateLocks(_OWNER, _REQUESTS), []),
+    (WaitLocks(_OWNER, 1.0), True),
+    (FreeLocks(_OWNER), []),
+    (IntersectLocks(_OWNER, (BGL,)), []),
+    (DownGradeLocksLevel(_OWNER, BGL.level), []),
+    (SubmitManyJobs(()), [[True, 1]]),
+    (ReadConfig(), {}),
+)
+
+
+def warm_up() -> None:
+    """Import all opcodes and units, and use everything once that a job uses.
+
+    Raises: ImportError and others: a plug-in is broken.
+    """
+    for request, reply in _EXAMPLES:
+        positional(request)
+        structure_reply(type(request), reply)
+    structure_request(StartJob, [1])
+    unit_classes()
+    for op_id in opcode_classes():
+        # what lacks a parameter is refused, but by then its converter is made
+        with contextlib.suppress(GantryError):
+            op = parse_opcode({"OP_ID": op_id})
+            write_opcode(op)
+            summary(op)
+            make_unit(op)
+    # its first use is the costly one
+    setproctitle.getproctitle()
+    decode_job(encode_job(Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))), "job-1")

@@ -1,0 +1,1 @@
+"""Tests: the fork server and its job processes, real ones."""
