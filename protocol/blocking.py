@@ -1,0 +1,176 @@
+"""Call a daemon from a program without an event loop: job processes and the command line.
+
+Source: DESIGN section 4; luxid.md 1.5.
+"""
+
+import socket
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+from common.errors import ConnectionLost, Unavailable
+from protocol.dial import dial, is_usable, pauses
+from protocol.envelope import read_reply, request_bytes
+from protocol.framing import MAX_REPLY, Framer, pack
+from protocol.messages import Request, positional, structure_reply
+
+CHUNK: Final = 64 * 2**10
+
+R = TypeVar("R")
+
+
+class BlockingClient:
+    """One connection to a daemon; opened by the first call, and again after it was lost.
+
+    Args:
+        connect_timeout_s: how long a daemon that is not there (yet, or again) is waited for.
+        reply_timeout_s: how long an answer may take, unless a call says otherwise.
+        daemon: its name in error texts.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        connect_timeout_s: float = 30.0,
+        reply_timeout_s: float = 180.0,
+        daemon: str = "the daemon",
+    ) -> None:
+        self._path = path
+        self._connect_timeout_s = connect_timeout_s
+        self._reply_timeout_s = reply_timeout_s
+        self._daemon = daemon
+        self._sock: socket.socket | None = None
+        self._framer = Framer(MAX_REPLY)
+        # the request whose reply is still to come; holds here: at most one
+        self._started: Request[Any] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; a later call opens a new one."""
+        self._started = None
+        if self._sock is not None:
+            self._sock.close()
+            self._sock = None
+
+    def fileno(self) -> int:
+        """The descriptor of the connection: readable when the reply to a started request comes; -1 without one."""
+        return -1 if self._sock is None else self._sock.fileno()
+
+    def call(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Send one request and wait for its reply, at most `timeout_s` seconds.
+
+        Raises:
+            RemoteError: the daemon answered with an error.
+            ConnectionLost: it closed the connection before it answered; whether it acted is unknown.
+            Unavailable: it cannot be reached, or did not answer in time.
+            Denied: this user may not connect.
+            InvalidRequest, ProtocolError: the reply is not what this method answers.
+        """
+        self.start(request)
+        return self.finish(request, timeout_s=timeout_s)
+
+    def start(self, request: Request[Any], *, timeout_s: float | None = None) -> None:
+        """Send a request; its reply is taken by `finish`, and the caller is free until then.
+
+        Args:
+            timeout_s: at most so long for connecting, and for sending.
+        Raises: ConnectionLost, Unavailable, Denied: as `call`.
+        """
+        if self._started is not None:
+            raise RuntimeError(f"{self._started.METHOD} is not finished; one call at a time")
+        limit_s = self._reply_timeout_s if timeout_s is None else timeout_s
+        sock = self._opened(min(limit_s, self._connect_timeout_s))
+        try:
+            sock.settimeout(limit_s)
+            sock.sendall(pack(request_bytes(request.METHOD, positional(request))))
+        except OSError as error:
+            raise self._lost(request, error) from error
+        except BaseException:
+            self.close()
+            raise
+        self._started = request
+
+    def finish(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Wait for the reply to the request that was started.
+
+        Raises: as `call`.
+        """
+        if self._started is not request:
+            raise RuntimeError(f"{request.METHOD} was not started on this connection")
+        try:
+            payload = self._receive(self._reply_timeout_s if timeout_s is None else timeout_s)
+        except OSError as error:
+            raise self._lost(request, error) from error
+        except BaseException:
+            self.close()
+            raise
+        self._started = None
+        return structure_reply(type(request), read_reply(payload))
+
+    def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Like `call`, but sends the same request again when the connection breaks.
+
+        This is safe, as every call that changes state may be delivered twice (DESIGN section 4).
+
+        Args:
+            timeout_s: of all attempts together; `reply_timeout_s` if left out.
+        Raises: as `call`; ConnectionLost and Unavailable only after `timeout_s`.
+        """
+        limit_s = self._reply_timeout_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit_s
+        for pause in pauses():
+            try:
+                self.start(request, timeout_s=max(deadline - time.monotonic(), 0.001))
+                return self.finish(request, timeout_s=max(deadline - time.monotonic(), 0.001))
+            except Unavailable:
+                if time.monotonic() + pause >= deadline:
+                    raise
+            time.sleep(pause)
+        raise AssertionError("pauses() has no end")
+
+    def _opened(self, timeout_s: float) -> socket.socket:
+        if self._sock is not None:
+            self._sock.setblocking(False)
+            if not is_usable(self._sock):
+                self.close()
+        if self._sock is None:
+            self._sock = self._dial_patiently(timeout_s)
+            self._framer = Framer(MAX_REPLY)
+        return self._sock
+
+    def _dial_patiently(self, timeout_s: float) -> socket.socket:
+        deadline = time.monotonic() + timeout_s
+        for pause in pauses():
+            try:
+                return dial(self._path, self._daemon)
+            except Unavailable:
+                if time.monotonic() + pause >= deadline:
+                    raise
+            time.sleep(pause)
+        raise AssertionError("pauses() has no end")
+
+    def _receive(self, timeout_s: float) -> bytes:
+        assert self._sock is not None
+        deadline = time.monotonic() + timeout_s
+        while True:
+            self._sock.settimeout(max(deadline - time.monotonic(), 0.001))
+            data = self._sock.recv(CHUNK)
+            if not data:
+                raise ConnectionResetError("end of stream")
+            for reply in self._framer.feed(data):
+                return reply
+
+    def _lost(self, request: Request[Any], error: OSError) -> Unavailable:
+        self.close()
+        if isinstance(error, TimeoutError):
+            return Unavailable(f"{self._daemon} at {self._path} gave no answer to {request.METHOD} in time")
+        return ConnectionLost(f"{self._daemon} at {self._path} closed the connection before it answered")

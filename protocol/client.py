@@ -1,0 +1,150 @@
+"""Call a daemon from a trio program, over one Unix connection.
+
+Source: DESIGN section 4; luxid.md 1.5.
+"""
+
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self, TypeVar
+
+import trio
+
+from common.errors import ConnectionLost, Unavailable
+from protocol.dial import dial, is_usable, pauses
+from protocol.envelope import read_reply, request_bytes
+from protocol.framing import MAX_REPLY, Framer, pack
+from protocol.messages import Request, positional, structure_reply
+
+CHUNK: Final = 64 * 2**10
+
+R = TypeVar("R")
+
+
+class Client:
+    """One connection to a daemon; opened by the first call, and again after it was lost.
+
+    Tasks may share a client: their calls go one after the other. A call that may wait for
+    long (for a lock, for a job) wants a client of its own.
+
+    Args:
+        daemon: its name in error texts.
+    """
+
+    def __init__(self, path: Path, *, daemon: str = "the daemon") -> None:
+        self._path = path
+        self._daemon = daemon
+        self._sock: socket.socket | None = None
+        self._framer = Framer(MAX_REPLY)
+        # held while a call is in progress
+        self._turn = trio.Lock()
+
+    @classmethod
+    async def connect(cls, path: Path, *, daemon: str = "the daemon") -> Self:
+        """A client whose connection is open; one attempt.
+
+        Raises: Unavailable, Denied: see `dial`.
+        """
+        client = cls(path, daemon=daemon)
+        await trio.lowlevel.checkpoint()
+        client._opened()
+        return client
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    async def call(self, request: Request[R]) -> R:
+        """Send one request and wait for its reply.
+
+        Raises:
+            RemoteError: the daemon answered with an error.
+            ConnectionLost: it closed the connection before it answered; whether it acted is unknown.
+            Unavailable, Denied: it cannot be reached, and has not been asked.
+            InvalidRequest, ProtocolError: the reply is not what this method answers.
+        Cancellation: the connection is closed; the daemon carries the call out all the same.
+        """
+        payload = pack(request_bytes(request.METHOD, positional(request)))
+        async with self._turn:
+            sock = self._opened()
+            with self._closing_on_failure():
+                await _send(sock, payload)
+                reply = await self._receive(sock)
+        return structure_reply(type(request), read_reply(reply))
+
+    async def call_retrying(self, request: Request[R], timeout_s: float) -> R:
+        """Like `call`, but goes on through restarts of the daemon: sends the same request again.
+
+        This is safe, as every call that changes state may be delivered twice (DESIGN section 4).
+
+        Raises:
+            RemoteError, Denied, InvalidRequest, ProtocolError: as `call`.
+            Unavailable: there was no answer within `timeout_s` seconds.
+        """
+        last: Unavailable | None = None
+        with trio.move_on_after(timeout_s):
+            for pause in pauses():
+                try:
+                    return await self.call(request)
+                except Unavailable as error:
+                    last = error
+                await trio.sleep(pause)
+        raise last or Unavailable(f"{self._daemon} gave no answer to {request.METHOD} within {timeout_s} s")
+
+    async def aclose(self) -> None:
+        """Close the connection, also under a call of another task, which then gets ConnectionLost."""
+        self._drop()
+        await trio.lowlevel.checkpoint()
+
+    def _opened(self) -> socket.socket:
+        if self._sock is not None and not is_usable(self._sock):
+            self._drop()
+        if self._sock is None:
+            self._sock = dial(self._path, self._daemon)
+            self._framer = Framer(MAX_REPLY)
+        return self._sock
+
+    def _drop(self) -> None:
+        if self._sock is not None:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+            self._sock = None
+
+    @contextmanager
+    def _closing_on_failure(self) -> Iterator[None]:
+        """A connection with a half done call on it cannot be used for the next."""
+        try:
+            yield
+        except (OSError, trio.ClosedResourceError) as error:
+            self._drop()
+            raise ConnectionLost(f"{self._daemon} at {self._path} closed the connection before it answered") from error
+        except BaseException:
+            self._drop()
+            raise
+
+    async def _receive(self, sock: socket.socket) -> bytes:
+        while True:
+            try:
+                data = sock.recv(CHUNK)
+            except BlockingIOError:
+                await trio.lowlevel.wait_readable(sock)
+                continue
+            if not data:
+                raise ConnectionResetError("end of stream")
+            for reply in self._framer.feed(data):
+                return reply
+
+
+async def _send(sock: socket.socket, payload: bytes) -> None:
+    rest: Any = memoryview(payload)
+    while rest:
+        try:
+            rest = rest[sock.send(rest) :]
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)

@@ -1,0 +1,94 @@
+"""Reaching a Unix socket by its path: one attempt, and the errors a user should see.
+
+Source: luxid.md 1.5.
+"""
+
+import errno
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from common.errors import Denied, Unavailable
+
+# sun_path has 108 bytes, the last of them 0; see unix(7)
+_LONGEST_PATH: Final = 107
+FIRST_PAUSE_S: Final = 0.02
+LONGEST_PAUSE_S: Final = 1.0
+
+
+def dial(path: Path, daemon: str) -> socket.socket:
+    """Connect to the socket at `path`, in one attempt that never waits.
+
+    Returns: a non-blocking socket, which the caller closes.
+    Raises:
+        Denied: the file's mode keeps this user out.
+        Unavailable: nobody listens there, or more callers wait than may; it can be tried again.
+    """
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    try:
+        sock.setblocking(False)
+        with reachable(path) as address:
+            sock.connect(address)
+    except OSError as error:
+        sock.close()
+        raise _explain(path, daemon, error) from error
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def is_usable(sock: socket.socket) -> bool:
+    """Whether a connection with no call in progress can carry the next one.
+
+    A daemon closes what is idle; noticed before a call is sent, that is nobody's trouble. Bytes
+    that nobody asked for make it as unusable as its end does.
+
+    Args:
+        sock: non-blocking.
+    """
+    try:
+        sock.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _explain(path: Path, daemon: str, error: OSError) -> Denied | Unavailable:
+    if error.errno in (errno.EACCES, errno.EPERM):
+        return Denied(f"this user may not connect to {daemon} at {path}; ask to be in the socket's group")
+    if error.errno == errno.EAGAIN:
+        return Unavailable(f"{daemon} does not answer at {path}: too many callers wait for it; try again")
+    return Unavailable(
+        f"{daemon} does not answer at {path}: {os.strerror(error.errno or 0).lower()}; "
+        f"is it running? start it, or name another installation with --root"
+    )
+
+
+@contextmanager
+def reachable(path: Path) -> Iterator[str]:
+    """An address for `path` that fits into the kernel's 108 bytes, however deep the folder is.
+
+    Raises: OSError: the folder cannot be opened.
+    """
+    if len(os.fsencode(path)) <= _LONGEST_PATH:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait before each further attempt: doubling, up to a second, without end."""
+    pause = FIRST_PAUSE_S
+    while True:
+        yield pause
+        pause = min(2 * pause, LONGEST_PAUSE_S)

@@ -1,0 +1,282 @@
+"""The envelope around calls and replies, in both dialects: Ganeti's own and JSON-RPC 2.0.
+
+Sans-IO. A request with the key `jsonrpc`, or a list of requests, is JSON-RPC; all else is Ganeti's.
+The request's shape decides the reply's. What we send is pure ASCII: each client reads that.
+
+Ganeti's clients read only `success` and `result` of a reply; our error replies carry a third
+key, `error`, with the code and the fields that `[name, args]` has no place for.
+
+Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sections 4-6.
+"""
+
+import enum
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NoReturn
+
+import attrs
+import orjson
+
+from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod
+
+PARSE_ERROR: Final = -32700
+INVALID_REQUEST: Final = -32600
+METHOD_NOT_FOUND: Final = -32601
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+# of our own codes; any other is an internal error
+SERVER_CODES: Final[Mapping[str, int]] = {
+    "invalid": INVALID_PARAMS,
+    "not_found": -32001,
+    "conflict": -32002,
+    "order_violation": -32003,
+    "denied": -32004,
+    "unavailable": -32005,
+}
+
+
+class Dialect(enum.Enum):
+    """Whose envelope a message has."""
+
+    GANETI = "ganeti"
+    JSONRPC = "jsonrpc"
+
+
+CallId = str | int | float | None
+
+
+@attrs.frozen
+class Call:
+    """One request to call a method."""
+
+    method: str
+    # by position or by name; Ganeti's dialect knows only positions
+    params: list[Any] | dict[str, Any]
+    dialect: Dialect = Dialect.GANETI
+    call_id: CallId = None
+    # a notification gets no reply, not even an error
+    notification: bool = False
+
+
+class MalformedRequest(InvalidRequest):
+    """the message is not a request"""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        dialect: Dialect = Dialect.GANETI,
+        call_id: CallId = None,
+        rpc_code: int = INVALID_REQUEST,
+        only_arguments: bool = False,
+    ) -> None:
+        super().__init__(message)
+        # as far as it can be known, so that the reply has the shape its reader expects
+        self.dialect = dialect
+        self.call_id = call_id
+        self.rpc_code = rpc_code
+        # the envelope is right, but its arguments are no list: daemons differ on what follows
+        self.only_arguments = only_arguments
+
+
+@attrs.frozen
+class Batch:
+    """A list of JSON-RPC calls, answered by one list; a bad element gets an error of its own."""
+
+    calls: tuple[Call | MalformedRequest, ...]
+
+
+def read_message(payload: bytes) -> Call | Batch:
+    """Read one request message; white space around it and invalid UTF-8 in it are forgiven.
+
+    Raises: MalformedRequest: it is no request in either dialect.
+    """
+    try:
+        value = _decode(payload)
+    except ValueError as error:
+        dialect = Dialect.JSONRPC if b'"jsonrpc"' in payload else Dialect.GANETI
+        raise MalformedRequest(f"request is not JSON: {error}", dialect=dialect, rpc_code=PARSE_ERROR) from None
+    if isinstance(value, dict):
+        return _read_jsonrpc(value) if "jsonrpc" in value else _read_ganeti(value)
+    if isinstance(value, list):
+        if not value:
+            raise MalformedRequest("empty batch: a list must hold at least one request", dialect=Dialect.JSONRPC)
+        return Batch(tuple(map(_read_element, value)))
+    raise MalformedRequest(f"request is not an object but {_shorten(value)}")
+
+
+def _decode(payload: bytes) -> Any:
+    try:
+        return orjson.loads(payload)
+    except orjson.JSONDecodeError:
+        text = payload.decode(errors="replace")
+        if "�" not in text:
+            raise
+        return orjson.loads(text)
+
+
+def _read_ganeti(value: dict[str, Any]) -> Call:
+    method = value.get("method")
+    if not isinstance(method, str):
+        raise MalformedRequest(_wrong_key(value, "method", "a string"))
+    args = value.get("args")
+    if not isinstance(args, list):
+        raise MalformedRequest(_wrong_key(value, "args", "a list"), only_arguments="args" in value)
+    return Call(method, args)
+
+
+def _read_jsonrpc(value: dict[str, Any]) -> Call:
+    call_id = value.get("id")
+    if isinstance(call_id, bool) or not isinstance(call_id, str | int | float | None):
+        raise _bad_rpc("key 'id' must be a string, a number or null", None)
+    if value["jsonrpc"] != "2.0":
+        raise _bad_rpc(f"key 'jsonrpc' must be '2.0', got {_shorten(value['jsonrpc'])}", call_id)
+    method = value.get("method")
+    if not isinstance(method, str):
+        raise _bad_rpc(_wrong_key(value, "method", "a string"), call_id)
+    params = value.get("params", [])
+    if not isinstance(params, list | dict):
+        raise _bad_rpc(_wrong_key(value, "params", "a list or an object"), call_id)
+    return Call(method, params, Dialect.JSONRPC, call_id, "id" not in value)
+
+
+def _read_element(value: Any) -> Call | MalformedRequest:
+    if not isinstance(value, dict):
+        return _bad_rpc(f"request is not an object but {_shorten(value)}", None)
+    try:
+        return _read_jsonrpc({"jsonrpc": None, **value})
+    except MalformedRequest as error:
+        return error
+
+
+def _bad_rpc(message: str, call_id: CallId) -> MalformedRequest:
+    return MalformedRequest(message, dialect=Dialect.JSONRPC, call_id=call_id)
+
+
+def _wrong_key(value: dict[str, Any], key: str, expected: str) -> str:
+    if key not in value:
+        return f"request has no key '{key}'; it must be {expected}"
+    return f"key '{key}' must be {expected}, got {_shorten(value[key])}"
+
+
+def _shorten(value: object) -> str:
+    if isinstance(value, list | dict):
+        return "a list" if isinstance(value, list) else "an object"
+    text = repr(value[:80]) if isinstance(value, str) else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def success(call: Call, value: Any) -> bytes:
+    """The reply that carries a result; `value` is JSON-able, and may hold `orjson.Fragment`s.
+
+    Raises: TypeError, ValueError, RecursionError: it is not JSON-able after all.
+    """
+    if call.dialect is Dialect.GANETI:
+        return encode({"success": True, "result": value})
+    return encode({"jsonrpc": "2.0", "result": value, "id": call.call_id})
+
+
+def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain: bool = False) -> bytes:
+    """The reply that carries an error, in the dialect of the call (or of what is known of it).
+
+    Args:
+        plain: in Ganeti's dialect, answer with a bare text: the form for what is no request.
+    """
+    dialect = to if isinstance(to, Dialect) else to.dialect
+    if dialect is Dialect.JSONRPC:
+        call_id = None if isinstance(to, Dialect) else to.call_id
+        return encode({"jsonrpc": "2.0", "error": _rpc_error(error), "id": call_id})
+    if plain:
+        return encode({"success": False, "result": error.message})
+    extra = {"code": error.code, "fields": error.fields}
+    return encode({"success": False, "result": [error.wire_name, error.wire_args()], "error": extra})
+
+
+def _rpc_error(error: GantryError) -> dict[str, Any]:
+    data = {**error.fields, "code": error.code, "error": error.wire_name, "args": error.wire_args()}
+    return {"code": _rpc_code(error), "message": error.message, "data": data}
+
+
+def _rpc_code(error: GantryError) -> int:
+    if isinstance(error, MalformedRequest):
+        return error.rpc_code
+    if isinstance(error, UnknownMethod):
+        return METHOD_NOT_FOUND
+    return SERVER_CODES.get(error.code, INTERNAL_ERROR)
+
+
+def batch_reply(replies: Sequence[bytes]) -> bytes:
+    """The one reply to a batch; `replies` are those to its calls, at least one."""
+    return b"[" + b",".join(replies) + b"]"
+
+
+_NON_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
+
+
+def encode(value: Any) -> bytes:
+    """JSON text in pure ASCII.
+
+    Raises: TypeError, ValueError, RecursionError: `value` is not JSON-able.
+    """
+    try:
+        text = orjson.dumps(value)
+    except TypeError:
+        # beyond 64 bits, nested deeper than 254, lone surrogates: the slow encoder can
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
+    if text.isascii():
+        return text
+    # outside of strings JSON is ASCII, so escaping needs no parser
+    return _NON_ASCII.sub(lambda run: json.dumps(run[0])[1:-1], text.decode()).encode("ascii")
+
+
+def request_bytes(method: str, args: Sequence[Any]) -> bytes:
+    """The payload of a call in Ganeti's dialect; arguments by position."""
+    return encode({"method": method, "args": args})
+
+
+def read_reply(payload: bytes) -> Any:
+    """The result in a reply of Ganeti's dialect.
+
+    Raises:
+        RemoteError: the daemon answered with an error.
+        ProtocolError: this is no reply.
+    """
+    try:
+        reply = _decode(payload)
+    except ValueError as error:
+        raise ProtocolError(f"the reply is not JSON: {error}") from None
+    if not isinstance(reply, dict) or "success" not in reply or "result" not in reply:
+        raise ProtocolError(f"the reply lacks 'success' or 'result': {_shorten(payload[:80].decode(errors='replace'))}")
+    if reply["success"]:
+        return reply["result"]
+    _raise_remote(reply["result"], reply.get("error"))
+
+
+def _raise_remote(result: Any, extra: Any) -> NoReturn:
+    if not isinstance(extra, dict):
+        extra = {}
+    match result:
+        case [str(wire_name), list(args)]:
+            message = args[0] if args and isinstance(args[0], str) else wire_name
+            code = extra.get("code") or _CODES.get(wire_name, GantryError.code)
+            raise RemoteError(message, code=code, wire_name=wire_name, wire_args=args, **_fields(extra))
+        case str():
+            raise RemoteError(result, code="invalid", wire_name=InvalidRequest.wire_name, wire_args=[result])
+    raise ProtocolError(f"the error reply has an unknown form: {_shorten(result)}")
+
+
+def _fields(extra: dict[str, Any]) -> dict[str, Any]:
+    fields = extra.get("fields")
+    reserved = {"self", "message", "code", "wire_name", "wire_args"}
+    return {key: value for key, value in fields.items() if key not in reserved} if isinstance(fields, dict) else {}
+
+
+def _classes(kind: type[GantryError]) -> Iterator[type[GantryError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from _classes(child)
+
+
+# several classes share the name GenericError, which therefore tells no code
+_CODES: Final = {kind.wire_name: kind.code for kind in _classes(GantryError) if kind.wire_name != GantryError.wire_name}

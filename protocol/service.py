@@ -1,0 +1,133 @@
+"""A daemon's face as one table: method name -> request class -> handler.
+
+The service answers whole messages; it knows no sockets. It is the one place where handlers'
+failures are caught: what a handler raises becomes a reply, and the daemon lives on.
+
+Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
+"""
+
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+import attrs
+
+from common.errors import GantryError, InternalError, InvalidRequest, UnknownMethod
+from protocol.envelope import (
+    Batch,
+    Call,
+    Dialect,
+    MalformedRequest,
+    batch_reply,
+    failure,
+    read_message,
+    success,
+)
+from protocol.messages import Request, reply_to_wire, structure_request
+from protocol.peer import Peer
+
+Handler = Callable[[Any, Peer], Awaitable[Any]]
+
+_log: Final = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class Route:
+    """One method: its request class, and who answers it."""
+
+    kind: type[Request[Any]]
+    handler: Handler
+
+
+@attrs.frozen
+class Answer:
+    """What becomes of a message: the payload to send back, and whether to close then."""
+
+    # None: only notifications, to which nothing is said
+    payload: bytes | None
+    close: bool = False
+
+
+class Service:
+    """Answer the calls of a table of methods."""
+
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = {route.kind.METHOD: route for route in routes}
+        if len(self._routes) != len(routes):
+            raise ValueError("a method is listed twice in the table")
+
+    @property
+    def methods(self) -> frozenset[str]:
+        """The names of all methods."""
+        return frozenset(self._routes)
+
+    async def answer(self, payload: bytes, peer: Peer, *, close_on_bad_arguments: bool = False) -> Answer:
+        """Carry out one message, a call or a batch of them in order.
+
+        Args:
+            close_on_bad_arguments: in Ganeti's dialect, whether an unknown method or bad arguments
+                get a plain text and the end of the connection (luxid.md 1.4), or an error like
+                any other (wconfd.md 1.5). What is no request at all always gets the former.
+        Raises: nothing but what cancels the caller.
+        Cancellation: reaches the handler; each shields what it must not leave half done.
+        """
+        try:
+            message = read_message(payload)
+        except MalformedRequest as error:
+            return _refuse(error, error, close=close_on_bad_arguments or not error.only_arguments)
+        if isinstance(message, Batch):
+            return await self._answer_batch(message, peer)
+        return await self._answer_call(message, peer, close_on_bad_arguments)
+
+    async def _answer_batch(self, batch: Batch, peer: Peer) -> Answer:
+        replies = []
+        for call in batch.calls:
+            if isinstance(call, MalformedRequest):
+                replies.append(failure(call, call))
+            elif (reply := (await self._answer_call(call, peer, False)).payload) is not None:
+                replies.append(reply)
+        return Answer(batch_reply(replies) if replies else None)
+
+    async def _answer_call(self, call: Call, peer: Peer, close: bool) -> Answer:
+        try:
+            answer = await self._carry_out(call, peer, close)
+        except Exception:
+            answer = Answer(failure(call, _log_bug(call, peer)))
+        return Answer(None) if call.notification else answer
+
+    async def _carry_out(self, call: Call, peer: Peer, close: bool) -> Answer:
+        try:
+            route = self._route(call.method)
+            request = structure_request(route.kind, call.params)
+        except InvalidRequest as error:
+            return _refuse(call, error, close=close)
+        try:
+            reply = await route.handler(request, peer)
+        except GantryError as error:
+            return _fail(call, error)
+        return Answer(success(call, reply_to_wire(reply)))
+
+    def _route(self, method: str) -> Route:
+        try:
+            return self._routes[method]
+        except KeyError:
+            raise UnknownMethod(f"unknown method {method[:80]!r}") from None
+
+
+def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) -> Answer:
+    # the JSON-RPC dialect has one shape for all errors and never needs the end of the connection
+    close = close and to.dialect is Dialect.GANETI
+    return Answer(failure(to, error, plain=close), close)
+
+
+def _fail(call: Call, error: GantryError) -> Answer:
+    if error.code == "internal":
+        _log.error("call.failed method=%s error=%r", call.method, error.message)
+    return Answer(failure(call, error))
+
+
+def _log_bug(call: Call, peer: Peer) -> InternalError:
+    bug_id = secrets.token_hex(4)
+    _log.exception("call.crashed id=%s method=%s %s", bug_id, call.method, peer)
+    return InternalError(f"internal error {bug_id}; the log of the daemon has it under this id", id=bug_id)
