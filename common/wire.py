@@ -39,7 +39,7 @@ def structure(value: Any, kind: type[T], what: str = "request") -> T:
     try:
         return _fast.structure(value, kind)
     except Exception:
-        return _explain(value, kind, what)
+        return explain(_detailed, value, kind, what)
 
 
 def unstructure(value: Any) -> Any:
@@ -47,9 +47,13 @@ def unstructure(value: Any) -> Any:
     return _fast.unstructure(value)
 
 
-def _explain(value: Any, kind: type[T], what: str) -> T:
+def explain(detailed: Converter, value: Any, kind: type[T], what: str) -> T:
+    """Read a value that was refused once more, for an error that names all problems and their places.
+
+    Raises: InvalidRequest: as `structure`.
+    """
     try:
-        return _detailed.structure(value, kind)
+        return detailed.structure(value, kind)
     except Exception as error:
         problems = transform_error(error, format_exception=_describe)
         raise InvalidRequest(f"invalid {what}: {'; '.join(problems)}") from error
@@ -135,7 +139,12 @@ def _only(kinds: tuple[type, ...], what: str, inner: Hook) -> Hook:
     return read
 
 
-def _make_converter(*, detailed: bool) -> Converter:
+def make_converter(*, detailed: bool) -> Converter:
+    """A strict converter of the house, for who adds hooks of their own.
+
+    Args:
+        detailed: slower, and its errors know the place; for `explain`.
+    """
     converter = Converter(forbid_extra_keys=True, detailed_validation=detailed)
     for primitive, hook in ((int, _int), (float, _float), (str, _str), (bool, _bool)):
         converter.register_structure_hook(primitive, hook)
@@ -178,5 +187,5 @@ def _is_row(kind: Any) -> bool:
     return get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis
 
 
-_fast = _make_converter(detailed=False)
-_detailed = _make_converter(detailed=True)
+_fast = make_converter(detailed=False)
+_detailed = make_converter(detailed=True)

@@ -167,3 +167,54 @@ class VerifyConfig(Request[Unit]):
     """Check the configuration; all problems are in the error."""
 
     METHOD = "verifyConfig"
+
+
+@attrs.frozen
+class LockConfig(Request[Mapping[str, Any] | None]):
+    """Take `cluster/config` now, and answer the configuration; null if others are in the way."""
+
+    METHOD = "lockConfig"
+    owner: Owner
+    shared: bool
+
+
+@attrs.frozen
+class UnlockConfig(Request[Unit]):
+    """Release `cluster/config` and drop the pending request; fine if it is not held."""
+
+    METHOD = "unlockConfig"
+    owner: Owner
+
+
+@attrs.frozen
+class WriteConfig(Request[Unit]):
+    """Replace the whole configuration; the owner must hold `cluster/config` exclusively."""
+
+    METHOD = "writeConfig"
+    owner: Owner
+    config: Mapping[str, Any]
+
+
+@attrs.frozen
+class WriteConfigAndUnlock(Request[bool]):
+    """Replace the whole configuration and release its lock; false if the owner does not hold it."""
+
+    METHOD = "writeConfigAndUnlock"
+    owner: Owner
+    config: Mapping[str, Any]
+
+
+@attrs.frozen
+class FlushConfig(Request[Unit]):
+    """Write the configuration and tell all nodes, whether it has changed or not."""
+
+    METHOD = "flushConfig"
+
+
+@attrs.frozen
+class FlushConfigGroup(Request[Unit]):
+    """The same, for the nodes of one group."""
+
+    METHOD = "flushConfigGroup"
+    # a uuid; an unknown one means no nodes
+    group: str

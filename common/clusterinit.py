@@ -1,0 +1,68 @@
+"""Making a cluster: the folders and first files of an installation.
+
+Source: wconfd.md 6.1, 6.2 and 7.9; luxid.md 3.
+"""
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from common.atomicfile import FileWrite, write_files
+from common.errors import Conflict
+from common.objects.config import Config
+from common.objects.encoding import encode_config
+from common.objects.initial import NewUuids, initial_config
+from common.objects.kinds import GroupUuid, NodeUuid
+from common.objects.ssconf import file_content, ssconf_values
+from common.paths import Paths
+
+CONFIG_MODE: Final = 0o640
+SSCONF_MODE: Final = 0o444
+_PRIVATE_MODE: Final = 0o600
+
+NO_LOCKS: Final = b"[[],[]]"
+NO_RESERVATIONS: Final = b'{"dRBD":[],"mACs":[],"dRBDSecrets":[],"lVs":[],"iPv4s":[]}'
+_QUEUE_VERSION: Final = b"1\n"
+_FIRST_SERIAL: Final = b"0\n"
+
+
+def create_cluster(paths: Paths, cluster_name: str, node_name: str, *, primary_ip: str = "127.0.0.1") -> Config:
+    """Make an installation whose daemons can start: a cluster of one node, with an empty queue.
+
+    Files of an installation that has lost its configuration are kept: job ids are not used again,
+    and locks are not forgotten.
+
+    Raises:
+        Conflict: there is a configuration already.
+        OSError: a folder or file cannot be made.
+    Durability: the configuration comes last; whoever is interrupted before it calls again.
+    """
+    if paths.config_data.exists():
+        raise Conflict(
+            f"there is a cluster already: '{paths.config_data}'; choose another root, or move its folder away",
+            path=str(paths.config_data),
+        )
+    paths.make_folders()
+    config = initial_config(cluster_name, node_name, primary_ip=primary_ip, now=time.time(), uuids=_new_uuids())
+    write_files([FileWrite(path, content, mode) for path, content, mode in _state_files(paths) if not path.exists()])
+    write_files(ssconf_writes(paths, {key: file_content(lines) for key, lines in ssconf_values(config).items()}))
+    write_files([FileWrite(paths.config_data, encode_config(config).content, CONFIG_MODE)])
+    return config
+
+
+def ssconf_writes(paths: Paths, contents: Mapping[str, bytes]) -> list[FileWrite]:
+    """The writes that put ssconf values in their place on this node."""
+    return [FileWrite(paths.ssconf_file(key), content, SSCONF_MODE) for key, content in contents.items()]
+
+
+def _new_uuids() -> NewUuids:
+    return NewUuids(cluster=str(uuid.uuid4()), node=NodeUuid(str(uuid.uuid4())), group=GroupUuid(str(uuid.uuid4())))
+
+
+def _state_files(paths: Paths) -> Iterator[tuple[Path, bytes, int]]:
+    yield paths.locks_data, NO_LOCKS, _PRIVATE_MODE
+    yield paths.tempres_data, NO_RESERVATIONS, _PRIVATE_MODE
+    yield paths.version_file, _QUEUE_VERSION, _PRIVATE_MODE
+    yield paths.serial_file, _FIRST_SERIAL, _PRIVATE_MODE

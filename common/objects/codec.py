@@ -1,0 +1,138 @@
+"""Configuration objects from JSON values and back, strictly, by the rules of `entity`.
+
+Source: wconfd.md 7.1; STYLE section 8 (error texts).
+"""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from operator import eq
+from typing import Any, Final, TypeVar, cast
+
+import attrs
+from cattrs import BaseConverter, Converter
+from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn, override
+
+from common.objects.config import Config
+from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
+from common.objects.entity import UNWRITTEN
+from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
+from common.objects.ipolicy import Ipolicy, Ispec, PartialIpolicy, PartialIspec
+from common.objects.kinds import Mebibytes
+from common.wire import expected, explain, make_converter
+
+T = TypeVar("T")
+
+_HYPHENATED: Final = (Ispec, PartialIspec, Ipolicy, PartialIpolicy)
+_UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
+
+
+def decode_config(value: Any) -> Config:
+    """Read a JSON value as a whole configuration.
+
+    Raises: InvalidRequest: unknown or missing keys, wrong types, each with its place:
+        `invalid configuration: expected int, got 'x' @ $.nodes['...'].serial_no`.
+    """
+    return decode_object(value, Config, "configuration")
+
+
+def decode_object(value: Any, kind: type[T], what: str) -> T:
+    """Read a JSON value as one configuration object. Raises: InvalidRequest."""
+    try:
+        return _fast.structure(value, kind)
+    except Exception:
+        return explain(_detailed, value, kind, what)
+
+
+def to_json(value: attrs.AttrsInstance) -> dict[str, Any]:
+    """The JSON-able form of a configuration object."""
+    return cast(dict[str, Any], _fast.unstructure(value))
+
+
+def _make_object_converter(*, detailed: bool) -> Converter:
+    converter = make_converter(detailed=detailed)
+    converter.register_structure_hook_factory(_is_object, _object_reader)
+    converter.register_unstructure_hook_factory(_is_object, _object_writer)
+    for either, settled, forthcoming in (
+        (AnyInstance, Instance, ForthcomingInstance),
+        (AnyDisk, Disk, ForthcomingDisk),
+    ):
+        reader = _either_reader(converter, settled, forthcoming)
+        converter.register_structure_hook_func(partial(eq, either), reader)
+    converter.register_structure_hook_func(lambda kind: kind == frozenset[str], _read_tags)
+    converter.register_unstructure_hook_func(lambda kind: kind == frozenset[str], sorted)
+    converter.register_structure_hook_func(lambda kind: kind is Mebibytes, lambda value, _: _read_mebibytes(value))
+    return converter
+
+
+def _is_object(kind: Any) -> bool:
+    return isinstance(kind, type) and attrs.has(kind) and kind.__module__.startswith("common.objects.")
+
+
+def _key(kind: type, field: "attrs.Attribute[Any]") -> str:
+    return field.name.replace("_", "-") if kind in _HYPHENATED else field.name
+
+
+def _object_reader(kind: type[Any], converter: BaseConverter) -> Callable[[Any, Any], Any]:
+    keys = {field.name: _key(kind, field) for field in attrs.fields(kind)}
+    renames = {name: override(rename=key) for name, key in keys.items()}
+    inner = make_dict_structure_fn(
+        kind,
+        cast(Converter, converter),
+        _cattrs_forbid_extra_keys=True,
+        **renames,  # type: ignore[arg-type]  # the names are those of fields, none is an option's
+    )
+    known = frozenset(keys.values())
+
+    def read(value: Any, _: Any) -> Any:
+        if not isinstance(value, dict):
+            raise expected("an object", value)
+        if None in value.values():
+            # null is absent; but not for a key that nobody knows
+            value = {key: part for key, part in value.items() if part is not None or key not in known}
+        return inner(value, kind)
+
+    return read
+
+
+def _object_writer(kind: type[Any], converter: BaseConverter) -> Callable[[Any], dict[str, Any]]:
+    overrides = {
+        field.name: override(
+            rename=_key(kind, field),
+            omit_if_default=field.default is None or UNWRITTEN in field.metadata,
+        )
+        for field in attrs.fields(kind)
+    }
+    return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # as above
+
+
+def _either_reader(converter: Converter, settled: type, forthcoming: type) -> Callable[[Any, Any], Any]:
+    def read(value: Any, _: Any) -> Any:
+        if not isinstance(value, dict) or "forthcoming" not in value:
+            return converter.structure(value, settled)
+        if value["forthcoming"] is True:
+            return converter.structure(value, forthcoming)
+        if value["forthcoming"] is not False and value["forthcoming"] is not None:
+            raise expected("true or false as 'forthcoming'", value["forthcoming"])
+        return converter.structure({key: part for key, part in value.items() if key != "forthcoming"}, settled)
+
+    return read
+
+
+def _read_tags(value: Any, _: Any) -> frozenset[str]:
+    if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
+        raise expected("a list of strings", value)
+    return frozenset(value)
+
+
+def _read_mebibytes(value: Any) -> int:
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
+        return round(float(match[1]) * _UNITS[match[2].lower()])
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise expected("a size in MiB, or with a unit such as '2g'", value)
+    return round(value)
+
+
+_fast: Final = _make_object_converter(detailed=False)
+_detailed: Final = _make_object_converter(detailed=True)

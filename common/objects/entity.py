@@ -1,0 +1,40 @@
+"""What the objects of the configuration have in common, and how their classes are written.
+
+A class lists its fields under their JSON names, so that the class is the list of keys:
+
+    name: str                        required: null or missing is an error
+    ip: str | None = None            optional: absent stays absent, and is not written back
+    tags: frozenset[str] = ...       has a default: written always, even if it was absent
+    ... = attrs.field(..., metadata=UNWRITTEN_DEFAULT)      the same, but written only if it differs
+
+Source: wconfd.md 7.1.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+# JSON values under free names, such as the parameters of a hypervisor
+Params = Mapping[str, Any]
+
+UNWRITTEN: Final = "gantry.unwritten"
+UNWRITTEN_DEFAULT: Final = {UNWRITTEN: True}
+
+
+def own_first(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
+    """A field transformer: the fields of the class before those it inherits, as the files have them."""
+    return sorted(fields, key=lambda field: field.inherited)  # type: ignore[attr-defined]  # lacks a stub
+
+
+@attrs.frozen(kw_only=True)
+class Entity:
+    """An object with an id, a serial number that counts its changes, times and tags."""
+
+    # seconds since the epoch; 0: not known
+    ctime: float = 0
+    mtime: float = 0
+    uuid: str
+    # from 1 on
+    serial_no: int
+    tags: frozenset[str] = frozenset()

@@ -1,0 +1,52 @@
+"""A filter rule as the configuration keeps it: predicates and action are JSON values of the right shape.
+
+Source: wconfd.md 7.3; filters design.
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from common.locks import JobId
+from common.reasons import ReasonTrail
+
+_WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
+_SUBJECTS: Final = ("jobid", "opcode", "reason")
+
+
+def _is_priority(_: object, __: object, value: int) -> None:
+    if value < 0:
+        raise ValueError(f"expected a priority of at least 0, got {value}")
+
+
+def _is_action(_: object, __: object, value: Any) -> None:
+    match value:
+        case str() if value in _WORDS:
+            return
+        case ["RATE_LIMIT", int() as count] if not isinstance(count, bool) and count > 0:
+            return
+    raise ValueError(f"expected {', '.join(_WORDS)} or ['RATE_LIMIT', n > 0], got {value!r}")
+
+
+def _are_predicates(_: object, __: object, value: tuple[Any, ...]) -> None:
+    for predicate in value:
+        match predicate:
+            case [str() as subject, list() | None] if subject in _SUBJECTS:
+                continue
+        raise ValueError(f"expected [{'|'.join(_SUBJECTS)}, filter expression], got {predicate!r}")
+
+
+@attrs.frozen(kw_only=True)
+class FilterRule:
+    """The rules are a chain in the order of (priority, watermark, uuid)."""
+
+    # the last job id used when the rule was added
+    watermark: JobId
+    # smaller comes first
+    priority: int = attrs.field(validator=_is_priority)
+    # `[what is tested, expression of the query language]`; all must hold
+    predicates: tuple[Any, ...] = attrs.field(validator=_are_predicates)
+    # a word, or `["RATE_LIMIT", n]`
+    action: Any = attrs.field(validator=_is_action)
+    reason_trail: ReasonTrail
+    uuid: str

@@ -1,0 +1,61 @@
+"""Instance policies: the sizes that instances may have. In JSON the keys have hyphens.
+
+Source: wconfd.md 7.3, "Parameter groups".
+"""
+
+import attrs
+
+from common.objects.kinds import DiskTemplate
+
+
+@attrs.frozen(kw_only=True)
+class Ispec:
+    """A size of an instance; memory and disk in MiB."""
+
+    memory_size: int
+    disk_size: int
+    disk_count: int
+    cpu_count: int
+    nic_count: int
+    spindle_use: int
+
+
+@attrs.frozen(kw_only=True)
+class PartialIspec:
+    memory_size: int | None = None
+    disk_size: int | None = None
+    disk_count: int | None = None
+    cpu_count: int | None = None
+    nic_count: int | None = None
+    spindle_use: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class MinMax:
+    """One range of allowed sizes."""
+
+    min: Ispec
+    max: Ispec
+
+
+@attrs.frozen(kw_only=True)
+class Ipolicy:
+    """The policy of the cluster."""
+
+    # an instance must lie in one of them
+    minmax: tuple[MinMax, ...]
+    std: Ispec
+    spindle_ratio: float
+    vcpu_ratio: float
+    disk_templates: tuple[DiskTemplate, ...]
+
+
+@attrs.frozen(kw_only=True)
+class PartialIpolicy:
+    """The policy of a group; what it lacks is the cluster's."""
+
+    minmax: tuple[MinMax, ...] | None = None
+    std: PartialIspec | None = None
+    spindle_ratio: float | None = None
+    vcpu_ratio: float | None = None
+    disk_templates: tuple[DiskTemplate, ...] | None = None

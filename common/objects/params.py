@@ -1,0 +1,86 @@
+"""The groups of parameters of instances, network interfaces and nodes: full ones and partial ones.
+
+The cluster has a full group; groups, nodes, instances and interfaces have partial ones, whose
+values, where given, take the place of the cluster's.
+
+Source: wconfd.md 7.3, "Parameter groups".
+"""
+
+from typing import TypeVar
+
+import attrs
+
+from common.objects.kinds import Mebibytes, NicMode
+
+F = TypeVar("F", bound=attrs.AttrsInstance)
+
+
+@attrs.frozen(kw_only=True)
+class BeParams:
+    """What a hypervisor gives an instance."""
+
+    minmem: Mebibytes
+    maxmem: Mebibytes
+    vcpus: int
+    auto_balance: bool
+    always_failover: bool
+    spindle_use: int
+
+
+@attrs.frozen(kw_only=True)
+class PartialBeParams:
+    minmem: Mebibytes | None = None
+    maxmem: Mebibytes | None = None
+    vcpus: int | None = None
+    auto_balance: bool | None = None
+    always_failover: bool | None = None
+    spindle_use: int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class NicParams:
+    """How a network interface is connected."""
+
+    mode: NicMode
+    link: str
+    vlan: str
+
+
+@attrs.frozen(kw_only=True)
+class PartialNicParams:
+    mode: NicMode | None = None
+    link: str | None = None
+    vlan: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class NdParams:
+    """What a node is like."""
+
+    oob_program: str
+    spindle_count: int
+    exclusive_storage: bool
+    ovs: bool
+    ovs_name: str
+    ovs_link: str
+    ssh_port: int
+    cpu_speed: float
+
+
+@attrs.frozen(kw_only=True)
+class PartialNdParams:
+    oob_program: str | None = None
+    spindle_count: int | None = None
+    exclusive_storage: bool | None = None
+    ovs: bool | None = None
+    ovs_name: str | None = None
+    ovs_link: str | None = None
+    ssh_port: int | None = None
+    cpu_speed: float | None = None
+
+
+def filled(full: F, partial: attrs.AttrsInstance) -> F:
+    """The full group with the values that the partial one gives."""
+    given = {field.name: getattr(partial, field.name) for field in attrs.fields(type(partial))}
+    changes = {name: value for name, value in given.items() if value is not None}
+    return attrs.evolve(full, **changes)  # type: ignore[misc]  # the plugin does not see through the bound

@@ -1,0 +1,108 @@
+"""`config.data` itself: read once, then written by us alone.
+
+Source: wconfd.md 7.5 and 7.7; DESIGN section 8.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from common.atomicfile import write_file
+from common.errors import DamagedFile, InvalidRequest, NotFound
+from common.objects.codec import decode_config
+from common.objects.config import Config
+from daemons.wconfd.core.verify import find_problems
+
+_MODE: Final = 0o640
+
+
+class ForeignChange(OSError):
+    """The file is not the one we read or wrote."""
+
+
+class ConfigFile:
+    """The file and its identity; for one thread at a time."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._identity: tuple[int, int, int] | None = None
+
+    def read(self) -> Config:
+        """Read and check the configuration.
+
+        Raises:
+            NotFound: there is no such file.
+            DamagedFile: it is no configuration, or an inconsistent one; the message names the
+                place, the reason and what to do.
+            OSError: it cannot be read.
+        """
+        try:
+            with self.path.open("rb") as file:
+                self._identity = _identity(os.fstat(file.fileno()))
+                content = file.read()
+        except FileNotFoundError:
+            raise NotFound(
+                f"there is no cluster configuration '{self.path}'; make a cluster with 'gnt-cluster init', "
+                "or bring the file back from a backup",
+                path=str(self.path),
+            ) from None
+        config = self._decode(content)
+        if problems := find_problems(config):
+            raise self._damaged("$", f"it is inconsistent: {'; '.join(problems)}")
+        return config
+
+    def write(self, content: bytes) -> None:
+        """Replace the file.
+
+        Raises:
+            ForeignChange: it is not as we left it; it stays as it is.
+            OSError: it could not be written; it has its old content.
+        Durability: on return the content survives a loss of power.
+        """
+        self._check_identity()
+        try:
+            write_file(self.path, content, mode=_MODE)
+        finally:
+            self._adopt(content)
+
+    def _check_identity(self) -> None:
+        try:
+            found = _identity(os.stat(self.path))
+        except FileNotFoundError:
+            raise ForeignChange(f"'{self.path}' was removed; {self._advice()}") from None
+        if found != self._identity:
+            raise ForeignChange(f"'{self.path}' was changed by another program; {self._advice()}")
+
+    def _advice(self) -> str:
+        return "nothing was written and nothing will be; put the right file there and restart wconfd"
+
+    def _adopt(self, content: bytes) -> None:
+        """Know the file again if it is ours; a write may fail after the file was replaced."""
+        with self.path.open("rb") as file:
+            identity = _identity(os.fstat(file.fileno()))
+            if identity[2] == len(content) and file.read() == content:
+                self._identity = identity
+
+    def _decode(self, content: bytes) -> Config:
+        try:
+            return decode_config(orjson.loads(content))
+        except orjson.JSONDecodeError as error:
+            at = f"byte {len(error.doc[: error.pos].encode())} of {len(content)}"
+            raise self._damaged(at, f"it is not JSON: {error.msg}") from error
+        except InvalidRequest as error:
+            place = error.message.rpartition(" @ ")[2]
+            raise self._damaged(place, error.message) from error
+
+    def _damaged(self, where: str, reason: str) -> DamagedFile:
+        return DamagedFile(
+            f"the cluster configuration '{self.path}' is damaged at {where}: {reason}; "
+            f"restore it from a backup or a master candidate: 'cp BACKUP {self.path}'",
+            path=str(self.path),
+            where=where,
+        )
+
+
+def _identity(status: os.stat_result) -> tuple[int, int, int]:
+    return (status.st_mtime_ns, status.st_ino, status.st_size)

@@ -1,0 +1,91 @@
+"""The configuration as wconfd keeps it, and the rules by which writing it counts.
+
+An effective change, one after which the value differs, raises the serial number and sets the time;
+anything else changes nothing, so that a call delivered twice counts once.
+
+Source: wconfd.md 2.2, 7.4 and 7.5.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from common.objects.codec import to_json
+from common.objects.config import Config
+from common.objects.encoding import EncodedConfig, encode_config
+from common.objects.kinds import GroupUuid, NodeUuid
+from common.objects.node import Node
+
+
+@attrs.frozen
+class ConfigState:
+    """A configuration and its bytes, which are those of the file and of a reply."""
+
+    config: Config
+    encoded: EncodedConfig = attrs.field(repr=False, eq=False)
+
+    @classmethod
+    def of(cls, config: Config, before: "ConfigState | None" = None) -> "ConfigState":
+        """Cost: what differs from `before` is encoded."""
+        return cls(config, encode_config(config, before.encoded if before else None))
+
+
+def advanced(before: Config, after: Config, now: float) -> Config:
+    """`after` as a change of `before`: with the serial it has plus one, or `before` itself if nothing differs.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    if after is before or is_same(before, after):
+        return before
+    return attrs.evolve(after, serial_no=after.serial_no + 1, mtime=now)
+
+
+def written(before: Config, given: Config, now: float) -> Config:
+    """What a client's write of the whole configuration leads to; its second delivery leads nowhere.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    if is_same(before, attrs.evolve(given, serial_no=given.serial_no + 1, mtime=before.mtime)):
+        return before
+    return advanced(before, given, now)
+
+
+def is_same(one: Config, other: Config) -> bool:
+    """Whether these are the same JSON value; to Python alone, true and 1 are equal."""
+    return one == other and _same_json(to_json(one), to_json(other))
+
+
+def _same_json(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_same_json(value, other[key]) for key, value in one.items())
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same_json, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
+
+
+def is_urgent(before: Config, after: Config) -> bool:
+    """Whether a change is answered only after the nodes were told: who is master, who may be, who is trusted."""
+    return _urgent_values(before) != _urgent_values(after)
+
+
+def nodes_of_group(config: Config, group: GroupUuid) -> frozenset[NodeUuid]:
+    """The nodes of a group; none if there is no such group."""
+    return frozenset(uuid for uuid, node in config.nodes.items() if node.group == group)
+
+
+def _urgent_values(config: Config) -> tuple[object, ...]:
+    cluster = config.cluster
+    candidates: Mapping[NodeUuid, Node] = {
+        uuid: node for uuid, node in config.nodes.items() if node.master_candidate or uuid == cluster.master_node
+    }
+    return (
+        cluster.candidate_certs,
+        cluster.master_node,
+        cluster.enabled_user_shutdown,
+        cluster.enabled_hypervisors,
+        candidates,
+        {uuid: node.vm_capable for uuid, node in config.nodes.items()},
+    )

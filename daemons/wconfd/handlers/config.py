@@ -1,0 +1,140 @@
+"""The whole configuration: read, verify, lock, write, flush.
+
+Source: wconfd.md 2.2 and 7.8.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import attrs
+import orjson
+import trio
+
+from common.errors import ConfigVerifyError, Conflict
+from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
+from common.log import get_log
+from common.objects.codec import decode_config
+from common.objects.config import Config
+from common.objects.kinds import GroupUuid
+from daemons.wconfd.configstore import ConfigStore, Step
+from daemons.wconfd.core.configstate import written
+from daemons.wconfd.core.verify import find_problems
+from protocol.peer import Peer
+from protocol.service import Route
+from protocol.wconfd import (
+    FlushConfig,
+    FlushConfigGroup,
+    LockConfig,
+    ReadConfig,
+    UnlockConfig,
+    VerifyConfig,
+    WriteConfig,
+    WriteConfigAndUnlock,
+)
+
+_log: Final = get_log(__name__)
+
+
+class ConfigLocks(Protocol):
+    """What the configuration needs of the locks; changes are durable when they return."""
+
+    def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
+        """The locks an owner holds directly."""
+        ...
+
+    async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
+        """Update all or nothing; answers who is in the way. Raises: LockRuleViolation."""
+        ...
+
+    async def free_level(self, owner: Owner, level: LockLevel) -> None:
+        """Drop the owner's pending request and release its locks of one level."""
+        ...
+
+
+def config_routes(store: ConfigStore, locks: ConfigLocks) -> tuple[Route, ...]:
+    """The rows of the daemon's table that are about the whole configuration."""
+    handlers = ConfigHandlers(store, locks)
+    return (
+        Route(ReadConfig, handlers.read_config),
+        Route(VerifyConfig, handlers.verify_config),
+        Route(LockConfig, handlers.lock_config),
+        Route(UnlockConfig, handlers.unlock_config),
+        Route(WriteConfig, handlers.write_config),
+        Route(WriteConfigAndUnlock, handlers.write_config_and_unlock),
+        Route(FlushConfig, handlers.flush_config),
+        Route(FlushConfigGroup, handlers.flush_config_group),
+    )
+
+
+@attrs.frozen
+class ConfigHandlers:
+    _store: ConfigStore
+    _locks: ConfigLocks
+
+    async def read_config(self, _: ReadConfig, __: Peer) -> orjson.Fragment:
+        return self._reply()
+
+    async def verify_config(self, _: VerifyConfig, __: Peer) -> tuple[()]:
+        if problems := find_problems(self._store.config):
+            raise ConfigVerifyError(f"the configuration is inconsistent: {'; '.join(problems)}", problems)
+        return ()
+
+    async def lock_config(self, call: LockConfig, _: Peer) -> orjson.Fragment | None:
+        held = self._locks.held_by(call.owner).get(CONFIG_LOCK)
+        mode = LockMode.SHARED if call.shared else LockMode.EXCLUSIVE
+        if held is not None and held.covers(mode):
+            _log.warning("config.locked_twice", owner=call.owner, mode=held.value)
+            mode = held
+        if await self._locks.try_update(call.owner, [LockRequest(CONFIG_LOCK, mode)]):
+            return None
+        # a change begun before the lock was taken must be in what its holder reads, and later writes
+        await self._store.settled()
+        return self._reply()
+
+    async def unlock_config(self, call: UnlockConfig, _: Peer) -> tuple[()]:
+        await self._locks.free_level(call.owner, LockLevel.CONFIG)
+        return ()
+
+    async def write_config(self, call: WriteConfig, _: Peer) -> tuple[()]:
+        if not await self._write(call.owner, call.config):
+            raise Conflict(
+                f"writeConfig needs the lock 'cluster/config' exclusively, which {call.owner} does not hold; "
+                "take it with lockConfig",
+                owner=str(call.owner),
+            )
+        return ()
+
+    async def write_config_and_unlock(self, call: WriteConfigAndUnlock, _: Peer) -> bool:
+        if not await self._write(call.owner, call.config):
+            # probably the second delivery of a call that was carried out
+            return False
+        await self._locks.free_level(call.owner, LockLevel.CONFIG)
+        return True
+
+    async def flush_config(self, _: FlushConfig, __: Peer) -> tuple[()]:
+        await self._store.flush()
+        return ()
+
+    async def flush_config_group(self, call: FlushConfigGroup, _: Peer) -> tuple[()]:
+        await self._store.flush(GroupUuid(call.group))
+        return ()
+
+    def _reply(self) -> orjson.Fragment:
+        return orjson.Fragment(self._store.state.encoded.content)
+
+    async def _write(self, owner: Owner, value: Mapping[str, Any]) -> bool:
+        given = await trio.to_thread.run_sync(decode_config, value)
+        # no checkpoint between this look and the place in the queue of changes: whoever gets the lock
+        # next reads the configuration after this write
+        if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
+            return False
+        await self._store.change(_writing(given))
+        _log.info("config.written", owner=owner, serial=self._store.config.serial_no)
+        return True
+
+
+def _writing(given: Config) -> Step[None]:
+    def step(config: Config, now: float) -> tuple[Config, None]:
+        return written(config, given, now), None
+
+    return step
