@@ -1,0 +1,95 @@
+"""The lock state as the bytes of `locks.data`, and back.
+
+The file is `[allocation, pending]`: `[owner, [[lock, mode], ...]]` in owner order, and
+`[priority, owner, [[lock, mode], ...]]` in order of trial. What groups imply is not stored.
+
+Source: wconfd.md 6.2 and 6.3.
+"""
+
+from typing import Any
+
+import orjson
+
+from common.errors import DamagedFile, GantryError, InvalidRequest, LockRuleViolation
+from common.locks import LockRequest, Owner, owned_from_wire
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.table import LockTable, update_locks
+from daemons.wconfd.core.waiting import update_or_queue
+
+
+def encode(state: LockState) -> bytes:
+    """Compact JSON in pure ASCII.
+
+    Cost: rows of owners and requests unchanged since an earlier call are joined, not made again.
+    """
+    held = b",".join(holdings.row for holdings in state.table.all_holdings())
+    pending = b",".join(request.row for request in state.all_pending())
+    return b"[[%b],[%b]]" % (held, pending)
+
+
+def decode(content: bytes) -> LockState:
+    """Rebuild the state that was encoded.
+
+    A pending request that can be granted is granted; one that breaks a rule, or is its owner's
+    second, is dropped. Neither occurs in a file written by `encode`.
+
+    Raises: DamagedFile: not such a file, or two owners hold what only one can; `where` is the
+        place: `byte 17`, or `$[0][3]` for the fourth owner.
+    """
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise _damaged(f"byte {len(error.doc[: error.pos].encode())}", error.msg) from error
+    match value:
+        case [list() as allocation, list() as pending]:
+            return _with_pending(LockState(_read_table(allocation)), pending)
+    raise _damaged("$", "expected [[owner, locks], ...] and [[priority, owner, requests], ...]")
+
+
+def _read_table(allocation: list[Any]) -> LockTable:
+    table = LockTable()
+    for index, row in enumerate(allocation):
+        try:
+            table = _with_owner(table, row)
+        except GantryError as error:
+            raise _damaged(f"$[0][{index}]", error.message) from error
+    return table
+
+
+def _with_owner(table: LockTable, row: Any) -> LockTable:
+    match row:
+        case [wire_owner, [_, *_] as wire_locks]:
+            owner = Owner.from_wire(wire_owner)
+            requests = [LockRequest(*owned_from_wire(held)) for held in wire_locks]
+        case _:
+            raise InvalidRequest(f"expected an owner and its locks, at least one; got {row!r}")
+    if table.held_by(owner):
+        raise InvalidRequest(f"owner {owner} is listed twice")
+    verdict = update_locks(table, owner, requests)
+    if verdict.blocked_on:
+        raise InvalidRequest(f"{owner} holds locks that conflict with those of {verdict.blocked_on[0]}")
+    return verdict.table
+
+
+def _with_pending(state: LockState, pending: list[Any]) -> LockState:
+    for index, row in enumerate(pending):
+        try:
+            priority, owner, requests = _read_pending(row)
+        except InvalidRequest as error:
+            raise _damaged(f"$[1][{index}]", error.message) from error
+        try:
+            state = update_or_queue(state, owner, priority, requests).state
+        except LockRuleViolation:
+            continue
+    return state
+
+
+def _read_pending(row: Any) -> tuple[int, Owner, list[LockRequest]]:
+    match row:
+        case [int() as priority, wire_owner, list() as wire_requests] if not isinstance(priority, bool):
+            return priority, Owner.from_wire(wire_owner), [LockRequest.from_wire(item) for item in wire_requests]
+    raise InvalidRequest(f"expected a priority, an owner and its requests; got {row!r}")
+
+
+def _damaged(where: str, what: str) -> DamagedFile:
+    return DamagedFile(f"lock state is damaged at {where}: {what}", where=where)

@@ -1,0 +1,236 @@
+"""Allocation: who holds which lock, and whether a request may be granted now.
+
+Theory. The only fact is, for each owner, a map lock -> mode. Everything else is derived and kept
+beside it for speed: for each lock its direct holders, and for each group lock the owners that
+hold members of it, with counts. Two owners conflict when they hold (or one asks for) the same
+lock, or a group and a member of it, and one of the two modes is exclusive.
+
+A request meets others only at its *gates*. Asking for L in mode t, these are: the direct holders
+of L, the direct holders of L's group, and, if L is a group, the holders of its members. At each gate
+stands a *wall*: the owners whose holding conflicts with t. A request is blocked by everybody,
+other than the asker, who stands in one of its walls. Two invariants make a wall one look-up: an
+exclusive holder is alone, so a shared request meets either that one or nobody; and the holders of
+exclusive members are counted apart from the holders of members.
+
+A table is a value: an update returns another one that shares all it did not touch, and a refused
+request returns the very same one. Considered and rejected: plain dicts (a copy costs O(all
+locks)), and a mutable table with an undo log (no old snapshot to write to disk or to list from
+while the next request is served).
+
+Source: daemons design, "Locking"; wconfd.md 5.1 and 5.2.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+from immutables import Map, MapMutation
+
+from common.locks import Lock, LockMode, LockRequest, Owner
+from daemons.wconfd.core.holdings import NOBODY, Holders, Holdings
+from daemons.wconfd.core.lockrules import check_rules
+
+_NO_HOLDERS: Final = Holders()
+_NO_HOLDINGS: Final[Map[Owner, Holdings]] = Map()
+_NO_MODES: Final[Map[Lock, LockMode]] = Map()
+_NO_INDEX: Final[Map[Lock, Holders]] = Map()
+
+
+@attrs.frozen(cache_hash=True)
+class Gate:
+    """A lock, or the members of a group lock, as met by requests of one mode."""
+
+    lock: Lock
+    is_at_members: bool
+    mode: LockMode
+
+
+@attrs.frozen
+class LockTable:
+    """Who holds what. Start from `LockTable()`; change it by `update_locks` and `set_modes`."""
+
+    # no empty holdings
+    _holdings: Map[Owner, Holdings] = _NO_HOLDINGS
+    # derived from the holdings: every active lock, no empty entry
+    _holders: Map[Lock, Holders] = attrs.field(default=_NO_INDEX, eq=False, repr=False)
+
+    def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
+        """The locks held directly, in lock order; empty for an unknown owner."""
+        holdings = self._holdings.get(owner)
+        return dict(holdings.in_order()) if holdings else {}
+
+    def modes_of(self, owner: Owner) -> Mapping[Lock, LockMode]:
+        """As `held_by`, in no order. Cost: O(1)."""
+        holdings = self._holdings.get(owner)
+        return holdings.modes if holdings else _NO_MODES
+
+    def mode_of(self, owner: Owner, lock: Lock) -> LockMode | None:
+        """The mode held directly; what a group implies does not count. Cost: O(1)."""
+        return self.modes_of(owner).get(lock)
+
+    def owners(self) -> tuple[Owner, ...]:
+        """Everybody who holds a lock, in owner order."""
+        return tuple(holdings.owner for holdings in self.all_holdings())
+
+    def holders(self, lock: Lock) -> Mapping[Owner, LockMode]:
+        """The direct holders, in owner order; empty if there are none."""
+        return {self.as_known(owner): mode for owner, mode in self._holders.get(lock, _NO_HOLDERS)}
+
+    def active_locks(self) -> tuple[Lock, ...]:
+        """Every lock that is held, or is the group of a held one, in lock order."""
+        return tuple(sorted(self._holders))
+
+    def locks_with_holders(self) -> tuple[tuple[Lock, Mapping[Owner, LockMode]], ...]:
+        """The active locks, each with its direct holders: none for a group held through members only."""
+        return tuple((lock, self.holders(lock)) for lock in self.active_locks())
+
+    def all_holdings(self) -> list[Holdings]:
+        """What each owner holds, in owner order."""
+        return sorted(self._holdings.values(), key=lambda holdings: holdings.place)
+
+    def as_known(self, owner: Owner) -> Owner:
+        """The same owner, with its pid if it holds locks and ever told one."""
+        holdings = self._holdings.get(owner)
+        return holdings.owner if holdings else owner
+
+    def wall(self, gate: Gate) -> Map[Owner, LockMode] | Map[Owner, int]:
+        """Everybody whose holding conflicts with a request at this gate. Cost: O(1)."""
+        holders = self._holders.get(gate.lock, _NO_HOLDERS)
+        is_exclusive = gate.mode is LockMode.EXCLUSIVE
+        if gate.is_at_members:
+            return holders.through_members if is_exclusive else holders.through_exclusive_members
+        return holders.direct if is_exclusive or holders.is_exclusive else NOBODY
+
+    def is_shut(self, gate: Gate, owner: Owner) -> bool:
+        """Whether somebody else stands in this gate's wall. Cost: O(1)."""
+        wall = self.wall(gate)
+        return len(wall) > (owner in wall)
+
+    def shut_gate(self, owner: Owner, requests: Sequence[LockRequest]) -> Gate | None:
+        """The first gate that keeps this request out; None if it is free to go. Cost: O(requests)."""
+        return next((gate for gate in gates_of(requests) if self.is_shut(gate, owner)), None)
+
+    def blockers(self, owner: Owner, requests: Sequence[LockRequest]) -> tuple[Owner, ...]:
+        """Everybody else whose holdings conflict with the request, in owner order.
+
+        Cost: O(requests + holders in the way).
+        """
+        found = {other for gate in dict.fromkeys(gates_of(requests)) for other in self.wall(gate)}
+        return tuple(sorted(map(self.as_known, found - {owner}), key=Owner.sort_key))
+
+    def is_satisfied(self, owner: Owner, requests: Sequence[LockRequest]) -> bool:
+        """Whether each item is exactly true: held in just that mode, or a release of a lock not held."""
+        return all(self.mode_of(owner, request.lock) is request.mode for request in requests)
+
+    def check_rules(self, owner: Owner, requests: Sequence[LockRequest]) -> None:
+        """Refuse a request that may never be made with these holdings; see `core.lockrules`.
+
+        Raises: OrderViolation, LockRuleViolation.
+        """
+        check_rules(self._holdings.get(owner), requests)
+
+    def set_modes(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "Change":
+        """Give, change and take away locks, None being a release; asks nobody.
+
+        The caller guarantees that no other owner's holding conflicts with `modes`.
+
+        Cost: O(modes).
+        """
+        old = self._holdings.get(owner) or Holdings(owner)
+        changes = {lock: mode for lock, mode in modes.items() if old.modes.get(lock) is not mode}
+        if not changes:
+            return Change(self)
+        new = old.with_modes(owner, changes)
+        holdings = self._holdings.set(owner, new) if new.modes else self._holdings.delete(owner)
+        return Change(LockTable(holdings, self._with_holders(owner, old, changes)), tuple(_opened(old, changes)))
+
+    def _with_holders(self, owner: Owner, old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Map[Lock, Holders]:
+        index = self._holders.mutate()
+        for lock, mode in changes.items():
+            _put(index, lock, index.get(lock, _NO_HOLDERS).with_direct(owner, mode))
+        for group, (held, exclusive) in _member_counts(old, changes).items():
+            _put(index, group, index.get(group, _NO_HOLDERS).with_members(owner, held, exclusive))
+        return index.finish()
+
+
+@attrs.frozen
+class Change:
+    """A table after a change, and where the change made room."""
+
+    table: LockTable
+    # gates in whose wall the owner stood, and stands no longer or with less
+    opened: tuple[Gate, ...] = ()
+
+
+@attrs.frozen
+class Verdict:
+    """The answer to one request."""
+
+    # the table after; the very same one when blocked
+    table: LockTable
+    # in owner order; empty: granted
+    blocked_on: tuple[Owner, ...] = ()
+    # where the granted request made room for others
+    opened: tuple[Gate, ...] = ()
+
+
+def update_locks(table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> Verdict:
+    """Grant all items of a request at once, or say who is in the way.
+
+    Returns:
+        Granted: every item is true of the new table. Blocked: the same table, and every other
+        owner whose holdings conflict with an item. Releasing what is not held is fine.
+    Raises:
+        OrderViolation, LockRuleViolation: as `LockTable.check_rules`; nothing was changed.
+    Cost: O(items + owners in the way), whatever else is held.
+    Source: wconfd.md 5.2.
+    """
+    table.check_rules(owner, requests)
+    blocked_on = table.blockers(owner, requests)
+    if blocked_on:
+        return Verdict(table, blocked_on)
+    change = table.set_modes(owner, wanted_modes(requests))
+    return Verdict(change.table, (), change.opened)
+
+
+def wanted_modes(requests: Iterable[LockRequest]) -> dict[Lock, LockMode | None]:
+    return {request.lock: request.mode for request in requests}
+
+
+def gates_of(requests: Iterable[LockRequest]) -> Iterator[Gate]:
+    """All gates that a request must pass; a release passes none. May repeat a group's gate."""
+    for request in requests:
+        if request.mode is not None:
+            lock, group = request.lock, request.lock.group
+            yield Gate(lock, False, request.mode)
+            if group:
+                yield Gate(group, False, request.mode)
+            if lock.is_group:
+                yield Gate(lock, True, request.mode)
+
+
+def _put(index: MapMutation[Lock, Holders], lock: Lock, holders: Holders) -> None:
+    if holders:
+        index[lock] = holders
+    else:
+        del index[lock]
+
+
+def _opened(old: Holdings, changes: Mapping[Lock, LockMode | None]) -> Iterator[Gate]:
+    weaker = [lock for lock, mode in changes.items() if lock in old.modes and mode is not LockMode.EXCLUSIVE]
+    groups = dict.fromkeys(lock.group for lock in weaker)
+    for mode in LockMode:
+        yield from (Gate(lock, False, mode) for lock in weaker)
+        yield from (Gate(group, True, mode) for group in groups if group)
+
+
+def _member_counts(old: Holdings, changes: Mapping[Lock, LockMode | None]) -> dict[Lock, tuple[int, int]]:
+    counts: dict[Lock, tuple[int, int]] = {}
+    for lock, mode in changes.items():
+        if group := lock.group:
+            was = old.modes.get(lock)
+            held, exclusive = counts.get(group, (0, 0))
+            held += (mode is not None) - (was is not None)
+            exclusive += (mode is LockMode.EXCLUSIVE) - (was is LockMode.EXCLUSIVE)
+            counts[group] = (held, exclusive)
+    return counts

@@ -1,0 +1,222 @@
+"""Pending requests: who waits for locks, and who gets them when room is made.
+
+Theory. An owner has at most one pending request; it holds nothing and reserves nothing, and
+newcomers may pass it. After each change the pending requests are tried in ascending order of
+(priority, owner); the first that is possible is granted, and the trial starts again from the top,
+until a whole pass grants nothing. That is the rule; trying them all is not how it is done.
+
+Each pending request is *parked* at one gate that is shut for it (see `core.table`). A gate opens
+only by a release or downgrade at that very place, so whoever is parked elsewhere need not be
+looked at. Everybody parked at a gate asks the same of it: if its wall is empty all of them may try,
+if one owner stands in it only that owner's own request may (an upgrade), otherwise none. So of each
+opened gate only the first in order is tried; if it is granted and shuts the gate behind it, the
+others have not been touched, and handing a lock over costs the same with two waiters as with a
+thousand. One that is still kept out is parked at the gate that keeps it out now.
+
+All functions are pure and return a `Change`; what they refuse leaves no trace.
+
+Source: daemons design, "Locking"; wconfd.md 5.3, 5.5 and 5.6.
+"""
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Sequence
+from itertools import count
+
+import attrs
+
+from common.errors import AlreadyPending, LockRuleViolation
+from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
+from daemons.wconfd.core import table as allocation
+from daemons.wconfd.core.pending import LockState, PendingRequest, Place
+from daemons.wconfd.core.table import Gate, wanted_modes
+
+
+@attrs.frozen
+class Change:
+    """What a call did."""
+
+    # the very same state if nothing changed
+    state: LockState
+    # the owners in the way, in owner order; empty: granted, or nothing to wait for
+    blocked_on: tuple[Owner, ...] = ()
+    # whose pending requests this call fulfilled, in the order of the grants; never the caller
+    granted: tuple[Owner, ...] = ()
+    # of a union: the locks newly taken or upgraded, the last one first
+    taken: tuple[Lock, ...] = ()
+
+
+def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> Change:
+    """Grant all items now, or say who is in the way and change nothing.
+
+    A request that is exactly true already succeeds, also where the rules would refuse it: so a
+    call that is delivered twice succeeds twice.
+
+    Raises:
+        AlreadyPending: the owner has a pending request; also for an empty list.
+        OrderViolation, LockRuleViolation: as `LockTable.check_rules`.
+    Source: wconfd.md 5.3.
+    """
+    _refuse_pending(state, owner)
+    if state.table.is_satisfied(owner, requests):
+        return Change(state)
+    verdict = allocation.update_locks(state.table, owner, requests)
+    if verdict.blocked_on:
+        return Change(state, verdict.blocked_on)
+    return _settle(state.with_table(verdict.table), verdict.opened)
+
+
+def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Sequence[LockRequest]) -> Change:
+    """Grant all items now, or let the request wait until they can be granted.
+
+    The same list (same items, same order) while it is pending changes nothing, not even the priority,
+    and is answered with those who are in the way now.
+
+    Args:
+        priority: smaller is more urgent.
+    Raises:
+        AlreadyPending: the owner has another pending request.
+        OrderViolation, LockRuleViolation: as `LockTable.check_rules`; such a request is never queued.
+    Source: wconfd.md 5.3.
+    """
+    request = PendingRequest(priority, owner, tuple(requests))
+    pending = state.pending_of(owner)
+    if pending and pending.requests == request.requests:
+        return Change(state, blockers(state, owner))
+    change = try_update(state, owner, request.requests)
+    if not change.blocked_on:
+        return change
+    gate = state.table.shut_gate(owner, request.requests)
+    assert gate is not None  # who is blocked stands before a shut gate
+    return Change(state.parked(request, gate), change.blocked_on)
+
+
+def blockers(state: LockState, owner: Owner) -> tuple[Owner, ...]:
+    """Who is in the way of the owner's pending request, in owner order; nobody if it has none."""
+    pending = state.pending_of(owner)
+    return state.table.blockers(owner, pending.requests) if pending else ()
+
+
+def free_all(state: LockState, owner: Owner) -> Change:
+    """Drop the owner's pending request and all its locks. Never fails.
+
+    This is also what happens to an owner that died.
+    """
+    return _weaken(state, owner, lambda lock, mode: None)
+
+
+def free_level(state: LockState, owner: Owner, level: LockLevel) -> Change:
+    """Drop the owner's pending request, whatever its level, and all its locks of `level`. Never fails."""
+    return _weaken(state, owner, lambda lock, mode: None if lock.level is level else mode)
+
+
+def downgrade_level(state: LockState, owner: Owner, level: LockLevel) -> Change:
+    """Drop the owner's pending request and turn its exclusive locks of `level` into shared. Never fails."""
+    return _weaken(state, owner, lambda lock, mode: LockMode.SHARED if lock.level is level else mode)
+
+
+def intersect(state: LockState, owner: Owner, locks: Collection[Lock]) -> Change:
+    """Drop the owner's pending request and every lock that is not among `locks`. Never fails."""
+    kept = frozenset(locks)
+    return _weaken(state, owner, lambda lock, mode: mode if lock in kept else None)
+
+
+def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[Lock, LockMode]]) -> Change:
+    """Take of `wanted` what can be had now, in lock order, and leave the rest. Never fails.
+
+    What is held in that mode or a stronger one is not asked for. A lock asked in both modes may be
+    taken twice. With a pending request nothing is taken.
+
+    Source: wconfd.md 5.5.
+    """
+    held = state.table.mode_of
+    missing = [LockRequest(lock, mode) for lock, mode in wanted if mode_rank(mode) > mode_rank(held(owner, lock))]
+    taken: list[Lock] = []
+    for request in sorted(missing, key=LockRequest.sort_key):
+        try:
+            change = try_update(state, owner, [request])
+        except LockRuleViolation:
+            continue
+        if not change.blocked_on:
+            state = change.state
+            taken.append(request.lock)
+    # taking locks makes no room: nobody was granted anything
+    return Change(state, taken=tuple(reversed(taken)))
+
+
+def guarded_union(state: LockState, owner: Owner, least: int, wanted: Iterable[tuple[Lock, LockMode]]) -> Change:
+    """As `opportunistic_union`, but all or nothing: take at least `least` locks, or none.
+
+    Locks held before do not count.
+    """
+    change = opportunistic_union(state, owner, wanted)
+    return change if len(change.taken) >= least else Change(state)
+
+
+def _refuse_pending(state: LockState, owner: Owner) -> None:
+    pending = state.pending_of(owner)
+    if pending:
+        locks = ", ".join(f"'{request.lock}'" for request in pending.requests)
+        raise AlreadyPending(
+            f"{owner} has a pending request for {locks}; wait until it is granted, or free a lock level to give it up",
+            owner=owner.to_wire(),
+        )
+
+
+def _weaken(state: LockState, owner: Owner, rule: Callable[[Lock, LockMode], LockMode | None]) -> Change:
+    """Drop the pending request, and set each held lock to what `rule` says: its mode or less.
+
+    Asking for less cannot be blocked and breaks no rule.
+    """
+    state = state.without_pending(owner)
+    modes = {lock: rule(lock, mode) for lock, mode in state.table.modes_of(owner).items()}
+    change = state.table.set_modes(owner, modes)
+    return _settle(state.with_table(change.table), change.opened) if change.opened else Change(state)
+
+
+def _settle(state: LockState, opened: Iterable[Gate]) -> Change:
+    """Grant what the opened gates make possible, in order, each grant before the next trial.
+
+    Cost: O(gates opened + requests tried); tried is, for each grant, at most one request that stays
+    behind an opened gate, and whoever is let through to be kept out elsewhere.
+    """
+    granted: list[Owner] = []
+    trials = _Trials(state, opened)
+    while (found := trials.pop(state)) is not None:
+        request, gate = found
+        state = state.without_pending(request.owner)
+        shut = state.table.shut_gate(request.owner, request.requests)
+        if shut:
+            state = state.parked(request, shut)
+        else:
+            change = state.table.set_modes(request.owner, wanted_modes(request.requests))
+            state = state.with_table(change.table)
+            granted.append(request.owner)
+            trials.add(state, change.opened)
+        trials.add(state, [gate])
+    return Change(state, granted=tuple(granted))
+
+
+class _Trials:
+    """The opened gates, ordered by the first request that each lets through."""
+
+    def __init__(self, state: LockState, opened: Iterable[Gate]) -> None:
+        self._heap: list[tuple[Place, int, Gate]] = []
+        self._count = count()
+        self.add(state, opened)
+
+    def add(self, state: LockState, gates: Iterable[Gate]) -> None:
+        for gate in gates:
+            first = state.first_let_through(gate)
+            if first:
+                heapq.heappush(self._heap, (first.place, next(self._count), gate))
+
+    def pop(self, state: LockState) -> tuple[PendingRequest, Gate] | None:
+        """The first request of all that an opened gate lets through in this state."""
+        while self._heap:
+            place, _, gate = heapq.heappop(self._heap)
+            first = state.first_let_through(gate)
+            if first and first.place == place:
+                return first, gate
+            # somebody else is first now, or the gate is shut again
+            self.add(state, [gate])
+        return None

@@ -1,0 +1,93 @@
+"""Readable stories of locks: each `tests/transcripts/locks*.txt` is a list of commands with what they show.
+
+A command stands before `----`, its answer and, unless it only asks, the whole state after it; an
+empty line ends it.
+
+    update|queue PRIORITY|union|guarded LEAST  OWNER LOCK=MODE ...
+    free OWNER [LEVEL]   downgrade OWNER LEVEL   intersect OWNER LOCK ...
+    why OWNER   list   reload
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from common.errors import LockRuleViolation
+from common.locks import LockLevel, parse_lock
+from daemons.wconfd.core import waiting
+from daemons.wconfd.core.lockstate import decode, encode
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.waiting import Change
+from tests.support.locks import owned, owner, requests, state_text
+
+TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
+
+
+def steps(text: str) -> Iterator[tuple[str, str]]:
+    """Each command with what is written under it."""
+    for block in text.split("\n\n"):
+        lines = [line for line in block.splitlines() if not line.startswith("#")]
+        command, separator, shown = "\n".join(lines).strip().partition("\n----\n")
+        if command:
+            assert separator, f"no ---- after {command!r}"
+            yield command, shown
+
+
+CHANGES: dict[str, Callable[[LockState, list[str]], Change]] = {
+    "update": lambda state, words: waiting.try_update(state, owner(words[0]), requests(" ".join(words[1:]))),
+    "queue": lambda state, words: waiting.update_or_queue(
+        state, owner(words[1]), int(words[0]), requests(" ".join(words[2:]))
+    ),
+    "union": lambda state, words: waiting.opportunistic_union(state, owner(words[0]), owned(" ".join(words[1:]))),
+    "guarded": lambda state, words: waiting.guarded_union(
+        state, owner(words[1]), int(words[0]), owned(" ".join(words[2:]))
+    ),
+    "free": lambda state, words: (
+        waiting.free_level(state, owner(words[0]), LockLevel.parse(words[1]))
+        if words[1:]
+        else waiting.free_all(state, owner(words[0]))
+    ),
+    "downgrade": lambda state, words: waiting.downgrade_level(state, owner(words[0]), LockLevel.parse(words[1])),
+    "intersect": lambda state, words: waiting.intersect(state, owner(words[0]), list(map(parse_lock, words[1:]))),
+    "reload": lambda state, words: Change(decode(encode(state))),
+}
+
+
+def show(state: LockState, command: str) -> tuple[LockState, str]:
+    """Carry out one command; the state after it, and what a transcript says under it."""
+    verb, *words = command.split()
+    if verb == "why":
+        return state, "behind " + (" ".join(map(str, waiting.blockers(state, owner(words[0])))) or "nobody")
+    if verb == "list":
+        rows = state.table.locks_with_holders()
+        return state, "\n".join(
+            " ".join([str(lock), *(f"{who}:{mode.value}" for who, mode in holders.items())]) for lock, holders in rows
+        )
+    try:
+        change = CHANGES[verb](state, words)
+    except LockRuleViolation as error:
+        return state, f"error: {error.message}"
+    return change.state, "\n".join([*answer(change), state_text(change.state)])
+
+
+def answer(change: Change) -> Iterator[str]:
+    if change.blocked_on:
+        yield "blocked on " + " ".join(map(str, change.blocked_on))
+    if change.taken:
+        yield "took " + " ".join(map(str, change.taken))
+    if change.granted:
+        yield "granted " + " ".join(map(str, change.granted))
+
+
+@pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("locks*.txt")), ids=lambda path: path.stem)
+def test_the_locks_behave_as_the_transcript_says(path: Path) -> None:
+    state = LockState()
+
+    for command, expected in steps(path.read_text("utf-8")):
+        state, shown = show(state, command)
+        assert shown == expected, f"{path.name}: after {command!r}"
+
+
+def test_there_are_transcripts() -> None:
+    assert list(TRANSCRIPTS.glob("locks*.txt"))
