@@ -65,7 +65,7 @@ class Cluster:
         """Send a signal to a daemon and wait until it is gone."""
         daemon = self.daemons.pop(name)
         daemon.send_signal(number)
-        daemon.wait(20)
+        daemon.communicate(timeout=20)
 
     def stop(self) -> None:
         """End all daemons and every job process."""

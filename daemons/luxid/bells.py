@@ -1,0 +1,71 @@
+"""Waiting for news of one thing among many: whoever listens to it is woken, and nobody else."""
+
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+import attrs
+import trio
+
+K = TypeVar("K", bound=Hashable)
+
+
+@attrs.define(eq=False)
+class Bell:
+    """One thing that news comes of; shared by all who listen to it."""
+
+    listeners: int = 0
+    _rung: trio.Event = attrs.Factory(trio.Event)
+
+    async def wait(self) -> None:
+        """Return at the next ring after this call."""
+        await self._rung.wait()
+
+    def ring(self) -> None:
+        rung, self._rung = self._rung, trio.Event()
+        rung.set()
+
+
+async def wait_for_any(*bells: Bell) -> None:
+    """Return at the next ring of any of these."""
+
+    async def wait(bell: Bell) -> None:
+        await bell.wait()
+        nursery.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        for bell in bells:
+            nursery.start_soon(wait, bell)
+
+
+class Bells(Generic[K]):
+    """A bell for each key that someone listens to.
+
+    Cost: a ring touches only those who listen to its key; nothing is kept for other keys.
+    """
+
+    def __init__(self) -> None:
+        self._bells: dict[K, Bell] = {}
+
+    @contextmanager
+    def listen(self, key: K) -> Iterator[Bell]:
+        """The bell of a key. Look at the state after entering and before each wait: then nothing is missed."""
+        bell = self._bells.setdefault(key, Bell())
+        bell.listeners += 1
+        try:
+            yield bell
+        finally:
+            bell.listeners -= 1
+            if not bell.listeners:
+                del self._bells[key]
+
+    def ring(self, key: K) -> None:
+        if (bell := self._bells.get(key)) is not None:
+            bell.ring()
+
+    def ring_all(self) -> None:
+        for bell in list(self._bells.values()):
+            bell.ring()
+
+    def __len__(self) -> int:
+        return len(self._bells)

@@ -1,0 +1,116 @@
+"""The fields of a job as clients ask for them by name.
+
+Source: luxid.md 7.3.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import attrs
+import orjson
+
+from common.errors import GantryError, PrerequisiteError
+from common.jobfile import log_to_json
+from common.jobs import Job, JobOp, JobState, Timestamp, job_state
+from common.opcodes.base import summary
+from common.opcodes.registry import parse_opcode
+
+# of a summary depends on nothing of these, and they differ from job to job
+_COMMON_KEYS: Final = frozenset({"reason", "depends", "comment", "priority", "debug_level", "dry_run"})
+
+
+@attrs.frozen
+class JobView:
+    """A job as it is shown."""
+
+    job: Job
+    is_archived: bool = False
+    # its next opcode waits for other jobs: it reads waiting, though its file says queued
+    is_blocked: bool = False
+
+    @property
+    def op_states(self) -> list[JobState]:
+        states = [op.state for op in self.job.ops]
+        if self.is_blocked and (index := self.job.next_index) is not None:
+            states[index] = JobState.WAITING
+        return states
+
+    @property
+    def state(self) -> JobState:
+        return job_state(self.op_states)
+
+
+Field = Callable[[JobView], Any]
+
+
+def _per_op(read: Callable[[JobOp], Any]) -> Field:
+    return lambda view: [read(op) for op in view.job.ops]
+
+
+def _stamp(at: Timestamp | None) -> list[int] | None:
+    return list(at) if at is not None else None
+
+
+def log_entries(op: JobOp) -> list[list[Any]]:
+    return [_list_stamp(log_to_json(entry)) for entry in op.log]
+
+
+def _list_stamp(entry: list[Any]) -> list[Any]:
+    serial, at, kind, message = entry
+    return [serial, list(at), kind, message]
+
+
+FIELDS: Final[Mapping[str, Field]] = {
+    "id": lambda view: view.job.job_id,
+    "status": lambda view: view.state.value,
+    "priority": lambda view: view.job.priority,
+    "archived": lambda view: view.is_archived,
+    "ops": _per_op(lambda op: op.input),
+    "opresult": _per_op(lambda op: op.result),
+    "opstatus": lambda view: [state.value for state in view.op_states],
+    "oplog": _per_op(log_entries),
+    "opstart": _per_op(lambda op: _stamp(op.start_at)),
+    "opexec": _per_op(lambda op: _stamp(op.exec_at)),
+    "opend": _per_op(lambda op: _stamp(op.end_at)),
+    "oppriority": _per_op(lambda op: op.priority),
+    "summary": _per_op(lambda op: summary_of(op.input)),
+    "received_ts": lambda view: _stamp(view.job.received_at),
+    "start_ts": lambda view: _stamp(view.job.start_at),
+    "end_ts": lambda view: _stamp(view.job.end_at),
+}
+
+
+def select_fields(names: Iterable[str]) -> list[Field]:
+    """Raises: PrerequisiteError: names all that are unknown, in order."""
+    wanted = list(names)
+    if unknown := [name for name in wanted if name not in FIELDS]:
+        raise PrerequisiteError(
+            f"unknown job fields: {', '.join(unknown)}; known are {', '.join(FIELDS)}", "wrong_input"
+        )
+    return [FIELDS[name] for name in wanted]
+
+
+def row_of(view: JobView, fields: Sequence[Field]) -> list[Any]:
+    return [field(view) for field in fields]
+
+
+def missing_row(job_id: int, names: Sequence[str]) -> list[Any]:
+    """The row of a job that does not exist: nothing but its id."""
+    return [job_id if name == "id" else None for name in names]
+
+
+def summary_of(op_input: Mapping[str, Any]) -> str:
+    """`TEST_DELAY(1.0)`; of an opcode unknown to us only its name."""
+    own = {key: value for key, value in op_input.items() if key not in _COMMON_KEYS}
+    return _summary(orjson.dumps(own))
+
+
+@lru_cache(maxsize=4096)
+def _summary(own: bytes) -> str:
+    value = orjson.loads(own)
+    try:
+        return summary(parse_opcode(value))
+    except GantryError:
+        op_id = value.get("OP_ID")
+        return op_id[3:] if isinstance(op_id, str) else "INVALID_OP"

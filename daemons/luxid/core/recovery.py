@@ -1,0 +1,90 @@
+"""What becomes of a job whose process is gone: it goes on, or it is ended, and with which results.
+
+A process that ended between two opcodes, of its own will or not, leaves only ended and queued
+opcodes: the job is continued by a new process, and no opcode runs twice. One that died while an
+opcode was under way leaves that opcode in doubt; it is never repeated but becomes an error, and so do
+those after it. What had ended stays as it is.
+
+Source: DESIGN sections 7 and 11; luxid.md 4.4, 5.8, 5.9.
+"""
+
+import enum
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from common.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
+from common.reasons import ReasonEntry
+
+PRECEDING_FAILED: Final = ["OpExecError", ["preceding opcode failed"]]
+DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
+START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
+
+
+class Ask(enum.Enum):
+    """What was asked for a job that has a process."""
+
+    CANCEL = "cancel"
+    KILL = "kill"
+
+
+class Fate(enum.Enum):
+    """What a job is, judged by its file and by whether its process lives."""
+
+    ENDED = "ended"
+    ALIVE = "alive"
+    CONTINUE = "continue"  # no process, nothing under way
+    DEAD = "dead"  # no process, but an opcode under way
+
+
+def judge_fate(job: Job, *, is_alive: bool) -> Fate:
+    """A job counts as ended when all its opcodes have; a process may still be about to mark the last ones."""
+    if job.next_index is None:
+        return Fate.ENDED
+    if is_alive:
+        return Fate.ALIVE
+    between = not job.is_final and all(op.state in FINAL or op.state is JobState.QUEUED for op in job.ops)
+    return Fate.CONTINUE if between else Fate.DEAD
+
+
+def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job | None:
+    """The job, ended, as it is to be written; None: it goes on with a new process.
+
+    A job that was to be canceled and whose process died before its opcode began is canceled.
+    """
+    is_running = any(op.state is JobState.RUNNING for op in job.ops)
+    is_canceling = any(op.state is JobState.CANCELING for op in job.ops)
+    if job.is_final and not is_canceling:
+        return end_job(job, OpEvent.FAILED, now, [PRECEDING_FAILED])
+    if ask is Ask.KILL:
+        return fail_job(job, "job was killed on request", DEATH_SOURCE, now, now_ns)
+    if is_canceling or (ask is Ask.CANCEL and not is_running):
+        return end_job(job, OpEvent.CANCELED, now, ["job was canceled on request"])
+    if judge_fate(job, is_alive=False) is Fate.CONTINUE:
+        return None
+    text = f"the process of job {job.job_id} died before the job ended"
+    return fail_job(job, text, DEATH_SOURCE, now, now_ns)
+
+
+def fail_job(job: Job, text: str, source: str, now: Timestamp, now_ns: int) -> Job:
+    """End the job by a failure outside its opcodes; the text is the result and the reason."""
+    entry = ReasonEntry(source, text, now_ns)
+    ops = tuple(op if op.state in FINAL else _with_reason(op, entry) for op in job.ops)
+    return end_job(attrs.evolve(job, ops=ops), OpEvent.FAILED, now, [text, PRECEDING_FAILED])
+
+
+def fail_dependent(job: Job, reason: str, now: Timestamp) -> Job:
+    """End the job because its next opcode's dependency failed."""
+    return end_job(job, OpEvent.FAILED, now, [["OpExecError", [reason]], PRECEDING_FAILED])
+
+
+def cancel_queued(job: Job, now: Timestamp) -> Job:
+    """End a job that has no process by cancelling what has not ended; the results stay null."""
+    return end_job(job, OpEvent.CANCELED, now, [None])
+
+
+def _with_reason(op: JobOp, entry: ReasonEntry) -> JobOp:
+    trail: Any = op.input.get("reason")
+    known: Sequence[Any] = trail if isinstance(trail, list | tuple) else ()
+    return attrs.evolve(op, input={**op.input, "reason": [*known, entry.to_wire()]})

@@ -1,0 +1,95 @@
+"""From what a client submits to the jobs as their files will say: all checks before an id is spent.
+
+Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import attrs
+
+from common.dependencies import Dependency, resolve
+from common.errors import GantryError, InvalidRequest
+from common.jobs import Job, JobOp, Timestamp
+from common.locks import JobId
+from common.opcodes.base import OpCode, write_opcode
+from common.opcodes.registry import parse_opcode
+from common.reasons import ReasonEntry, opcode_source
+
+ParsedJob = tuple[OpCode, ...]
+
+
+def parse_jobs(jobs: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[ParsedJob, ...]:
+    """Read every opcode of a submission.
+
+    Raises: InvalidRequest, OpcodeUnknown: the first that is wrong, with its place: `job 2, opcode 1: ...`.
+    """
+    return tuple(_parse_job(ops, f"job {place}, " if len(jobs) > 1 else "") for place, ops in enumerate(jobs, 1))
+
+
+def _parse_job(ops: Sequence[Mapping[str, Any]], where: str) -> ParsedJob:
+    if not ops:
+        raise InvalidRequest(f"{where}a job needs at least one opcode; got an empty list")
+    return tuple(_parse_op(op, f"{where}opcode {place}") for place, op in enumerate(ops, 1))
+
+
+def _parse_op(op: Mapping[str, Any], where: str) -> OpCode:
+    try:
+        return parse_opcode(op)
+    except GantryError as error:
+        raise type(error)(f"{where}: {error.message}", **error.fields) from error
+
+
+def build_jobs(
+    jobs: Sequence[ParsedJob], first_id: JobId, received: tuple[Timestamp, int], exists: Callable[[JobId], bool]
+) -> tuple[Job, ...]:
+    """The jobs with the ids from `first_id` on, dependencies absolute, opcodes in their normal form.
+
+    Args:
+        received: the time, as `[seconds, microseconds]` and in nanoseconds.
+        exists: whether a job is in the queue or the archive.
+    Raises: InvalidRequest: a dependency on nothing, on the future, or on the job itself.
+    """
+    ids = [JobId(first_id + place) for place in range(len(jobs))]
+    received_at, received_ns = received
+    return tuple(
+        Job(
+            job_id=ids[place],
+            ops=tuple(_build_op(op, index, place, ids, received_ns, exists) for index, op in enumerate(ops)),
+            received_at=received_at,
+        )
+        for place, ops in enumerate(jobs)
+    )
+
+
+def _build_op(
+    op: OpCode, index: int, place: int, ids: Sequence[JobId], received_ns: int, exists: Callable[[JobId], bool]
+) -> JobOp:
+    entry = ReasonEntry(opcode_source(op.OP_ID), f"job={ids[place]};index={index}", received_ns)
+    changes: dict[str, Any] = {"reason": (*op.reason, entry)}
+    if op.depends:
+        where = f"job {place + 1}, opcode {index + 1}: "
+        changes["depends"] = tuple(_absolute(dependency, place, ids, exists, where) for dependency in op.depends)
+    return JobOp(input=write_opcode(attrs.evolve(op, **changes)), priority=op.priority, extra=_NOTHING)
+
+
+_NOTHING: Mapping[str, Any] = {}
+
+
+def _absolute(
+    dependency: Dependency, place: int, ids: Sequence[JobId], exists: Callable[[JobId], bool], where: str
+) -> Dependency:
+    if dependency.job_id < 0:
+        try:
+            return resolve(dependency, place, ids)
+        except InvalidRequest as error:
+            raise InvalidRequest(f"{where}{error.message}") from error
+    target = JobId(dependency.job_id)
+    if target >= ids[0]:
+        raise InvalidRequest(
+            f"{where}dependency on job {target}, an id not given yet; "
+            "jobs submitted together name each other by relative ids, e.g. -1"
+        )
+    if not exists(target):
+        raise InvalidRequest(f"{where}dependency on job {target}, which is neither in the queue nor in the archive")
+    return dependency

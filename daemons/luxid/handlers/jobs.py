@@ -1,0 +1,116 @@
+"""Changing jobs: cancel, priority, archive.
+
+Source: luxid.md 2.4-2.6.
+"""
+
+import signal
+import time
+from typing import Any, Final
+
+import trio
+
+from common.errors import InvalidRequest, Unavailable
+from common.jobs import SUBMIT_PRIORITIES, Job, set_priority
+from common.locks import JobId
+from common.log import get_log
+from daemons.luxid.cancelling import Canceller
+from daemons.luxid.core.queue import Phase
+from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.signals import signal_process
+from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
+from protocol.peer import Peer
+
+# files moved in one go, so that a call that is out of time stops soon
+_BATCH: Final = 100
+_log: Final = get_log(__name__)
+
+
+class Jobs:
+    """The methods that change jobs."""
+
+    def __init__(self, scheduler: Scheduler, canceller: Canceller) -> None:
+        self._scheduler = scheduler
+        self._canceller = canceller
+        # one at a time: two must not move the same file
+        self._archiving = trio.Lock()
+
+    async def cancel_job(self, call: CancelJob, peer: Peer) -> list[Any]:
+        _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
+        return list(await self._canceller.cancel(call.job_id, kill=call.kill))
+
+    async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+        if call.priority not in SUBMIT_PRIORITIES.values():
+            raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
+        phase = self._scheduler.queue.phase(call.job_id)
+        if phase in (Phase.READY, Phase.BLOCKED):
+            return await self._rewrite_priority(call, peer)
+        if phase is None:
+            return [False, f"job {call.job_id} is not in the queue, or has ended"]
+        return await self._tell_process(call, peer)
+
+    async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+        try:
+            await self._scheduler.rewrite_queued(call.job_id, lambda job: set_priority(job, call.priority))
+        except Unavailable as error:
+            return [False, error.message]
+        _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
+        return [True, f"job {call.job_id} has priority {call.priority}"]
+
+    async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+        """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
+        job = self._scheduler.job(call.job_id)
+        message = self._scheduler.store.paths.messages / f"{call.job_id}.prio"
+        message.write_text(str(call.priority))
+        if not signal_process(job, signal.SIGUSR1):
+            message.unlink(missing_ok=True)
+            return [False, f"job {call.job_id} is just being started, or its process has just ended; try again"]
+        _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
+        return [True, f"job {call.job_id} was told its new priority {call.priority}"]
+
+    async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
+        """A final file is the last that its process writes, so the process need not be gone."""
+        async with self._archiving:
+            job = self._scheduler.table.get(call.job_id)
+            if job is None or job.next_index is not None:
+                return False
+            await self._archive([call.job_id])
+        _log.info("job.archived", job=call.job_id, uid=peer.uid, client_pid=peer.pid)
+        return True
+
+    async def auto_archive_jobs(self, call: AutoArchiveJobs, peer: Peer) -> tuple[int, int]:
+        deadline = trio.current_time() + call.timeout
+        ended_before = time.time() - call.age if call.age >= 0 else None
+        archived = looked_at = 0
+        async with self._archiving:
+            job_ids = self._scheduler.table.ids()
+            while looked_at < len(job_ids) and trio.current_time() < deadline:
+                batch = job_ids[looked_at : looked_at + _BATCH]
+                jobs = await self._scheduler.table.get_many(batch)
+                old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
+                await self._archive(old)
+                looked_at += len(batch)
+                archived += len(old)
+        _log.info("jobs.archived", count=archived, age_s=call.age, uid=peer.uid, client_pid=peer.pid)
+        return archived, len(job_ids) - looked_at
+
+    async def _archive(self, job_ids: list[JobId]) -> None:
+        """Raises: Unavailable: the disk refused; those that were moved are known as archived."""
+        if not job_ids:
+            return
+        try:
+            await self._scheduler.store.archive(job_ids)
+        except Unavailable:
+            job_ids = [job_id for job_id in job_ids if self._scheduler.store.is_archived(job_id)]
+            raise
+        finally:
+            self._scheduler.archived(job_ids)
+
+
+def _is_old(job: Job, ended_before: float | None) -> bool:
+    """Args: ended_before: seconds since the epoch; None: whenever it ended."""
+    if job.next_index is not None:
+        return False
+    at = job.end_at or job.start_at
+    if ended_before is None or at is None:
+        return ended_before is None
+    return at[0] + at[1] / 1e6 < ended_before

@@ -1,0 +1,55 @@
+"""Reading the output of a job's commands; ours."""
+
+from typing import Final
+
+import trio
+
+from common.errors import JobLost
+from common.locks import JobId
+from daemons.luxid.bells import wait_for_any
+from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
+from daemons.luxid.scheduler import Scheduler
+from protocol.luxi import JobOutput, ReadJobOutput
+from protocol.peer import Peer
+
+LONGEST_WAIT_S: Final = 89.0
+
+
+class Output:
+    """The method that reads output."""
+
+    def __init__(self, scheduler: Scheduler, watch: OutputWatch) -> None:
+        self._scheduler = scheduler
+        self._paths = scheduler.store.paths
+        self._watch = watch
+
+    async def read_job_output(self, call: ReadJobOutput, peer: Peer) -> JobOutput:
+        """Raises: JobLost: there is no such job, not even in the archive."""
+        if call.job_id not in self._scheduler.table and not self._scheduler.store.is_archived(call.job_id):
+            raise JobLost(f"there is no job {call.job_id}, neither in the queue nor in the archive")
+        answer = self._read(call)
+        timeout_s = min(call.timeout, LONGEST_WAIT_S)
+        if answer.text or answer.is_end or timeout_s <= 0:
+            return answer
+        with (
+            self._watch.listen(call.job_id) as printed,
+            self._scheduler.bells.listen(call.job_id) as changed,
+            trio.move_on_after(timeout_s),
+        ):
+            while not ((answer := self._read(call)).text or answer.is_end):
+                await wait_for_any(printed, changed)
+        return answer
+
+    def _read(self, call: ReadJobOutput) -> JobOutput:
+        # asked before reading: what is printed is printed before the job ends
+        is_final = self._is_final(call.job_id)
+        piece = read_output(self._paths, call.job_id, max(call.offset, 0))
+        if not piece.content:
+            return JobOutput("", piece.offset, is_final)
+        text, size = decode_whole(piece.content, is_end=False)
+        if not size and is_final:
+            text, size = decode_whole(piece.content, is_end=True)
+        return JobOutput(text, piece.offset + size, False)
+
+    def _is_final(self, job_id: JobId) -> bool:
+        return self._scheduler.queue.phase(job_id) is None

@@ -1,0 +1,91 @@
+"""Waiting for changes of one job.
+
+Source: luxid.md 8.
+"""
+
+from typing import Any, Final
+
+import attrs
+import orjson
+import trio
+
+from common.errors import JobLost, PrerequisiteError
+from common.jobs import Job
+from daemons.luxid.core.fields import JobView, log_entries, row_of, select_fields
+from daemons.luxid.scheduler import Scheduler
+from protocol.envelope import encode
+from protocol.luxi import WaitForJobChange
+from protocol.peer import Peer
+
+LONGEST_WAIT_S: Final = 89.0
+
+
+@attrs.frozen
+class _News:
+    values: list[Any]
+    entries: list[list[Any]]
+
+    def differs_from(self, previous: Any) -> bool:
+        return bool(self.entries) or not _is_same(self.values, previous)
+
+
+class Waiting:
+    """The method that waits for a job; thousands may wait at once, each is woken only by its own job."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> list[Any]:
+        if call.job_id not in self._scheduler.table:
+            raise JobLost(f"there is no job {call.job_id} in the queue")
+        timeout_s = max(0.0, min(call.timeout, LONGEST_WAIT_S))
+        with self._scheduler.bells.listen(call.job_id) as bell:
+            with trio.move_on_after(timeout_s):
+                while True:
+                    view = self._look(call)
+                    news = _news(view, call)
+                    if view.job.is_final or news.differs_from(call.previous):
+                        return [news.values, news.entries]
+                    await bell.wait()
+            return [_news(self._look(call), call).values, []]
+
+    def _look(self, call: WaitForJobChange) -> JobView:
+        """Raises: JobLost: the job is gone, also from the archive."""
+        job = self._scheduler.table.get(call.job_id)
+        if job is not None:
+            return self._scheduler.view(job)
+        archived: Job | None = self._scheduler.store.find_archived(call.job_id)
+        if archived is None:
+            raise JobLost(f"the file of job {call.job_id} cannot be read")
+        return JobView(archived, is_archived=True)
+
+
+def _news(view: JobView, call: WaitForJobChange) -> _News:
+    try:
+        values = row_of(view, select_fields(call.fields))
+    except PrerequisiteError:
+        # no error here: that is what clients of old know (luxid.md 8)
+        return _News([None] * len(call.fields), [])
+    after = _last_known(call)
+    if after is None:
+        return _News(values, [])
+    return _News(values, [entry for op in view.job.ops for entry in log_entries(op) if entry[0] > after])
+
+
+def _last_known(call: WaitForJobChange) -> float | None:
+    """The log serial after which entries are new; None: none is wanted."""
+    serial = call.previous_serial
+    if serial is None:
+        return 0
+    if isinstance(serial, int | float) and not isinstance(serial, bool):
+        return serial
+    return 0 if call.fields == ("status",) else None
+
+
+def _is_same(values: list[Any], previous: Any) -> bool:
+    # a value may hold tuples here and lists there
+    return values == previous or bool(_canonical(values) == _canonical(previous))
+
+
+def _canonical(value: Any) -> Any:
+    return orjson.loads(encode(value))

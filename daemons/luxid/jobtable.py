@@ -1,0 +1,85 @@
+"""The live jobs as luxid last saw them.
+
+Jobs that have not ended are all kept; of those that have, the latest, and none with a long log: the
+others are read from disk when someone asks. So memory does not grow with what has been done.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import trio
+
+from common.jobs import Job
+from common.locks import JobId
+
+FINAL_KEPT: Final = 10_000
+LONG_LOG: Final = 50
+_READ_AT_ONCE: Final = 200
+
+
+class JobTable:
+    """Live jobs by id.
+
+    Args:
+        read: reads a live job's file; None: there is none that can be read.
+    """
+
+    def __init__(self, read: Callable[[JobId], Job | None]) -> None:
+        self._read = read
+        # None: final, on disk only
+        self._jobs: dict[JobId, Job | None] = {}
+        # final jobs that are kept, oldest first; may name some that are gone
+        self._kept: deque[JobId] = deque()
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._jobs
+
+    def __len__(self) -> int:
+        return len(self._jobs)
+
+    def ids(self) -> list[JobId]:
+        """All live jobs, ascending."""
+        return sorted(self._jobs)
+
+    def put(self, job: Job) -> None:
+        """Take note of a job as its file says; new or changed."""
+        if job.next_index is not None:
+            self._jobs[job.job_id] = job
+        elif sum(len(op.log) for op in job.ops) > LONG_LOG:
+            self._jobs[job.job_id] = None
+        else:
+            self._jobs[job.job_id] = job
+            self._keep(job.job_id)
+
+    def drop(self, job_id: JobId) -> None:
+        """The job is live no longer."""
+        self._jobs.pop(job_id, None)
+
+    def get(self, job_id: JobId) -> Job | None:
+        """The job, from disk if need be; None: it is not live, or its file cannot be read."""
+        if job_id not in self._jobs:
+            return None
+        return self._jobs[job_id] or self._read(job_id)
+
+    async def get_many(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        """`get` for many, in their order; files are read in a thread, so that nobody is kept waiting."""
+        found = [self._jobs.get(job_id) for job_id in job_ids]
+        on_disk = [place for place, job in enumerate(found) if job is None and job_ids[place] in self._jobs]
+        for start in range(0, len(on_disk), _READ_AT_ONCE):
+            places = on_disk[start : start + _READ_AT_ONCE]
+            jobs = await trio.to_thread.run_sync(self._read_all, [job_ids[place] for place in places])
+            for place, job in zip(places, jobs, strict=True):
+                found[place] = job
+        return found
+
+    def _read_all(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        return [self._read(job_id) for job_id in job_ids]
+
+    def _keep(self, job_id: JobId) -> None:
+        self._kept.append(job_id)
+        if len(self._kept) > FINAL_KEPT:
+            oldest = self._kept.popleft()
+            job = self._jobs.get(oldest)
+            if job is not None and job.next_index is None:
+                self._jobs[oldest] = None

@@ -1,0 +1,181 @@
+"""Asking the fork server for job processes, over one connection that is kept open.
+
+The connection tells two things by itself: that the fork server is there (or away: then starts wait and
+nothing fails), and which of its children ended.
+
+Source: protocol/forkserver.py; DESIGN section 7.
+"""
+
+import array
+import socket
+from collections.abc import Callable
+from typing import Any, Final, Protocol
+
+import attrs
+import trio
+
+from common.errors import ConnectionLost, Denied, GantryError, Unavailable
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+from protocol.dial import dial, pauses
+from protocol.envelope import Call, read_message, read_reply, request_bytes
+from protocol.forkserver import JobExited, StartJob
+from protocol.framing import Framer, pack
+from protocol.messages import positional, structure_reply, structure_request
+
+CHUNK: Final = 64 * 2**10
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Started:
+    """A process that waits for its go-ahead at the other end of `stream`; whoever gets this closes it."""
+
+    pid: int
+    stream: trio.SocketStream
+
+
+class Launcher(Protocol):
+    """Makes job processes; the fork server's client is one, an external executor another."""
+
+    async def start(self, job_id: JobId) -> Started:
+        """Raises: Unavailable: it is away, no process is started. RemoteError: it refuses."""
+        ...
+
+
+@attrs.frozen
+class ForkServerEvents:
+    """Whom to tell; called in the event loop, must not raise."""
+
+    connected: Callable[[], None]
+    lost: Callable[[], None]
+    exited: Callable[[JobExited], None]
+
+
+class ForkServerClient:
+    """The launcher that asks the fork server."""
+
+    def __init__(self, paths: Paths, events: ForkServerEvents) -> None:
+        self._path = paths.forkserver_socket
+        self._events = events
+        self._sock: socket.socket | None = None
+        # one call at a time: the fork server does one thing after the other anyway
+        self._turn = trio.Lock()
+        self._replies: trio.MemorySendChannel[bytes] | None = None
+
+    async def start(self, job_id: JobId) -> Started:
+        """Ask for a process for this job.
+
+        Raises:
+            Unavailable: the fork server is away. A child that was made all the same finds its socket
+                closed and ends without having done anything.
+            RemoteError: it refuses, e.g. the system has no room for another process.
+        Cancellation: likewise; the connection is made anew, as the reply would be taken for the next one's.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            with theirs:
+                async with self._turn:
+                    pid = await self._call(StartJob(job_id), theirs.fileno())
+        except BaseException:
+            ours.close()
+            raise
+        return Started(pid, trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Keep the connection; started after the first attempt. Tells the events as they come."""
+        retries = pauses()
+        is_reported = False
+        while True:
+            try:
+                self._sock = dial(self._path, "the fork server")
+            except (Unavailable, Denied) as error:
+                if not is_reported:
+                    _log.warning("forkserver.away", reason=error, effect="jobs wait until it is back")
+                is_reported = True
+                task_status.started()
+                task_status = trio.TASK_STATUS_IGNORED
+                await trio.sleep(next(retries))
+                continue
+            retries, is_reported = pauses(), False
+            _log.info("forkserver.connected", path=self._path)
+            await self._serve(self._sock, task_status)
+            task_status = trio.TASK_STATUS_IGNORED
+
+    async def _serve(self, sock: socket.socket, task_status: trio.TaskStatus[None]) -> None:
+        self._replies, replies = trio.open_memory_channel[bytes](8)
+        self._incoming = replies
+        self._events.connected()
+        task_status.started()
+        try:
+            await self._receive(sock, self._replies)
+        except (OSError, GantryError, trio.ClosedResourceError) as error:
+            _log.warning("forkserver.lost", reason=error, effect="jobs wait until it is back")
+        finally:
+            self._drop()
+            self._events.lost()
+
+    async def _receive(self, sock: socket.socket, replies: trio.MemorySendChannel[bytes]) -> None:
+        framer = Framer()
+        while True:
+            await trio.lowlevel.wait_readable(sock)
+            try:
+                received = sock.recv(CHUNK)
+            except BlockingIOError:
+                continue
+            if not received:
+                raise ConnectionLost("the fork server closed the connection")
+            for payload in framer.feed(received):
+                if not self._take_notification(payload):
+                    await replies.send(payload)
+
+    def _take_notification(self, payload: bytes) -> bool:
+        """Whether this was a notification; replies have no key `method`."""
+        if b'"method"' not in payload:
+            return False
+        message = read_message(payload)
+        if isinstance(message, Call) and message.method == JobExited.METHOD:
+            exited = structure_request(JobExited, message.params)
+            assert isinstance(exited, JobExited)
+            self._events.exited(exited)
+        return True
+
+    async def _call(self, request: StartJob, fd: int) -> int:
+        sock = self._sock
+        if sock is None:
+            raise Unavailable("the fork server is away")
+        try:
+            await _send_with_fd(sock, pack(request_bytes(request.METHOD, positional(request))), fd)
+            reply = await self._incoming.receive()
+        except (OSError, trio.ClosedResourceError, trio.EndOfChannel) as error:
+            self._drop()
+            raise ConnectionLost("the fork server went away") from error
+        except BaseException:
+            self._drop()
+            raise
+        return structure_reply(StartJob, read_reply(reply))
+
+    def _drop(self) -> None:
+        """End the connection; `run` makes a new one."""
+        if self._sock is not None:
+            trio.lowlevel.notify_closing(self._sock)
+            self._sock.close()
+            self._sock = None
+        if self._replies is not None:
+            self._replies.close()
+            self._replies = None
+
+
+async def _send_with_fd(sock: socket.socket, message: bytes, fd: int) -> None:
+    """Send a message; the descriptor goes with its first byte.
+
+    Raises: OSError.
+    """
+    ancillary: list[tuple[int, int, Any]] = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    sent = 0
+    while sent < len(message):
+        try:
+            sent += sock.sendmsg([message[sent:]], ancillary if sent == 0 else [])
+        except BlockingIOError:
+            await trio.lowlevel.wait_writable(sock)

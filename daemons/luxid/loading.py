@@ -1,0 +1,108 @@
+"""Reading the whole queue when luxid starts, before its event loop.
+
+A file that is no job is set aside, with a line in the log that says which and why; the others are
+served. Temporary files of writes that a crash cut off are removed, but for those of jobs that live:
+their processes may be writing just now.
+
+Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
+"""
+
+import gc
+import os
+import re
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from common.errors import DamagedFile
+from common.jobfile import decode_job
+from common.jobs import Job
+from common.livelock import is_alive
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+from daemons.luxid.core.recovery import Fate, judge_fate
+
+_JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
+_TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class FoundJob:
+    job: Job
+    fate: Fate
+
+
+@attrs.frozen
+class FoundQueue:
+    # ascending by id
+    jobs: tuple[FoundJob, ...]
+    # of all files, live, archived or damaged
+    highest_id: JobId
+
+
+def load_queue(paths: Paths) -> FoundQueue:
+    """Read all live jobs and judge what they are.
+
+    Raises: OSError: the folder cannot be read, or a damaged file cannot be set aside.
+    Cost: about 30 µs a job.
+    """
+    names = os.listdir(paths.queue)
+    ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
+    # a hundred thousand objects that will stay: the collector would walk them over and over
+    gc.disable()
+    try:
+        jobs = tuple(found for job_id in ids if (found := _load_job(paths, JobId(job_id))) is not None)
+    finally:
+        gc.enable()
+        gc.freeze()
+    alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
+    _remove_temps(paths, names, alive)
+    highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
+    return FoundQueue(jobs, JobId(highest))
+
+
+def _load_job(paths: Paths, job_id: JobId) -> FoundJob | None:
+    path = paths.job_file(job_id)
+    try:
+        job = decode_job(_read(path), str(path))
+        if job.job_id != job_id:
+            raise DamagedFile(f"{path} holds job {job.job_id}")
+    except (DamagedFile, IsADirectoryError) as error:
+        _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
+        os.replace(path, paths.damaged / path.name)
+        return None
+    if job.next_index is None:
+        return FoundJob(job, Fate.ENDED)
+    return FoundJob(job, judge_fate(job, is_alive=job.livelock is not None and is_alive(job.livelock)))
+
+
+def _read(path: "os.PathLike[str]") -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        size = os.fstat(fd).st_size
+        return os.read(fd, size + 1)
+    finally:
+        os.close(fd)
+
+
+def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None:
+    for name in names:
+        match = _TEMP.fullmatch(name)
+        if match and not (match[1] and int(match[1]) in alive):
+            (paths.queue / name).unlink(missing_ok=True)
+
+
+def _highest_archived(paths: Paths) -> int:
+    folders = sorted((int(name) for name in os.listdir(paths.archive) if name.isdigit()), reverse=True)
+    return next((highest for folder in folders if (highest := _highest_in(paths.archive / str(folder)))), 0)
+
+
+def _highest_damaged(paths: Paths) -> int:
+    return _highest_in(paths.damaged)
+
+
+def _highest_in(folder: "os.PathLike[str]") -> int:
+    return max((int(match[1]) for name in os.listdir(folder) if (match := _JOB.fullmatch(name))), default=0)

@@ -1,0 +1,150 @@
+"""luxid: read the queue, serve it, start jobs. The one module that knows all parts.
+
+Source: DESIGN section 6; luxid.md 5.10.
+"""
+
+from typing import Final
+
+import trio
+
+from common.daemon import run_daemon
+from common.log import get_log
+from common.settings import Settings
+from daemons.luxid.cancelling import Canceller
+from daemons.luxid.deaths import Deaths
+from daemons.luxid.handlers.cluster import ClusterFacts
+from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.output import Output
+from daemons.luxid.handlers.queries import Queries
+from daemons.luxid.handlers.queue import Queue
+from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.waiting import Waiting
+from daemons.luxid.launcher import ForkServerClient, ForkServerEvents
+from daemons.luxid.loading import FoundQueue, load_queue
+from daemons.luxid.outputs import OutputWatch
+from daemons.luxid.rpc import Handlers, routes
+from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.starting import Starter
+from daemons.luxid.store import Store, open_store
+from daemons.luxid.watching import FolderEvents, QueueWatch
+from protocol.client import Client
+from protocol.forkserver import JobExited
+from protocol.server import Access, ServerRules, Service, serve_unix
+
+NAME: Final = "luxid"
+AWAY: Final = "the fork server is away"
+# of a client's connection (luxid.md 1.4)
+IDLE_TIMEOUT_S: Final = 180.0
+_log: Final = get_log(__name__)
+
+
+def main() -> None:
+    """The program gantry-luxid; jobs run on when it ends."""
+    run_daemon(NAME, "The queue daemon: keeps jobs, and starts a process for each.", serve)
+
+
+async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Be luxid; started when the queue is read and the socket listens.
+
+    Raises: Conflict: another luxid has the queue or the socket. DamagedFile, Unavailable, OSError.
+    Cancellation: writes that have begun are finished, nothing else; jobs go on without us.
+    """
+    store = open_store(settings.paths)
+    try:
+        # made before the queue is read, so that no change is missed
+        watch = QueueWatch(settings.paths)
+        try:
+            found = await trio.to_thread.run_sync(load_queue, settings.paths)
+            store.raise_serial(found.highest_id)
+            async with trio.open_nursery() as nursery:
+                await _wire(settings, store, watch, found, nursery)
+                task_status.started()
+        finally:
+            watch.close()
+    finally:
+        store.close()
+
+
+async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: FoundQueue, nursery: trio.Nursery) -> None:
+    """Make the parts, let them take over what was found, and start them."""
+    scheduler = Scheduler(store, settings.luxid)
+    # until it is connected
+    scheduler.obstruct(AWAY)
+    events = ForkServerEvents(
+        connected=lambda: _on_connected(scheduler, deaths),
+        lost=lambda: scheduler.obstruct(AWAY),
+        exited=lambda notice: _on_exited(notice, starter, deaths),
+    )
+    launcher = ForkServerClient(settings.paths, events)
+    starter = Starter(scheduler, launcher, settings.luxid.start_timeout_s)
+    deaths = Deaths(scheduler, starter, nursery)
+
+    await nursery.start(store.commits.run)
+    dead = scheduler.recover(found.jobs)
+    for job_id in scheduler.queue.running():
+        starter.expect(scheduler.job(job_id))
+    for job in dead:
+        nursery.start_soon(deaths.settle, job)
+    _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
+    scheduler.begin(nursery, starter.start)
+    # who died between being judged and being watched told nobody
+    deaths.suspect_all()
+
+    tell = FolderEvents(
+        jobs_changed=scheduler.files_changed,
+        livelocks_touched=deaths.livelocks_touched,
+        overflow=lambda: _look_at_everything(scheduler, deaths),
+    )
+    nursery.start_soon(watch.follow_jobs, tell)
+    nursery.start_soon(watch.follow_livelocks, tell)
+    nursery.start_soon(deaths.sweep, settings.luxid.sweep_s)
+    await nursery.start(launcher.run)
+    await nursery.start(
+        serve_unix, settings.paths.query_socket, _service(settings, scheduler, deaths, nursery), _rules(settings)
+    )
+
+
+def _on_connected(scheduler: Scheduler, deaths: Deaths) -> None:
+    # notices of exits while we were not connected are lost
+    deaths.suspect_all()
+    scheduler.clear(AWAY)
+
+
+def _on_exited(notice: JobExited, starter: Starter, deaths: Deaths) -> None:
+    starter.exited(notice)
+    deaths.exited(notice)
+
+
+def _look_at_everything(scheduler: Scheduler, deaths: Deaths) -> None:
+    scheduler.look_at_all()
+    deaths.suspect_all()
+
+
+def _service(settings: Settings, scheduler: Scheduler, deaths: Deaths, nursery: trio.Nursery) -> Service:
+    canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
+    return Service(
+        routes(
+            Handlers(
+                submission=Submission(scheduler, settings.luxid),
+                jobs=Jobs(scheduler, canceller),
+                queries=Queries(scheduler),
+                waiting=Waiting(scheduler),
+                queue=Queue(scheduler),
+                output=Output(scheduler, OutputWatch(settings.paths, nursery)),
+                cluster=ClusterFacts(settings.paths, Client(settings.paths.wconfd_socket, daemon="wconfd")),
+            )
+        )
+    )
+
+
+def _rules(settings: Settings) -> ServerRules:
+    return ServerRules(
+        idle_timeout_s=IDLE_TIMEOUT_S,
+        close_on_bad_arguments=True,
+        access=Access(frozenset(settings.access.uids), frozenset(settings.access.gids)),
+        socket_mode=settings.access.socket_mode,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,110 @@
+"""Reading what the commands of jobs print, while it is being written.
+
+The output of a job is one stream of bytes in pieces `job-N.<offset of its first byte, 20 digits>`;
+the job process begins a new piece now and then and removes the oldest.
+
+Source: DESIGN section 7, OP_RUN_COMMAND.
+"""
+
+import codecs
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+from common.watch import EventKind, FolderWatch
+from daemons.luxid.bells import Bell, Bells
+
+# of one answer, in bytes
+LONGEST_PIECE: Final = 2**20
+_PIECE: Final = re.compile(r"job-(\d+)\.(\d{20})", re.ASCII)
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Piece:
+    """Bytes of an output, from `offset` on."""
+
+    offset: int
+    content: bytes
+
+
+def read_output(paths: Paths, job_id: JobId, offset: int, limit: int = LONGEST_PIECE) -> Piece:
+    """The next bytes at or after `offset`, at most `limit`; none if there are no more yet."""
+    starts = _starts(paths.output_file(job_id))
+    later = [start for start in starts if start > offset]
+    for start in [*[start for start in starts if start <= offset][-1:], *later]:
+        begin = max(start, offset)
+        content = _read_at(Path(f"{paths.output_file(job_id)}.{start:020d}"), begin - start, limit)
+        if content:
+            return Piece(begin, content)
+    return Piece(offset, b"")
+
+
+def decode_whole(content: bytes, *, is_end: bool) -> tuple[str, int]:
+    """The text, and how many bytes it stands for: a character that is cut off at the end waits for its rest."""
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(content, final=is_end)
+    return text, len(content) - len(decoder.getstate()[0])
+
+
+class OutputWatch:
+    """Wakes those who wait for output; watches the folder only while someone does."""
+
+    def __init__(self, paths: Paths, nursery: trio.Nursery) -> None:
+        self._folder = paths.output
+        self._nursery = nursery
+        self._bells: Bells[JobId] = Bells()
+        self._watch: FolderWatch | None = None
+
+    @contextmanager
+    def listen(self, job_id: JobId) -> Iterator[Bell]:
+        """The bell that rings when the job has printed something. Raises: OSError: no more watches are left."""
+        with self._bells.listen(job_id) as bell:
+            if self._watch is None:
+                self._watch = FolderWatch(self._folder, kinds=EventKind.MODIFY | EventKind.CREATE)
+                self._nursery.start_soon(self._follow, self._watch)
+            try:
+                yield bell
+            finally:
+                if len(self._bells) == 1 and bell.listeners == 1 and self._watch is not None:
+                    self._watch.close()
+                    self._watch = None
+
+    async def _follow(self, watch: FolderWatch) -> None:
+        try:
+            while True:
+                events = await watch.events()
+                for name in {event.name for event in events}:
+                    if (match := _PIECE.fullmatch(name)) is not None:
+                        self._bells.ring(JobId(int(match[1])))
+                if any(event.needs_rescan for event in events):
+                    self._bells.ring_all()
+        except trio.ClosedResourceError:
+            # nobody listens any more
+            return
+
+
+def _starts(base: Path) -> list[int]:
+    found = (_PIECE.fullmatch(name) for name in os.listdir(base.parent) if name.startswith(f"{base.name}."))
+    return sorted(int(match[2]) for match in found if match is not None)
+
+
+def _read_at(path: Path, offset: int, limit: int) -> bytes:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        # removed since we looked
+        return b""
+    try:
+        return os.pread(fd, limit, offset)
+    finally:
+        os.close(fd)

@@ -1,0 +1,48 @@
+"""What luxid answers: method name, request class and handler, one row each.
+
+Source: luxid.md 2.2; STYLE 2.4.
+"""
+
+import attrs
+
+from daemons.luxid.handlers.cluster import ClusterFacts
+from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.output import Output
+from daemons.luxid.handlers.queries import Queries
+from daemons.luxid.handlers.queue import Queue
+from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.waiting import Waiting
+from protocol import luxi
+from protocol.service import Route
+
+
+@attrs.frozen
+class Handlers:
+    """Who answers, by noun."""
+
+    submission: Submission
+    jobs: Jobs
+    queries: Queries
+    waiting: Waiting
+    queue: Queue
+    output: Output
+    cluster: ClusterFacts
+
+
+def routes(to: Handlers) -> list[Route]:
+    """The table."""
+    return [
+        Route(luxi.SubmitJob, to.submission.submit_job),
+        Route(luxi.SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue),
+        Route(luxi.SubmitManyJobs, to.submission.submit_many_jobs),
+        Route(luxi.WaitForJobChange, to.waiting.wait_for_job_change),
+        Route(luxi.CancelJob, to.jobs.cancel_job),
+        Route(luxi.ChangeJobPriority, to.jobs.change_job_priority),
+        Route(luxi.ArchiveJob, to.jobs.archive_job),
+        Route(luxi.AutoArchiveJobs, to.jobs.auto_archive_jobs),
+        Route(luxi.SetDrainFlag, to.queue.set_drain_flag),
+        Route(luxi.QueryJobs, to.queries.query_jobs),
+        Route(luxi.QueryConfigValues, to.cluster.query_config_values),
+        Route(luxi.QueryClusterInfo, to.cluster.query_cluster_info),
+        Route(luxi.ReadJobOutput, to.output.read_job_output),
+    ]

@@ -1,0 +1,226 @@
+"""The shell around the queue's core: takes events in, and carries out what the core decides.
+
+What is told here has already happened on disk. Every method that takes an event is synchronous: the
+core, the table and the waiters see it at once, and what follows from it is begun as tasks.
+
+Source: DESIGN section 6.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import DamagedFile, Unavailable
+from common.jobs import Job, JobState, Timestamp, to_timestamp
+from common.locks import JobId
+from common.log import get_log
+from common.settings import LuxidSettings
+from daemons.luxid.bells import Bells
+from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.queue import Doomed, JobQueue, Phase, QueueCounts
+from daemons.luxid.core.recovery import Ask, Fate, cancel_queued, fail_dependent
+from daemons.luxid.jobtable import JobTable
+from daemons.luxid.loading import FoundJob
+from daemons.luxid.store import Store
+
+# each start is mostly waiting for a fork and a write; more at once gain nothing
+STARTS_AT_ONCE: Final = 8
+_WRITE_RETRY_S: Final = 1.0
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class SchedulerStatistics:
+    counts: QueueCounts
+    # jobs looked at by the core so far
+    touched: int
+    # deaths that only the sweep found: each is a missed event, and a defect
+    swept_deaths: int
+
+
+class Scheduler:
+    """All that luxid knows of its jobs, and the one place where events meet."""
+
+    def __init__(self, store: Store, settings: LuxidSettings) -> None:
+        self.store = store
+        self.table = JobTable(store.find_live)
+        self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state)
+        # rung at every change of a job; of a livelock: by its file name, when it may have been let go
+        self.bells: Bells[JobId] = Bells()
+        self.livelock_bells: Bells[str] = Bells()
+        # what was asked for jobs with a process; until they end
+        self.asks: dict[JobId, Ask] = {}
+        self.swept_deaths = 0
+        # why no job is started for the moment
+        self._obstacles: set[str] = set()
+        self._nursery: trio.Nursery | None = None
+        self._start: Callable[[JobId], Awaitable[None]] | None = None
+
+    def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
+        """Carry decisions out from now on, in this nursery; jobs are started by `start`."""
+        self._nursery, self._start = nursery, start
+        self.pump()
+
+    def recover(self, found: Iterable[FoundJob]) -> list[Job]:
+        """Take the jobs of an earlier luxid, before `begin`; answers those that died with an opcode under way.
+
+        Ends come first, as the verdicts on the others depend on them.
+        """
+        jobs = list(found)
+        for each in jobs:
+            self.table.put(each.job)
+            if each.fate is Fate.ENDED:
+                self.queue.end(each.job.job_id, each.job.state)
+            elif each.fate is not Fate.CONTINUE:
+                self.queue.adopt(each.job.job_id)
+        self.queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
+        return [each.job for each in jobs if each.fate is Fate.DEAD]
+
+    # what happened
+
+    def add(self, jobs: Iterable[Job]) -> None:
+        """New jobs, durable."""
+        for job in jobs:
+            self.table.put(job)
+            self.queue.add(job)
+        self.pump()
+
+    def requeue(self, job: Job) -> None:
+        """A job without a process goes on waiting for its turn."""
+        self.table.put(job)
+        self.queue.add(job)
+        self.bells.ring(job.job_id)
+        self.pump()
+
+    def started(self, job: Job) -> None:
+        """The job, as just written, has a process."""
+        self.table.put(job)
+        self.queue.started(job.job_id)
+        self.bells.ring(job.job_id)
+        # a slot of those that are starting is free
+        self.pump()
+
+    def files_changed(self, job_ids: Iterable[JobId]) -> None:
+        """Job files were replaced: by us, which we know already, or by job processes."""
+        for job_id in job_ids:
+            if self.queue.phase(job_id) is Phase.RUNNING:
+                self.look_at(job_id)
+
+    def look_at_all(self) -> None:
+        self.files_changed(self.queue.running())
+
+    def look_at(self, job_id: JobId) -> None:
+        """Read the file of a job that has a process, and take note of what became of it."""
+        try:
+            job = self.store.read_job(job_id)
+        except (OSError, DamagedFile) as error:
+            # goes on as last seen; if the process is dead as well that is found out by its livelock
+            _log.warning("job.unreadable", job=job_id, reason=error)
+            return
+        if job.next_index is None:
+            self.ended(job)
+        elif job != self.table.get(job_id):
+            self.table.put(job)
+            self.bells.ring(job_id)
+
+    def ended(self, job: Job) -> None:
+        """The job is final, durably."""
+        state = job.state
+        self.table.put(job)
+        self.queue.end(job.job_id, state)
+        self.asks.pop(job.job_id, None)
+        self.bells.ring(job.job_id)
+        _log.info("job.ended", job=job.job_id, state=state.value)
+        self.pump()
+
+    def archived(self, job_ids: Iterable[JobId]) -> None:
+        for job_id in job_ids:
+            self.table.drop(job_id)
+            self.queue.forget(job_id)
+            self.bells.ring(job_id)
+
+    # what follows
+
+    def pump(self) -> None:
+        """Begin what the core decides."""
+        if self._nursery is None or self._start is None:
+            return
+        decisions = self.queue.decide(may_start=not self._obstacles)
+        for doomed in decisions.doomed:
+            self._nursery.start_soon(self._end_doomed, doomed)
+        for job_id in decisions.unblocked:
+            self.bells.ring(job_id)
+        for job_id in decisions.start:
+            self._nursery.start_soon(self._start, job_id)
+
+    def obstruct(self, why: str) -> None:
+        """Start no job until this obstacle is cleared."""
+        self._obstacles.add(why)
+
+    def clear(self, why: str) -> None:
+        self._obstacles.discard(why)
+        self.pump()
+
+    async def finish(self, job: Job) -> None:
+        """Write the end of a held job that has no process, and report it; tries until the disk takes it."""
+        while True:
+            try:
+                await self.store.save(job)
+                break
+            except Unavailable as error:
+                _log.error("job.end_not_written", job=job.job_id, reason=error, retry_s=_WRITE_RETRY_S)
+            await trio.sleep(_WRITE_RETRY_S)
+        self.ended(job)
+
+    async def rewrite_queued(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
+        """Change the file of a job that is ready or blocked, which nobody can start meanwhile.
+
+        Raises: Unavailable: the disk refused; the job is as it was.
+        Durability: the change is on disk, and may be final.
+        """
+        job = self.job(job_id)
+        self.queue.hold(job_id)
+        changed = change(job)
+        try:
+            with trio.CancelScope(shield=True):
+                await self.store.save(changed)
+        except BaseException:
+            self.requeue(job)
+            raise
+        if changed.next_index is None:
+            self.ended(changed)
+        else:
+            self.requeue(changed)
+        return changed
+
+    async def _end_doomed(self, doomed: Doomed) -> None:
+        job = self.job(doomed.job_id)
+        _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
+        now = timestamp()
+        await self.finish(cancel_queued(job, now) if doomed.is_canceled else fail_dependent(job, doomed.reason, now))
+
+    # what is so
+
+    def job(self, job_id: JobId) -> Job:
+        """A live job that has not ended; such a one is always in memory."""
+        job = self.table.get(job_id)
+        assert job is not None
+        return job
+
+    def view(self, job: Job) -> JobView:
+        return JobView(job, is_blocked=self.queue.is_blocked(job.job_id))
+
+    def state(self, job_id: JobId) -> JobState | None:
+        """The state of a live job as it is shown."""
+        job = self.table.get(job_id)
+        return self.view(job).state if job is not None else None
+
+    def statistics(self) -> SchedulerStatistics:
+        return SchedulerStatistics(self.queue.counts(), self.queue.touched, self.swept_deaths)
+
+
+def timestamp() -> Timestamp:
+    return to_timestamp(time.time())

@@ -1,0 +1,152 @@
+"""Starting one job: a process, the handshake, the file that names it, and the go-ahead.
+
+Source: DESIGN section 7; protocol/forkserver.py; luxid.md 5.9, 9.1.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import RemoteError, Unavailable
+from common.jobs import Job
+from common.locks import JobId
+from common.log import get_log
+from daemons.luxid.core.recovery import START_SOURCE, fail_job
+from daemons.luxid.handshake import Handshake, StartFailed
+from daemons.luxid.launcher import Launcher, Started
+from daemons.luxid.scheduler import Scheduler, timestamp
+from protocol.forkserver import JobExited
+
+# a job whose processes die this often without doing anything is ended
+ATTEMPTS: Final = 3
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+BACK_OFF: Final = "a start failed"
+_log: Final = get_log(__name__)
+
+
+def _ignore(_: JobId) -> None:
+    pass
+
+
+class Starter:
+    """Starts jobs, and counts their attempts.
+
+    Args:
+        timeout_s: of one start, from the request for a process to its last message.
+    """
+
+    def __init__(self, scheduler: Scheduler, launcher: Launcher, timeout_s: float) -> None:
+        self._scheduler = scheduler
+        self._launcher = launcher
+        self._timeout_s = timeout_s
+        # job -> starts in a row that came to nothing
+        self._failures: dict[JobId, int] = {}
+        # job -> the opcode that its present process was to begin with
+        self._begun_at: dict[JobId, int | None] = {}
+        self._pause_s = FIRST_PAUSE_S
+        # by the names of their livelocks' files, the jobs that have a process
+        self.livelocks: dict[str, JobId] = {}
+        # jobs that are being started -> whether a process of theirs was reaped meanwhile
+        self._exits: dict[JobId, trio.Event] = {}
+        # told of a job whose process, known to all by now, broke off the handshake
+        self.on_broken: Callable[[JobId], None] = _ignore
+
+    async def start(self, job_id: JobId) -> None:
+        """Bring a job that is `starting` to a process, or back to the queue, or to its end."""
+        job = self._scheduler.job(job_id)
+        self._exits[job_id] = trio.Event()
+        try:
+            await self._start(job)
+        except StartFailed as error:
+            await self.failed(job, error.message)
+        except Unavailable as error:
+            # the fork server is away, or the disk is full: not the job's fault
+            await self._back_off(job, error.message)
+        except RemoteError as error:
+            if error.code == "conflict":
+                await self._wait_for_exit(job, error.message)
+            else:
+                await self._back_off(job, f"the fork server refuses: {error.message}")
+        finally:
+            self._exits.pop(job_id, None)
+
+    def exited(self, notice: JobExited) -> None:
+        """The fork server reaped a process of a job."""
+        if (exited := self._exits.get(notice.job_id)) is not None:
+            exited.set()
+
+    def expect(self, job: Job) -> None:
+        """Know a process of this job by its livelock."""
+        if job.livelock is not None:
+            self.livelocks[os.path.basename(job.livelock)] = job.job_id
+
+    def forget(self, job: Job) -> None:
+        """The process is gone."""
+        if job.livelock is not None:
+            self.livelocks.pop(os.path.basename(job.livelock), None)
+
+    def made_progress(self, job: Job) -> bool:
+        """Whether the process that is now gone has ended at least one opcode."""
+        return self._begun_at.pop(job.job_id, None) != job.next_index
+
+    async def failed(self, job: Job, reason: str) -> None:
+        """A process came to nothing: try again, but not for ever."""
+        failures = self._failures[job.job_id] = self._failures.get(job.job_id, 0) + 1
+        if failures < ATTEMPTS:
+            await self._back_off(job, reason)
+            return
+        del self._failures[job.job_id]
+        text = f"job could not be started: {reason} ({ATTEMPTS} attempts)"
+        _log.error("job.not_started", job=job.job_id, reason=reason, attempts=ATTEMPTS)
+        self._scheduler.queue.hold(job.job_id)
+        await self._scheduler.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
+
+    async def _start(self, job: Job) -> None:
+        has_process = False
+        with trio.move_on_after(self._timeout_s):
+            started = await self._launcher.start(job.job_id)
+            async with started.stream:
+                handshake = Handshake(started.stream)
+                await self._write_process(job, started, await handshake.livelock())
+                has_process = True
+                try:
+                    await handshake.give_go_ahead(len(job.ops))
+                except StartFailed as error:
+                    _log.warning("job.start_broken", job=job.job_id, reason=error)
+                else:
+                    self._pause_s = FIRST_PAUSE_S
+                    return
+        if not has_process:
+            raise StartFailed(f"no answer from the job's process within {self._timeout_s:g} s")
+        # its livelock tells the rest: let go, with all opcodes queued, the job is started again
+        self.on_broken(job.job_id)
+
+    async def _write_process(self, job: Job, started: Started, livelock: str) -> None:
+        job = attrs.evolve(job, livelock=livelock, process_id=started.pid)
+        # never left half done: once the write is on its way the process is the job's
+        with trio.CancelScope(shield=True):
+            await self._scheduler.store.save(job)
+        self.expect(job)
+        self._begun_at[job.job_id] = job.next_index
+        self._scheduler.started(job)
+        _log.info("job.started", job=job.job_id, pid=started.pid, livelock=livelock)
+
+    async def _wait_for_exit(self, job: Job, reason: str) -> None:
+        """An earlier process of this job has let its livelock go and is about to end: only then comes the next."""
+        _log.debug("job.start_early", job=job.job_id, reason=reason)
+        with trio.move_on_after(LONGEST_PAUSE_S):
+            await self._exits[job.job_id].wait()
+        self._scheduler.requeue(job)
+
+    async def _back_off(self, job: Job, reason: str) -> None:
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
+        _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
+        self._scheduler.obstruct(BACK_OFF)
+        self._scheduler.requeue(job)
+        await trio.sleep(pause_s)
+        self._scheduler.clear(BACK_OFF)

@@ -1,0 +1,203 @@
+"""The queue on disk: job files, the serial, the drain flag, the archive, and the lock over them.
+
+Every write goes through one group commit, so that those who write at the same time share the cost.
+Reads of a single file are made in place: a job file is small and almost always in memory.
+
+Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from common.atomicfile import FileWrite, move_files, write_file
+from common.errors import Conflict, DamagedFile, Unavailable
+from common.groupcommit import GroupCommit
+from common.jobfile import decode_job, encode_job
+from common.jobs import Job, JobState
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+
+QUEUE_VERSION: Final = 1
+_log: Final = get_log(__name__)
+
+
+class Store:
+    """The queue's files; made by `open_store`."""
+
+    def __init__(self, paths: Paths, lock_fd: int, serial: JobId) -> None:
+        self.paths = paths
+        self.commits = GroupCommit()
+        self._lock_fd = lock_fd
+        # last id used, also by submissions that are being written
+        self._serial = serial
+        self._archiver = trio.CapacityLimiter(1)
+
+    @property
+    def serial(self) -> JobId:
+        return self._serial
+
+    def raise_serial(self, at_least: JobId) -> None:
+        """Never give out ids up to this one: files with them were seen."""
+        self._serial = max(self._serial, at_least)
+
+    async def add_jobs(self, jobs: Sequence[Job]) -> None:
+        """Make new jobs durable, and before them the serial that covers them, in one group.
+
+        The jobs have the ids from `serial + 1` on; these are spent at once, whatever becomes of the write.
+
+        Raises:
+            Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
+            Unavailable, TypeError: one cannot be written as JSON; no id is spent.
+        """
+        writes = [FileWrite(self.paths.job_file(job.job_id), encode_job(job)) for job in jobs]
+        self._serial = jobs[-1].job_id
+        serial = FileWrite(self.paths.serial_file, f"{self._serial}\n".encode())
+        try:
+            await self.commits.commit([serial, *writes])
+        except OSError as error:
+            for write in writes:
+                with contextlib.suppress(OSError):
+                    write.path.unlink(missing_ok=True)
+            raise Unavailable(
+                f"the queue cannot be written: {_reason(error)}; nothing was submitted, make room and try again"
+            ) from error
+
+    async def save(self, job: Job) -> None:
+        """Make a job's file durable. Only for a job without a process (DESIGN section 3, invariant 2).
+
+        Raises: Unavailable: the disk refused; the file is as it was.
+        """
+        try:
+            await self.commits.commit([FileWrite(self.paths.job_file(job.job_id), encode_job(job))])
+        except OSError as error:
+            raise Unavailable(f"job {job.job_id} cannot be written: {_reason(error)}") from error
+
+    def read_job(self, job_id: JobId) -> Job:
+        """Raises: DamagedFile, OSError."""
+        path = self.paths.job_file(job_id)
+        return decode_job(path.read_bytes(), str(path))
+
+    def find_live(self, job_id: JobId) -> Job | None:
+        """A live job as its file says; None: there is no file that can be read."""
+        return self._find(job_id, archived=False)
+
+    def find_archived(self, job_id: JobId) -> Job | None:
+        return self._find(job_id, archived=True)
+
+    def archived_state(self, job_id: JobId) -> JobState | None:
+        job = self.find_archived(job_id)
+        return job.state if job is not None else None
+
+    def is_archived(self, job_id: JobId) -> bool:
+        return self.paths.archived_job_file(job_id).exists()
+
+    async def archive(self, job_ids: Sequence[JobId]) -> None:
+        """Set the files of final jobs aside, durably.
+
+        Raises: Unavailable: one could not be moved; those before it are.
+        """
+        moves = [(self.paths.job_file(job_id), self.paths.archived_job_file(job_id)) for job_id in job_ids]
+        with trio.CancelScope(shield=True):
+            try:
+                await trio.to_thread.run_sync(move_files, moves, limiter=self._archiver)
+            except OSError as error:
+                raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
+
+    @property
+    def is_drained(self) -> bool:
+        # asked anew each time: the file may also be made by hand
+        return self.paths.drain_file.exists()
+
+    async def set_drained(self, drained: bool) -> None:  # the flag is the whole message
+        """Raises: Unavailable: the disk refused."""
+        try:
+            if drained:
+                await self.commits.commit([FileWrite(self.paths.drain_file, b"", 0o644)])
+            else:
+                self.paths.drain_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise Unavailable(f"the drain flag cannot be written: {_reason(error)}") from error
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        self.paths.queue_lock.unlink(missing_ok=True)
+        os.close(self._lock_fd)
+
+    def _find(self, job_id: JobId, *, archived: bool) -> Job | None:
+        path = self.paths.archived_job_file(job_id) if archived else self.paths.job_file(job_id)
+        try:
+            return decode_job(path.read_bytes(), str(path))
+        except FileNotFoundError:
+            return None
+        except (OSError, DamagedFile) as error:
+            _log.warning("job.unreadable", job=job_id, file=path, reason=error)
+            return None
+
+
+def open_store(paths: Paths) -> Store:
+    """Lock the queue and read its serial; makes a queue where there is none.
+
+    Raises:
+        Conflict: another daemon has the queue, or it is of another version.
+        DamagedFile: the serial is not a number.
+        OSError: the folder cannot be written.
+    """
+    fd = _take_lock(paths)
+    try:
+        _check_version(paths)
+        return Store(paths, fd, _read_serial(paths))
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _take_lock(paths: Paths) -> int:
+    while True:
+        fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # deleted by its last holder between our open and our lock: try the new one
+            if os.path.samestat(os.fstat(fd), os.stat(paths.queue_lock)):
+                return fd
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            raise Conflict(
+                f"another queue daemon holds '{paths.queue_lock}'; stop it first, or choose another root"
+            ) from None
+        except FileNotFoundError:
+            pass
+        os.close(fd)
+
+
+def _check_version(paths: Paths) -> None:
+    try:
+        text = paths.version_file.read_text().strip()
+    except FileNotFoundError:
+        write_file(paths.version_file, f"{QUEUE_VERSION}\n".encode())
+        return
+    if text != str(QUEUE_VERSION):
+        raise Conflict(f"'{paths.version_file}' says {text!r}; this program reads queues of version {QUEUE_VERSION}")
+
+
+def _read_serial(paths: Paths) -> JobId:
+    try:
+        text = paths.serial_file.read_text().strip()
+    except FileNotFoundError:
+        write_file(paths.serial_file, b"0\n")
+        return JobId(0)
+    if not (text.isascii() and text.isdigit()):
+        raise DamagedFile(
+            f"'{paths.serial_file}' is not a number but {text!r:.40}; write the highest job id ever used into it",
+            file=str(paths.serial_file),
+        )
+    return JobId(int(text))
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

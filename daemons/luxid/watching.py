@@ -1,0 +1,78 @@
+"""What the kernel tells of the queue's folder and of the livelocks', as calls.
+
+Both watches are made before the queue is read, so that nothing is missed between.
+
+Source: DESIGN sections 5 and 6; luxid.md 5.7.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+from common.watch import EventKind, FolderEvent, FolderWatch
+
+_PREFIX: Final = "job-"
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class FolderEvents:
+    """Whom to tell; called in the event loop, must not raise."""
+
+    # these jobs' files were replaced
+    jobs_changed: Callable[[set[JobId]], None]
+    # something ended that had these livelocks open; names within the folder
+    livelocks_touched: Callable[[set[str]], None]
+    # events were lost: look at everything
+    overflow: Callable[[], None]
+
+
+class QueueWatch:
+    """The watches of luxid."""
+
+    def __init__(self, paths: Paths) -> None:
+        # every write of a job file is a rename (luxid.md 3)
+        self._queue = FolderWatch(paths.queue, kinds=EventKind.MOVED_TO)
+        try:
+            kinds = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
+            self._livelocks = FolderWatch(paths.livelocks, kinds=kinds)
+        except BaseException:
+            self._queue.close()
+            raise
+
+    def close(self) -> None:
+        self._queue.close()
+        self._livelocks.close()
+
+    async def follow_jobs(self, tell: FolderEvents) -> None:
+        """Tell of changed job files until cancelled."""
+        while True:
+            events = await self._queue.events()
+            changed = {job_id for event in events if (job_id := _job_of(event.name)) is not None}
+            if changed:
+                tell.jobs_changed(changed)
+            _tell_of_loss(events, tell)
+
+    async def follow_livelocks(self, tell: FolderEvents) -> None:
+        """Tell of livelocks that may have been let go, until cancelled."""
+        while True:
+            events = await self._livelocks.events()
+            tell.livelocks_touched({event.name for event in events if event.name})
+            _tell_of_loss(events, tell)
+
+
+def _job_of(name: str) -> JobId | None:
+    number = name[len(_PREFIX) :]
+    if not name.startswith(_PREFIX) or not number.isascii() or not number.isdigit():
+        return None
+    return JobId(int(number))
+
+
+def _tell_of_loss(events: list[FolderEvent], tell: FolderEvents) -> None:
+    if any(event.needs_rescan for event in events):
+        _log.warning("watch.overflow", effect="all jobs are looked at")
+        tell.overflow()

@@ -1,0 +1,1 @@
+"""luxid as a process, with a real fork server."""

@@ -1,0 +1,20 @@
+"""Opcodes for tests, as clients send them."""
+
+from typing import Any
+
+
+def delay(seconds: float, **fields: Any) -> dict[str, Any]:
+    return {"OP_ID": "OP_TEST_DELAY", "duration": seconds, **fields}
+
+
+def dummy(**fields: Any) -> dict[str, Any]:
+    return {"OP_ID": "OP_TEST_DUMMY", **fields}
+
+
+def command(*argv: str, **fields: Any) -> dict[str, Any]:
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": list(argv), **fields}
+
+
+def after(*job_ids: int, wanted: tuple[str, ...] = ("success",)) -> list[Any]:
+    """Dependencies on these jobs."""
+    return [[job_id, list(wanted)] for job_id in job_ids]
