@@ -1,0 +1,112 @@
+"""The lock methods: each a function of the core, carried out by the store.
+
+Source: wconfd.md 2.1; `waitLocks` is ours (DESIGN section 4).
+"""
+
+from typing import Any, Final
+
+import attrs
+
+from common.locks import Lock, LockMode, Owner
+from daemons.wconfd.core import waiting
+from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.lockstore import LockStore
+from protocol import wconfd
+from protocol.peer import Peer
+from protocol.service import Route
+
+# a caller that wants to wait longer asks again; so one that went away is forgotten some time
+WAIT_AT_MOST_S: Final = 60.0
+
+Holders = tuple[tuple[Lock, tuple[tuple[Owner, LockMode], ...]], ...]
+
+
+@attrs.frozen
+class LockHandlers:
+    _locks: LockStore
+    _deaths: Deaths
+
+    async def list_locks(self, call: wconfd.ListLocks, _: Peer) -> tuple[wconfd.Owned, ...]:
+        return tuple(self._locks.held_by(call.owner).items())
+
+    async def list_all_locks(self, _: wconfd.ListAllLocks, __: Peer) -> tuple[Lock, ...]:
+        return tuple(self._locks.state.table.active_locks())
+
+    async def list_all_locks_owners(self, _: wconfd.ListAllLocksOwners, __: Peer) -> Holders:
+        return self._holders()
+
+    async def list_locks_waiting_status(self, _: wconfd.ListLocksWaitingStatus, __: Peer) -> Any:
+        pending = [(each.priority, each.owner, each.requests) for each in self._locks.state.all_pending()]
+        return [self._holders(), pending]
+
+    async def try_update_locks(self, call: wconfd.TryUpdateLocks, _: Peer) -> tuple[Owner, ...]:
+        return tuple(await self._locks.try_update(call.owner, call.requests))
+
+    async def update_locks_waiting(self, call: wconfd.UpdateLocksWaiting, _: Peer) -> tuple[Owner, ...]:
+        change = await self._locks.change(
+            lambda state: waiting.update_or_queue(state, call.owner, call.priority, call.requests)
+        )
+        return change.blocked_on
+
+    async def has_pending_request(self, call: wconfd.HasPendingRequest, _: Peer) -> bool:
+        return self._locks.state.pending_of(call.owner) is not None
+
+    async def wait_locks(self, call: wconfd.WaitLocks, _: Peer) -> bool:
+        return await self._locks.wait_granted(call.owner, max(0.0, min(call.timeout, WAIT_AT_MOST_S)))
+
+    async def free_locks(self, call: wconfd.FreeLocks, _: Peer) -> wconfd.Unit:
+        await self._locks.change(lambda state: waiting.free_all(state, call.owner))
+        return ()
+
+    async def free_locks_level(self, call: wconfd.FreeLocksLevel, _: Peer) -> wconfd.Unit:
+        await self._locks.free_level(call.owner, call.level)
+        return ()
+
+    async def down_grade_locks_level(self, call: wconfd.DownGradeLocksLevel, _: Peer) -> wconfd.Unit:
+        await self._locks.change(lambda state: waiting.downgrade_level(state, call.owner, call.level))
+        return ()
+
+    async def intersect_locks(self, call: wconfd.IntersectLocks, _: Peer) -> wconfd.Unit:
+        await self._locks.change(lambda state: waiting.intersect(state, call.owner, call.locks))
+        return ()
+
+    async def opportunistic_lock_union(self, call: wconfd.OpportunisticLockUnion, _: Peer) -> tuple[Lock, ...]:
+        change = await self._locks.change(lambda state: waiting.opportunistic_union(state, call.owner, call.wanted))
+        return change.taken
+
+    async def guarded_opportunistic_lock_union(
+        self, call: wconfd.GuardedOpportunisticLockUnion, _: Peer
+    ) -> tuple[Lock, ...]:
+        change = await self._locks.change(
+            lambda state: waiting.guarded_union(state, call.owner, call.count, call.wanted)
+        )
+        return change.taken
+
+    async def cleanup_locks(self, _: wconfd.CleanupLocks, __: Peer) -> wconfd.Unit:
+        await self._deaths.clean_up()
+        return ()
+
+    def _holders(self) -> Holders:
+        return tuple((lock, tuple(holders.items())) for lock, holders in self._locks.state.table.locks_with_holders())
+
+
+def lock_routes(locks: LockStore, deaths: Deaths) -> tuple[Route, ...]:
+    """The rows of the daemon's table that are about locks."""
+    to = LockHandlers(locks, deaths)
+    return (
+        Route(wconfd.ListLocks, to.list_locks),
+        Route(wconfd.ListAllLocks, to.list_all_locks),
+        Route(wconfd.ListAllLocksOwners, to.list_all_locks_owners),
+        Route(wconfd.ListLocksWaitingStatus, to.list_locks_waiting_status),
+        Route(wconfd.TryUpdateLocks, to.try_update_locks),
+        Route(wconfd.UpdateLocksWaiting, to.update_locks_waiting),
+        Route(wconfd.HasPendingRequest, to.has_pending_request),
+        Route(wconfd.WaitLocks, to.wait_locks),
+        Route(wconfd.FreeLocks, to.free_locks),
+        Route(wconfd.FreeLocksLevel, to.free_locks_level),
+        Route(wconfd.DownGradeLocksLevel, to.down_grade_locks_level),
+        Route(wconfd.IntersectLocks, to.intersect_locks),
+        Route(wconfd.OpportunisticLockUnion, to.opportunistic_lock_union),
+        Route(wconfd.GuardedOpportunisticLockUnion, to.guarded_opportunistic_lock_union),
+        Route(wconfd.CleanupLocks, to.cleanup_locks),
+    )

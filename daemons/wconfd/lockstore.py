@@ -1,0 +1,132 @@
+"""The locks in memory and in `locks.data`, and those who sleep until theirs are granted.
+
+A grant is told only when the file that says so is durable: first to whoever sleeps in
+`wait_granted`, then by SIGHUP to owners of Ganeti's kind, then to the caller whose change made room.
+
+Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN section 8.
+"""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Self
+
+import trio
+
+from common.atomicfile import write_file
+from common.errors import DamagedFile, Unavailable
+from common.livelock import is_alive
+from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
+from common.log import get_log
+from daemons.wconfd.core.lockstate import decode, encode
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.waiting import Change, free_level, try_update
+from daemons.wconfd.steps import StepStatistics, StepWriter
+
+_log: Final = get_log(__name__)
+
+# a change of the locks, as the core's functions make it: of the state before
+LockStep = Callable[[LockState], Change]
+
+
+class LockStore:
+    """The one place that holds the lock state. Make one by `load`; start `run` before any change."""
+
+    def __init__(self, path: Path, state: LockState) -> None:
+        self._path = path
+        self._writer = StepWriter(state, self._write, self._tell)
+        # who sleeps until its pending request is gone
+        self._sleepers: dict[Owner, trio.Event] = {}
+        self._is_degraded = False
+        self.run = self._writer.run
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read the locks; before trio runs.
+
+        Raises:
+            DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
+            OSError: the file cannot be read.
+        """
+        try:
+            return cls(path, decode(path.read_bytes()))
+        except FileNotFoundError:
+            _log.warning("locks.missing", path=path, effect="nobody holds anything")
+            return cls(path, LockState())
+        except DamagedFile as error:
+            text = (
+                f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
+                f"start without locks by: echo '[[],[]]' > {path}"
+            )
+            raise DamagedFile(text, path=str(path)) from error
+
+    @property
+    def state(self) -> LockState:
+        """The durable state."""
+        return self._writer.state
+
+    def statistics(self) -> StepStatistics:
+        return self._writer.statistics()
+
+    async def change(self, step: LockStep) -> Change:
+        """Change the locks by a function of the core.
+
+        Raises: Unavailable: `locks.data` could not be written; nothing has changed.
+            LockRuleViolation: as the core's function.
+        Durability: on return the change survives a loss of power.
+        """
+
+        def pair(state: LockState) -> tuple[LockState, Change]:
+            change = step(state)
+            return change.state, change
+
+        return await self._writer.change(pair)
+
+    async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
+        """Sleep until the owner has no pending request; False when the time is over and it still has."""
+        with trio.move_on_after(timeout_s):
+            while self.state.pending_of(owner):
+                await self._sleepers.setdefault(owner, trio.Event()).wait()
+        return self.state.pending_of(owner) is None
+
+    # what the configuration's handlers need
+
+    def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
+        return self.state.table.held_by(owner)
+
+    async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
+        return (await self.change(lambda state: try_update(state, owner, requests))).blocked_on
+
+    async def free_level(self, owner: Owner, level: LockLevel) -> None:
+        await self.change(lambda state: free_level(state, owner, level))
+
+    def _write(self, state: LockState) -> None:
+        """In the writer's thread."""
+        try:
+            write_file(self._path, encode(state))
+        except OSError as error:
+            self._is_degraded = True
+            _log.error("locks.unwritten", path=self._path, reason=error, effect="no lock can be taken or released")
+            raise Unavailable(f"'{self._path}' could not be written: {error}; nothing was changed") from error
+        if self._is_degraded:
+            self._is_degraded = False
+            _log.info("locks.recovered", path=self._path)
+
+    def _tell(self, changes: Sequence[Change]) -> None:
+        for owner in [owner for owner in self._sleepers if self.state.pending_of(owner) is None]:
+            self._sleepers.pop(owner).set()
+        for change in changes:
+            for owner in change.granted if change else ():
+                _log.debug("lock.granted", owner=owner)
+                _hang_up(owner)
+
+
+def _hang_up(owner: Owner) -> None:
+    """Tell an owner of Ganeti's kind by SIGHUP to the pid it gave; a dead owner's pid may be someone else's now."""
+    if owner.pid is None or owner.pid in (0, 1, os.getpid()) or not is_alive(owner.livelock):
+        return
+    try:
+        os.kill(owner.pid, signal.SIGHUP)
+    except OSError as error:
+        _log.debug("owner.not_signalled", owner=owner, pid=owner.pid, reason=error)

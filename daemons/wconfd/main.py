@@ -1,0 +1,64 @@
+"""wconfd: load the state, serve it, free what the dead hold. The one module that knows all parts.
+
+Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
+"""
+
+from typing import Final
+
+import trio
+
+from common.daemon import run_daemon
+from common.livelock import Livelock
+from common.log import get_log
+from common.settings import Settings
+from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.rpc import routes
+from protocol.server import Access, ServerRules, Service, serve_unix
+
+NAME: Final = "wconfd"
+_log: Final = get_log(__name__)
+
+
+def main() -> None:
+    """The program gantry-wconfd."""
+    run_daemon(NAME, "The lock and configuration daemon.", serve)
+
+
+async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Be wconfd; started when the state is loaded, the dead are freed, and the socket listens.
+
+    Raises: DamagedFile, NotFound: a state file is damaged, or there is no configuration; says what to do.
+        Conflict: another wconfd has the socket. OSError.
+    Cancellation: changes that have begun are finished.
+    """
+    paths = settings.paths
+    config = ConfigStore.load(paths)
+    locks = LockStore.load(paths.locks_data)
+    livelock = Livelock.create(paths.livelocks, "wconf-daemon")
+    deaths = Deaths(locks, paths.livelocks, grace_s=settings.wconfd.livelock_grace_s)
+    _log.info("state.read", owners=len(locks.state.owners()), config_serial=config.config.serial_no)
+    try:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(locks.run)
+            await nursery.start(config.run)
+            await nursery.start(deaths.follow)
+            nursery.start_soon(deaths.sweep, settings.wconfd.sweep_s)
+            service = Service(routes(locks, config, deaths))
+            await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
+            task_status.started()
+    finally:
+        livelock.remove()
+
+
+def _rules(settings: Settings) -> ServerRules:
+    return ServerRules(
+        idle_timeout_s=settings.wconfd.idle_timeout_s,
+        access=Access(frozenset(settings.access.uids), frozenset(settings.access.gids)),
+        socket_mode=0o600,
+    )
+
+
+if __name__ == "__main__":
+    main()

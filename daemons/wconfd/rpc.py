@@ -1,0 +1,26 @@
+"""What wconfd answers: method name, request class and handler, one row each.
+
+Source: wconfd.md section 2; STYLE 2.4.
+"""
+
+from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.handlers.config import config_routes
+from daemons.wconfd.handlers.locks import lock_routes
+from daemons.wconfd.lockstore import LockStore
+from protocol.peer import Peer
+from protocol.service import Route
+from protocol.wconfd import Echo
+
+
+def routes(locks: LockStore, config: ConfigStore, deaths: Deaths) -> list[Route]:
+    """The table."""
+    return [
+        Route(Echo, _echo),
+        *lock_routes(locks, deaths),
+        *config_routes(config, locks),
+    ]
+
+
+async def _echo(call: Echo, _: Peer) -> str:
+    return call.text

@@ -1,0 +1,161 @@
+"""One writer for a piece of state: steps queue up, share a write, and are answered when it is durable.
+
+Theory. A change is a *step*, a pure function from the state to the next state and an answer. The
+writer takes all steps that are waiting, applies one after the other to what is durable, writes
+the result once, makes it visible, and answers. So concurrent changes share a write, a step that is
+refused concerns nobody else, and a write that fails has changed nothing: memory never knows
+more than the disk. A crowd waits for at most two writes.
+
+Rejected: applying at once and writing later. After a failed write the changes that were built
+upon it would have to be taken back as well.
+
+Source: STYLE 2.2; wconfd.md 6.3; DESIGN section 8.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+import trio
+
+from common.errors import GantryError, Unavailable
+
+S = TypeVar("S")
+T = TypeVar("T")
+Step = Callable[[S], tuple[S, T]]
+
+
+@attrs.define(eq=False)
+class _Ticket(Generic[S]):
+    step: Step[S, Any]
+    # write even if nothing has changed
+    is_flush: bool
+    done: trio.Event = attrs.Factory(trio.Event)
+    answer: Any = None
+    error: Exception | None = None
+
+
+@attrs.frozen
+class StepStatistics:
+    # steps that were answered, writes they took, writes that failed
+    steps: int
+    writes: int
+    failures: int
+
+
+class StepWriter(Generic[S]):
+    """Holds one state, durable; start `run` before any change.
+
+    Args:
+        state: as it stands on disk.
+        write: makes a state durable; called in a worker thread. What it raises must be a
+            `GantryError`, and means that the old state is still on disk.
+        published: called when a state has become visible, before those who asked are answered,
+            with the answers of the steps that led to it.
+    """
+
+    def __init__(
+        self, state: S, write: Callable[[S], None], published: Callable[[Sequence[Any]], None] = lambda _: None
+    ) -> None:
+        self._state = state
+        self._write = write
+        self._published = published
+        self._waiting: list[_Ticket[S]] = []
+        self._in_flight = 0
+        self._wake = trio.Event()
+        self._is_closed = False
+        # our own: a write must not queue behind other work of the daemon's threads
+        self._limiter = trio.CapacityLimiter(1)
+        self._steps = self._writes = self._failures = 0
+
+    @property
+    def state(self) -> S:
+        """The durable state."""
+        return self._state
+
+    def statistics(self) -> StepStatistics:
+        return StepStatistics(self._steps, self._writes, self._failures)
+
+    async def change(self, step: Step[S, T], *, is_flush: bool = False) -> T:
+        """Change the state by a step, and return the step's answer.
+
+        The step is run once, in a worker thread, and must be pure. It returns the very same state if
+        it changes nothing; what it raises is raised here, and nothing changes.
+
+        Raises: what `write` raises: the state could not be made durable, nothing has changed.
+            Unavailable: the writer has ended.
+        Durability: on return the change survives a loss of power.
+        Cancellation: the wait can be cancelled; the change is made all the same.
+        """
+        if self._is_closed:
+            raise Unavailable("nothing more is written: the daemon is shutting down")
+        ticket: _Ticket[S] = _Ticket(step, is_flush)
+        self._waiting.append(ticket)
+        self._wake.set()
+        await ticket.done.wait()
+        if ticket.error is not None:
+            raise ticket.error
+        answer: T = ticket.answer
+        return answer
+
+    async def settled(self) -> S:
+        """The state after all changes begun before this call."""
+        if self._waiting or self._in_flight:
+            await self.change(_nothing)
+        return self._state
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be the writer; for `nursery.start`.
+
+        Cancellation: changes begun by then are still made, shielded; later ones are refused.
+        """
+        task_status.started()
+        try:
+            while True:
+                await self._wake.wait()
+                await self._carry_out_waiting()
+        finally:
+            self._is_closed = True
+            with trio.CancelScope(shield=True):
+                await self._carry_out_waiting()
+
+    async def _carry_out_waiting(self) -> None:
+        tickets, self._waiting, self._wake = self._waiting, [], trio.Event()
+        if not tickets:
+            return
+        self._in_flight = len(tickets)
+        # a thread that writes is never abandoned
+        with trio.CancelScope(shield=True):
+            after = await trio.to_thread.run_sync(self._carry_out, tickets, limiter=self._limiter)
+        self._in_flight = 0
+        if after is not self._state:
+            self._state = after
+            self._published([ticket.answer for ticket in tickets if ticket.error is None])
+        self._steps += len(tickets)
+        for ticket in tickets:
+            ticket.done.set()
+
+    def _carry_out(self, tickets: Sequence[_Ticket[S]]) -> S:
+        """In the worker thread: the state after these steps, durable; the same one if nothing has changed."""
+        after = self._state
+        for ticket in tickets:
+            try:
+                after, ticket.answer = ticket.step(after)
+            except Exception as error:
+                # also a bug's: it is the caller's to report, and the writer lives on
+                ticket.error = error
+        if after is self._state and not any(ticket.is_flush for ticket in tickets):
+            return after
+        self._writes += 1
+        try:
+            self._write(after)
+        except GantryError as error:
+            self._failures += 1
+            for ticket in tickets:
+                ticket.error = ticket.error or error
+            return self._state
+        return after
+
+
+def _nothing(state: S) -> tuple[S, None]:
+    return state, None
