@@ -1,0 +1,18 @@
+"""The program `gnt-cluster`; each verb is a module of `cli.clusters`."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.run import run
+
+VERBS: Final = {
+    "init": Verb("cli.clusters.init:init", "Make a cluster of one node."),
+    "info": Verb("cli.clusters.info:info", "Tell the parameters of the cluster."),
+    "queue": Verb("cli.clusters.queue:queue", "Close or open the queue to new jobs."),
+}
+
+group = Group("gnt-cluster", VERBS, help="The cluster and its queue.")
+
+
+def main() -> NoReturn:
+    run(group, "gnt-cluster")

@@ -1,0 +1,1 @@
+"""The verbs of `gnt-cluster`, one a module."""

@@ -1,0 +1,28 @@
+"""`gnt-cluster init`: make a cluster."""
+
+import socket
+
+import click
+
+from cli.commands import Command
+from cli.context import effective_root, up_command
+from cli.run import DONE
+from cli.screen import remark, say
+from common.settings import load_settings
+
+
+@click.command(
+    "init", cls=Command, examples=("gnt-cluster --root ~/try init lab", "gnt-cluster init --node web1 production")
+)
+@click.option("--node", metavar="NAME", help="The name of this node; the host's if left out.")
+@click.argument("name")
+def init(name: str, node: str | None) -> int:
+    """Make the files of a cluster called NAME, with one node: this one."""
+    from common.clusterinit import create_cluster
+
+    paths = load_settings(effective_root()).paths
+    paths.check_socket_paths()
+    create_cluster(paths, name, node or socket.gethostname())
+    say(f"cluster '{name}' made in {paths.data}")
+    remark(f"start it with: {up_command()}")
+    return DONE

@@ -1,0 +1,151 @@
+"""The shape of every command: common options, lazily imported verbs, examples in the help.
+
+A group knows its verbs by name, module and one line of help; a verb's module is imported when
+the verb is used. That keeps the start of a program short.
+
+Source: DESIGN section 9 (start of the command line); STYLE sections 2.5 and 8.
+"""
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import click
+
+from common.errors import Unavailable
+
+ROOT: Final = "gantry.root"
+OUTPUT: Final = "gantry.output"
+NO_COLOR: Final = "gantry.no_color"
+
+
+@attrs.frozen
+class Verb:
+    """Where a command lives, and what the list of commands says of it."""
+
+    # module:attribute
+    target: str
+    help: str
+
+    def load(self) -> click.Command:
+        module, _, name = self.target.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+
+class Command(click.Command):
+    """A verb: its own options, then the common ones; examples stand below its help."""
+
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.examples = tuple(examples)
+        self.params += common_options()
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Unavailable as error:
+            # imported late, as it is needed on the way to an error only
+            from cli.connection import with_next_step
+
+            raise with_next_step(error) from error
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self.examples, formatter)
+
+
+class Group(click.Group):
+    """Verbs under one program, each imported when it is used.
+
+    Args:
+        verbs: name -> where it is; listed in this order.
+        aliases: other names for some of them, not listed.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        verbs: Mapping[str, Verb],
+        *,
+        help: str,
+        aliases: Mapping[str, str] | None = None,
+        examples: Sequence[str] = (),
+    ) -> None:
+        super().__init__(name, help=help, params=common_options())
+        self.verbs = verbs
+        self.aliases = aliases or {}
+        self.examples = tuple(examples)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.verbs)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        verb = self.verbs.get(self.aliases.get(cmd_name, cmd_name))
+        return verb.load() if verb else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in self.verbs or args[0] in self.aliases or args[0].startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        raise click.UsageError(f"no such command '{args[0]}'{self._advice(ctx, args[0])}", ctx)
+
+    def _advice(self, ctx: click.Context, name: str) -> str:
+        # imported late, as it is needed on the way to an error only
+        import difflib
+
+        nearest = difflib.get_close_matches(name, [*self.verbs, *self.aliases], n=1)
+        if nearest:
+            return f"; did you mean '{nearest[0]}'?"
+        return f"; commands are {', '.join(self.verbs)}"
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, verb.help) for name, verb in self.verbs.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        _write_examples(self.examples, formatter)
+
+
+def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> None:
+    if examples:
+        with formatter.section("Examples"):
+            for example in examples:
+                formatter.write(f"{'':{formatter.current_indent}}{example}\n")
+
+
+def common_options() -> list[click.Parameter]:
+    """`--root`, `--output` and `--no-color`; they may stand before or behind the verb."""
+    return [
+        click.Option(
+            ["--root"],
+            metavar="DIR",
+            type=click.Path(file_okay=False, path_type=Path),
+            help="The installation in this folder; else $GANTRY_ROOT, else the system's.",
+            expose_value=False,
+            callback=lambda ctx, _, value: _remember(ctx.meta, ROOT, value),
+        ),
+        click.Option(
+            ["--output"],
+            type=click.Choice(["text", "json"]),
+            help="Text for people (default), or JSON with the values of the wire.",
+            expose_value=False,
+            callback=lambda ctx, _, value: _remember(ctx.meta, OUTPUT, value),
+        ),
+        click.Option(
+            ["--no-color"],
+            is_flag=True,
+            help="No colours, also on a terminal; so does $NO_COLOR.",
+            expose_value=False,
+            callback=lambda ctx, _, value: _remember(ctx.meta, NO_COLOR, value or None),
+        ),
+    ]
+
+
+def _remember(meta: MutableMapping[str, Any], key: str, value: object) -> None:
+    # a group and its verb share `meta`; an option that is not given must not hide the other's
+    if value is not None:
+        meta[key] = value

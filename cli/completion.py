@@ -1,0 +1,81 @@
+"""Completion in the shell: its scripts, and the values that only the daemons know.
+
+A key press must not wait: a daemon that does not answer at once completes nothing.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem, get_completion_class
+
+from cli.commands import Command
+from cli.connection import open_luxid, open_wconfd
+from cli.run import DONE
+from cli.screen import say
+from common.errors import GantryError
+from common.locks import LockLevel, group_lock
+from protocol.luxi import QueryJobs
+from protocol.wconfd import ListAllLocks
+
+PROGRAMS: Final = ("gantry", "gnt-job", "gnt-debug", "gnt-cluster")
+SHELLS: Final = ("bash", "zsh", "fish")
+_PATIENCE_S: Final = 0.5
+_MOST_ITEMS: Final = 200
+
+
+@click.command(
+    "completion",
+    cls=Command,
+    examples=(
+        'eval "$(gantry completion bash)"       # in ~/.bashrc',
+        'eval "$(gantry completion zsh)"        # in ~/.zshrc',
+        "gantry completion fish > ~/.config/fish/conf.d/gantry.fish",
+    ),
+)
+@click.argument("shell", type=click.Choice(SHELLS))
+def completion(shell: str) -> int:
+    """Print the script that completes all programs in this shell."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    for program in PROGRAMS:
+        variable = f"_{program.replace('-', '_')}_COMPLETE".upper()
+        script = kind(click.Command(program), {}, program, variable)
+        say(script.source_template % script.source_vars())
+    return DONE
+
+
+def complete_job_ids(incomplete: str) -> list[CompletionItem]:
+    """The newest jobs whose ids begin so, each with what it does."""
+    return _quietly(lambda: _job_items(incomplete))
+
+
+def _job_items(incomplete: str) -> list[CompletionItem]:
+    with open_luxid() as client:
+        rows = client.call(QueryJobs(None, ("id", "status", "summary")), timeout_s=_PATIENCE_S)
+    found = [row for row in reversed(rows) if str(row[0]).startswith(incomplete)]
+    return [CompletionItem(str(row[0]), help=f"{row[1]} {','.join(row[2])}") for row in found[:_MOST_ITEMS]]
+
+
+def complete_locks(incomplete: str) -> list[CompletionItem]:
+    """Locks that are held now, the locks over whole levels, and the beginnings of names."""
+    level, slash, _ = incomplete.partition("/")
+    if not slash:
+        levels = [each for each in LockLevel if each is not LockLevel.CONFIG and each.value.startswith(level)]
+        return [CompletionItem(f"{each.value}/", type="nospace") for each in levels]
+    held = _quietly(_held_locks)
+    groups = [CompletionItem(str(group_lock(each))) for each in LockLevel if each.value == level != "config"]
+    return [item for item in (*held, *groups) if item.value.startswith(incomplete)][:_MOST_ITEMS]
+
+
+def _held_locks() -> list[CompletionItem]:
+    with open_wconfd() as client:
+        locks = client.call(ListAllLocks(), timeout_s=_PATIENCE_S)
+    return [CompletionItem(str(lock)) for lock in locks if not lock.is_group]
+
+
+def _quietly(items: Callable[[], list[CompletionItem]]) -> list[CompletionItem]:
+    try:
+        return items()
+    except (GantryError, OSError):
+        return []

@@ -1,0 +1,69 @@
+"""What the common options say, for the command that runs: which installation, which form, colour or not."""
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from cli.commands import NO_COLOR, OUTPUT, ROOT
+from common.paths import Paths
+from common.settings import ROOT_VARIABLE, Settings, find_installation
+
+
+def given_root() -> Path | None:
+    """The folder named by `--root`; None if it was left out."""
+    root = click.get_current_context().meta.get(ROOT)
+    return root if isinstance(root, Path) else None
+
+
+def effective_root() -> Path | None:
+    """The folder named by `--root` or $GANTRY_ROOT, absolute; None for the installation of the system."""
+    text = os.environ.get(ROOT_VARIABLE)
+    root = given_root() or (Path(text) if text else None)
+    return None if root is None else Path(os.path.abspath(root))
+
+
+def installation() -> Settings:
+    """The settings of the installation meant.
+
+    Raises: NotFound, InvalidRequest, OSError: as `find_installation`.
+    """
+    return find_installation(given_root())
+
+
+def paths() -> Paths:
+    """Raises: as `installation`."""
+    return installation().paths
+
+
+def wants_json() -> bool:
+    return click.get_current_context().meta.get(OUTPUT) == "json"
+
+
+def uses_color() -> bool:
+    """Whether standard output is a terminal that may be coloured."""
+    is_forbidden = bool(click.get_current_context().meta.get(NO_COLOR) or os.environ.get("NO_COLOR"))
+    return not is_forbidden and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def command_line(program: str, *words: object) -> str:
+    """A command for the user to type: with `--root` if this one was called with it."""
+    root = given_root()
+    place = [] if root is None else ["--root", str(root)]
+    return " ".join([program, *place, *map(str, words)])
+
+
+def up_command() -> str:
+    """The command that starts the daemons meant."""
+    root = effective_root()
+    return "gantry up" if root is None else f"gantry --root {root} up"
+
+
+def program() -> str:
+    """How the user called the group of the verb that runs: `gnt-job`, or `gantry job`."""
+    ctx = click.get_current_context()
+    while ctx.parent is not None and not isinstance(ctx.command, click.Group):
+        ctx = ctx.parent
+    # click puts nothing but names into the path of a command whose groups take no arguments
+    return ctx.command_path

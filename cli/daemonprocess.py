@@ -1,0 +1,145 @@
+"""One daemon as a child process: started, known to be ready, known to be dead.
+
+Readiness is the datagram that systemd's daemons send, too (`READY=1` to NOTIFY_SOCKET); each
+daemon gets a socket of its own, so that it is clear who is ready. Death is its pidfd.
+"""
+
+import contextlib
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+from typing import Final
+
+from common.errors import Unavailable
+from common.paths import Paths
+
+MODULES: Final = {
+    "wconfd": "daemons.wconfd.main",
+    "forkserver": "daemons.jobproc.forkserver",
+    "luxid": "daemons.luxid.main",
+}
+# a queue of 100,000 jobs is read in a few seconds; this is for disks that have a bad day
+READY_TIMEOUT_S: Final = 120.0
+STOP_TIMEOUT_S: Final = 20.0
+_TAIL_LINES: Final = 12
+
+
+class StopAsked(Exception):
+    """SIGTERM or SIGINT came."""
+
+
+class DaemonProcess:
+    """A running child of ours; `close` when it has ended."""
+
+    def __init__(self, name: str, paths: Paths, root: Path | None) -> None:
+        """Start it; it leaves our session, so that a Ctrl-C reaches only us."""
+        self.name = name
+        self._paths = paths
+        address = paths.sockets / f"notify-{name}"
+        address.unlink(missing_ok=True)
+        self._notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self._notifications.bind(str(address))
+        self._notifications.setblocking(False)
+        self._address = address
+        with paths.log_file(name).open("ab") as log:
+            self._log_start = log.tell()
+            self._process = subprocess.Popen(
+                _command(name, root),
+                env=_environment(address),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
+            )
+        # readable once the process has ended
+        self.pidfd = os.pidfd_open(self._process.pid)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def wait_ready(self, stop: socket.socket) -> None:
+        """Return when the daemon says that it is ready.
+
+        Args:
+            stop: is readable once we are asked to stop.
+        Raises:
+            Unavailable: it ended before, or was silent for too long; with the end of its log.
+            StopAsked.
+        """
+        with selectors.DefaultSelector() as selector:
+            for source in (self._notifications, self.pidfd, stop):
+                selector.register(source, selectors.EVENT_READ)
+            while events := selector.select(READY_TIMEOUT_S):
+                sources = [key.fileobj for key, _ in events]
+                if self._said_ready():
+                    return
+                if stop in sources:
+                    raise StopAsked
+                if self.pidfd in sources:
+                    raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self._log_tail()}")
+        raise Unavailable(f"{self.name} was not ready after {READY_TIMEOUT_S:.0f} s{self._log_tail()}")
+
+    def _said_ready(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while message := self._notifications.recv(4096):
+                if b"READY=1" in message.split(b"\n"):
+                    return True
+        return False
+
+    def how_ended(self) -> str:
+        """`with exit code 1`, `by SIGKILL`; waits for the end."""
+        code = self._process.wait()
+        return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+
+    def stop(self) -> bool:
+        """Ask it to end, wait, end it by force if it does not; whether it ended by itself. Then close."""
+        self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+            return True
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            return False
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Let go of a process that has ended."""
+        os.close(self.pidfd)
+        self._notifications.close()
+        self._address.unlink(missing_ok=True)
+
+    def _log_tail(self) -> str:
+        path = self._paths.log_file(self.name)
+        with contextlib.suppress(OSError), path.open("rb") as log:
+            log.seek(self._log_start)
+            lines = log.read().decode(errors="replace").splitlines()[-_TAIL_LINES:]
+            if lines:
+                return f"; its log '{path}' ends:\n" + "\n".join(f"  {line}" for line in lines)
+        return f"; its log '{path}' says nothing"
+
+
+def _command(name: str, root: Path | None) -> list[str]:
+    place = [] if root is None else ["--root", str(root)]
+    return [sys.executable, "-P", "-m", MODULES[name], *place]
+
+
+def _environment(address: Path) -> dict[str, str]:
+    return {**python_environment(), "NOTIFY_SOCKET": str(address)}
+
+
+def python_environment() -> dict[str, str]:
+    """Our environment, in which a Python finds our packages also when they are not installed."""
+    home = Path(__file__).resolve().parent.parent
+    if home == Path(sysconfig.get_path("purelib")).resolve():
+        return dict(os.environ)
+    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(home), *others]))}

@@ -1,0 +1,18 @@
+"""The program `gnt-debug`; each verb is a module of `cli.debugging`."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.run import run
+
+VERBS: Final = {
+    "delay": Verb("cli.debugging.delay:delay", "Submit a job that sleeps."),
+    "locks": Verb("cli.debugging.locks:locks", "Show who holds which locks, and who waits for them."),
+    "submit-job": Verb("cli.debugging.submit_job:submit_job", "Submit jobs, one from each file."),
+}
+
+group = Group("gnt-debug", VERBS, help="Look into the engine, and try it.")
+
+
+def main() -> NoReturn:
+    run(group, "gnt-debug")

@@ -1,0 +1,1 @@
+"""The verbs of `gnt-debug`, one a module."""

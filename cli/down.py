@@ -1,0 +1,74 @@
+"""`gantry down`: stop the daemons of an installation."""
+
+import click
+
+from cli.commands import Command
+from cli.connection import open_luxid
+from cli.context import paths as installation_paths
+from cli.context import up_command
+from cli.follow import job_changes
+from cli.pids import end_process, find_daemon, find_supervisor
+from cli.query import jobs_now
+from cli.run import DONE
+from cli.screen import remark, say
+from cli.times import DURATION
+from common.errors import Unavailable
+from common.locks import JobId
+from common.paths import Paths
+from protocol.luxi import CancelJob
+
+_WITH_PROCESS = ("waiting", "canceling", "running")
+
+
+@click.command("down", cls=Command, examples=("gantry --root ~/try down", "gantry --root ~/try down --jobs"))
+@click.option("--jobs", "kills_jobs", is_flag=True, help="Kill the running jobs first; without it they go on.")
+@click.option("--timeout", type=DURATION, default=90.0, help="How long a daemon may take to end (90s).")
+def down(kills_jobs: bool, timeout: float) -> int:
+    """Stop the daemons, and wait until they are gone."""
+    paths = installation_paths()
+    if find_supervisor(paths) is None and not _daemons(paths):
+        say("already down")
+        return DONE
+    left = _kill_jobs() if kills_jobs else _count_jobs(paths)
+    supervisor = find_supervisor(paths)
+    if supervisor is not None:
+        _end("the supervisor", supervisor.pid, timeout)
+    # without a supervisor, or left behind by one that was killed
+    for name, pid in _daemons(paths):
+        _end(name, pid, timeout)
+    say("down")
+    if left:
+        remark(f"{left} job{'s go' if left > 1 else ' goes'} on, found again by: {up_command()}")
+    return DONE
+
+
+def _daemons(paths: Paths) -> list[tuple[str, int]]:
+    found = [(name, find_daemon(paths, name)) for name in ("luxid", "wconfd", "forkserver")]
+    return [(name, running.pid) for name, running in found if running is not None]
+
+
+def _end(name: str, pid: int, timeout_s: float) -> None:
+    if not end_process(pid, timeout_s):
+        raise Unavailable(
+            f"{name} (pid {pid}) has not ended within {timeout_s:g} s; wait, or end it with: kill -9 {pid}"
+        )
+
+
+def _count_jobs(paths: Paths) -> int:
+    if find_daemon(paths, "luxid") is None:
+        return 0
+    try:
+        return len(jobs_now(None, ("id", "status"), _WITH_PROCESS))
+    except Unavailable:
+        return 0
+
+
+def _kill_jobs() -> int:
+    with open_luxid() as client:
+        jobs = [row["id"] for row in jobs_now(None, ("id", "status"), _WITH_PROCESS)]
+        for job_id in jobs:
+            client.call(CancelJob(JobId(job_id), True))
+        for job_id in jobs:
+            for _ in job_changes(client, job_id, ("status",)):
+                pass
+    return 0

@@ -1,0 +1,130 @@
+"""The columns that a list of jobs can have.
+
+Those of luxid are shown as cli.md 1.3 says; `age`, `runtime` and `time` are worked out here.
+
+Source: luxid.md 7.3; cli.md 1.3 and 2.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+from cli.tables import Column, status_style
+from cli.times import clock, duration, to_seconds
+from common.jobs import FINAL, SUBMIT_PRIORITIES
+
+# values of luxid's fields by name, as on the wire
+Row = Mapping[str, Any]
+
+_FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
+_PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.items()}
+
+
+@attrs.frozen
+class Field:
+    column: Column
+    # luxid's fields from which the cell is made
+    needs: tuple[str, ...]
+    # (values, now in seconds since the epoch) -> cell; "" for nothing
+    show: Callable[[Row, float], str]
+
+
+def _plain(name: str, title: str, *, is_number: bool = False) -> Field:
+    return Field(Column(title, is_number), (name,), lambda row, _: _text(row[name]))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "Y" if value else "N"
+    if isinstance(value, list):
+        return ",".join(map(_text, value))
+    return str(value)
+
+
+def _instant(name: str, title: str) -> Field:
+    return Field(Column(title), (name,), lambda row, _: _clock(row[name]))
+
+
+def _instants(name: str, title: str) -> Field:
+    return Field(Column(title), (name,), lambda row, _: ",".join(_clock(stamp) or "-" for stamp in row[name] or ()))
+
+
+def _clock(stamp: Any) -> str:
+    seconds = to_seconds(stamp)
+    return "" if seconds is None else clock(seconds)
+
+
+def _age(row: Row, now: float) -> str:
+    received = to_seconds(row["received_ts"])
+    return "" if received is None else duration(now - received)
+
+
+def _runtime(row: Row, now: float) -> str:
+    start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
+    if start is None:
+        return ""
+    if end is None:
+        return duration(now - start) if row["status"] not in _FINAL_NAMES else ""
+    return duration(end - start)
+
+
+def _time(row: Row, now: float) -> str:
+    """How long the job ran or runs; before it starts, how long it has been waiting."""
+    is_ended = row["status"] in _FINAL_NAMES
+    return _runtime(row, now) or ("" if is_ended else _age(row, now))
+
+
+def _priority(row: Row, _: float) -> str:
+    number = row["priority"]
+    return _PRIORITY_NAMES.get(number, _text(number))
+
+
+_TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
+FIELDS: Final[Mapping[str, Field]] = {
+    "id": _plain("id", "ID", is_number=True),
+    "status": Field(Column("STATUS", style=status_style), ("status",), lambda row, _: _text(row["status"])),
+    "priority": Field(Column("PRIORITY"), ("priority",), _priority),
+    "archived": _plain("archived", "ARCHIVED"),
+    "age": Field(Column("AGE", is_number=True), ("received_ts",), _age),
+    "runtime": Field(Column("RUNTIME", is_number=True), _TIMES, _runtime),
+    "time": Field(Column("TIME", is_number=True), _TIMES, _time),
+    "summary": _plain("summary", "SUMMARY"),
+    "ops": _plain("ops", "OPCODES"),
+    "opresult": _plain("opresult", "OPCODE_RESULT"),
+    "opstatus": _plain("opstatus", "OPCODE_STATUS"),
+    "oplog": _plain("oplog", "OPCODE_LOG"),
+    "opstart": _instants("opstart", "OPCODE_START"),
+    "opexec": _instants("opexec", "OPCODE_EXEC"),
+    "opend": _instants("opend", "OPCODE_END"),
+    "oppriority": _plain("oppriority", "OPCODE_PRIO"),
+    "received_ts": _instant("received_ts", "RECEIVED"),
+    "start_ts": _instant("start_ts", "START"),
+    "end_ts": _instant("end_ts", "END"),
+}
+DEFAULT: Final = ("id", "status", "priority", "time", "summary")
+
+
+def choose(text: str | None) -> tuple[str, ...]:
+    """The fields named by `-o`: a list with commas; after a leading `+` they follow the default ones."""
+    if text is None:
+        return DEFAULT
+    names = tuple(name for name in text.removeprefix("+").split(",") if name)
+    return (*DEFAULT, *names) if text.startswith("+") else names
+
+
+def unknown(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of the names that are no field."""
+    return tuple(name for name in names if name not in FIELDS)
+
+
+def field_of(name: str) -> Field:
+    """The field of that name; an unknown one has `??` in each cell."""
+    return FIELDS.get(name) or Field(Column(name), (), lambda _, __: "??")
+
+
+def wire_fields(names: Sequence[str], *more: str) -> tuple[str, ...]:
+    """What to ask luxid for these columns, each once; `more` are needed besides."""
+    return tuple(dict.fromkeys([*more, *(need for name in names for need in field_of(name).needs)]))

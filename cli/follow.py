@@ -1,0 +1,212 @@
+"""Following jobs: what changes in them arrives as events, and nothing is polled.
+
+Each job is followed by a blocking call that luxid answers when something has changed
+(`WaitForJobChange`, `ReadJobOutput`). Several jobs are followed by threads with a connection
+each; all they see arrives in one queue. Beyond `MOST_THREADS` the jobs take turns: the next is
+followed when another has ended.
+
+Source: luxid.md 8.
+"""
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from common.errors import JobLost, RemoteError, Unavailable
+from common.jobs import FINAL
+from common.locks import JobId
+from protocol.blocking import BlockingClient
+from protocol.luxi import QueryJobs, ReadJobOutput, WaitForJobChange
+
+# seconds that luxid may keep a call; it allows 89
+PATIENCE_S: Final = 60.0
+# seconds for which a luxid that has gone is waited for, so that its restart goes unnoticed
+RESTART_S: Final = 60.0
+MOST_THREADS: Final = 64
+
+FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
+_FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
+
+
+@attrs.frozen
+class LogLine:
+    """One message in a job's log."""
+
+    serial: int
+    # seconds since the epoch
+    at: float
+    kind: str
+    message: Any
+
+
+@attrs.frozen
+class Change:
+    """A job in a state that was not seen before, and what it has logged since."""
+
+    job_id: int
+    status: str
+    values: Mapping[str, Any]
+    log: tuple[LogLine, ...]
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in _FINAL_NAMES
+
+
+@attrs.frozen
+class Output:
+    """A piece of what a job's commands printed."""
+
+    job_id: int
+    text: str
+
+
+Event = Change | Output
+_Failure = BaseException
+_Task = Callable[[BlockingClient], Iterator[Event]]
+
+
+def job_changes(
+    client: BlockingClient, job_id: int, fields: Sequence[str] = FIELDS, *, deadline: float | None = None
+) -> Iterator[Change]:
+    """All changes of a job from how it is now until it is final.
+
+    Args:
+        fields: of luxid; `status` comes first.
+        deadline: on the monotonic clock; the job may not be final when the iterator ends then.
+    Raises:
+        JobLost: there is no such job.
+        RemoteError, Unavailable: as `BlockingClient.call`; a luxid that restarts is waited for.
+    """
+    previous: list[Any] | None = None
+    serial = 0
+    while True:
+        left = PATIENCE_S if deadline is None else min(max(deadline - time.monotonic(), 0), PATIENCE_S)
+        request = WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, left)
+        try:
+            # the first call fails at once if there is no luxid
+            values, entries = client.call(request) if previous is None else _call_patiently(client, request)
+        except RemoteError as error:
+            if error.wire_name != JobLost.wire_name:
+                raise
+            yield _archived_job(client, job_id, fields)
+            return
+        if values != previous or entries:
+            change = _change(job_id, fields, values, entries)
+            previous, serial = values, max([serial, *(line.serial for line in change.log)])
+            yield change
+            if change.is_final:
+                return
+        elif deadline is not None and time.monotonic() >= deadline:
+            return
+
+
+def _call_patiently(client: BlockingClient, request: WaitForJobChange) -> Any:
+    return client.call_retrying(request, timeout_s=request.timeout + RESTART_S)
+
+
+def _change(job_id: int, fields: Sequence[str], values: Sequence[Any], entries: Sequence[Any]) -> Change:
+    status = values[0]
+    if not isinstance(status, str):
+        raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
+    log = tuple(LogLine(serial, seconds + us / 1e6, kind, text) for serial, (seconds, us), kind, text in entries)
+    return Change(job_id, status, dict(zip(fields, values, strict=True)), log)
+
+
+def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) -> Change:
+    values = client.call(QueryJobs((JobId(job_id),), (*fields, "oplog")))[0]
+    if values[0] is None:
+        raise JobLost(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+    return _change(job_id, fields, values[:-1], [entry for entries in values[-1] for entry in entries])
+
+
+def job_output(client: BlockingClient, job_id: int, *, is_following: bool) -> Iterator[Output]:
+    """What a job's commands printed, in pieces; all there is now, or all until the job is final.
+
+    Raises: as `BlockingClient.call`.
+    """
+    offset = 0
+    while True:
+        request = ReadJobOutput(JobId(job_id), offset, PATIENCE_S if is_following else 0.0)
+        is_first = offset == 0 or not is_following
+        piece = client.call(request) if is_first else client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
+        if piece.text:
+            yield Output(job_id, piece.text)
+        if piece.is_end or not (is_following or piece.text):
+            return
+        offset = piece.next_offset
+
+
+class Followers:
+    """Follows jobs in threads; all events come out of one place, in the order of their arrival.
+
+    The threads are daemons: whoever stops listening may simply end the program.
+    """
+
+    def __init__(self, socket: Path, job_ids: Sequence[int], *, with_output: bool) -> None:
+        self._socket = socket
+        self._events: queue.SimpleQueue[Event | _Failure | None] = queue.SimpleQueue()
+        self._tasks: deque[_Task] = deque()
+        for job_id in job_ids:
+            self._tasks.append(partial(job_changes, job_id=job_id))
+            if with_output:
+                self._tasks.append(partial(_tolerant_output, job_id=job_id))
+        self._running = min(len(self._tasks), MOST_THREADS)
+        for _ in range(self._running):
+            threading.Thread(target=self._work, daemon=True).start()
+
+    def next_event(self, timeout_s: float | None = None) -> Event | None:
+        """The next event; None if `timeout_s` seconds brought none, or if none will come any more.
+
+        Raises: what a follower raised: as `job_changes`.
+        """
+        while self._running:
+            try:
+                event = self._events.get(timeout=timeout_s)
+            except queue.Empty:
+                return None
+            if isinstance(event, BaseException):
+                raise event
+            if event is not None:
+                return event
+            self._running -= 1
+        return None
+
+    @property
+    def is_done(self) -> bool:
+        """All jobs have ended and everything has been told."""
+        return not self._running
+
+    def __iter__(self) -> Iterator[Event]:
+        while (event := self.next_event()) is not None:
+            yield event
+
+    def _work(self) -> None:
+        try:
+            with BlockingClient(self._socket, connect_timeout_s=0, daemon="luxid") as client:
+                while self._tasks:
+                    try:
+                        task = self._tasks.popleft()
+                    except IndexError:
+                        break
+                    for event in task(client):
+                        self._events.put(event)
+        except BaseException as error:
+            self._events.put(error)
+        self._events.put(None)
+
+
+def _tolerant_output(client: BlockingClient, job_id: int) -> Iterator[Event]:
+    """The output of a job that is followed, if luxid can tell it: an archived job has none, Ganeti's luxid neither."""
+    try:
+        yield from job_output(client, job_id, is_following=True)
+    except RemoteError as error:
+        if error.code not in ("invalid", "not_found"):
+            raise

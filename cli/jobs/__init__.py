@@ -1,0 +1,1 @@
+"""The verbs of `gnt-job`, one a module."""

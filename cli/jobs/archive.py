@@ -1,0 +1,41 @@
+"""`gnt-job archive`: set ended jobs aside.
+
+Source: cli.md 2, "archive"; luxid.md 2.6.
+"""
+
+from collections.abc import Sequence
+
+import click
+
+from cli.commands import Command
+from cli.connection import open_luxid
+from cli.context import wants_json
+from cli.query import JOB_ID, jobs_now
+from cli.run import DONE, FAILED
+from cli.screen import complain, say_json
+from common.locks import JobId
+from protocol.luxi import ArchiveJob
+
+
+@click.command("archive", cls=Command, examples=("gnt-job archive 27490 27491",))
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+def archive(job_ids: Sequence[int]) -> int:
+    """Set these jobs aside; they must have ended, and can still be listed by their ids."""
+    with open_luxid() as client:
+        answers = [client.call(ArchiveJob(JobId(job_id))) for job_id in job_ids]
+    if wants_json():
+        say_json(answers)
+    refused = [job_id for job_id, is_done in zip(job_ids, answers, strict=True) if not is_done]
+    for row in jobs_now(refused, ("id", "status", "archived")) if refused else ():
+        complain(_why_not(row["id"], row["status"], bool(row["archived"])))
+    return FAILED if refused else DONE
+
+
+def _why_not(job_id: int, status: str | None, is_archived: bool) -> str:
+    if status is None:
+        return f"there is no job {job_id}; 'gnt-job list' shows those that are not archived"
+    if is_archived:
+        return f"job {job_id} is already archived; 'gnt-job info {job_id}' shows it"
+    return (
+        f"job {job_id} is {status}; only a job that has ended can be archived, 'gnt-job wait {job_id}' waits for that"
+    )

@@ -1,0 +1,32 @@
+"""`gnt-job autoarchive`: set aside the jobs that ended long ago.
+
+Source: cli.md 2, "autoarchive"; luxid.md 1.5, 2.6.
+"""
+
+from typing import Final
+
+import click
+
+from cli.commands import Command
+from cli.connection import ask_luxid
+from cli.context import wants_json
+from cli.run import DONE
+from cli.screen import say, say_json
+from cli.times import DURATION
+from protocol.luxi import AutoArchiveJobs
+
+# seconds that luxid may take; it must answer before the client gives up
+_TIMEOUT_S: Final = 89
+
+
+@click.command("autoarchive", cls=Command, examples=("gnt-job autoarchive 7d", "gnt-job autoarchive all"))
+@click.argument("age", metavar="AGE|all")
+def autoarchive(age: str) -> int:
+    """Set aside the jobs that ended more than AGE ago: 600, 30m, 12h, 7d, 2w; or all that have ended."""
+    seconds = -1 if age == "all" else int(DURATION.convert(age, None, click.get_current_context()))
+    archived, unchecked = ask_luxid(AutoArchiveJobs(seconds, _TIMEOUT_S))
+    if wants_json():
+        say_json([archived, unchecked])
+    else:
+        say(f"Archived {archived} jobs, {unchecked} unchecked left")
+    return DONE

@@ -1,0 +1,91 @@
+"""`gnt-job info`: everything about jobs.
+
+Source: cli.md 2, "info".
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import click
+import orjson
+
+from cli.commands import Command
+from cli.context import wants_json
+from cli.fields import Row
+from cli.query import JOB_ID, jobs_now, missing
+from cli.run import DONE, FAILED
+from cli.screen import complain, one_line, say, say_json
+from cli.times import precise_clock, to_seconds
+
+FIELDS: Final = (
+    *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),
+    *("received_ts", "start_ts", "end_ts"),
+)
+
+
+@click.command("info", cls=Command, examples=("gnt-job info 27491", "gnt-job info --output json 27491 | jq .[0].ops"))
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+def info(job_ids: Sequence[int]) -> int:
+    """Tell everything about these jobs: opcodes with their input, result, times and log."""
+    rows = jobs_now(job_ids, FIELDS)
+    lost = missing(rows)
+    if wants_json():
+        say_json([row for row in rows if row["id"] not in lost])
+    else:
+        for row in rows:
+            if row["id"] not in lost:
+                for line in _job_lines(row):
+                    say(one_line(line))
+    for job_id in lost:
+        complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+    return FAILED if lost else DONE
+
+
+def _job_lines(row: Row) -> Iterator[str]:
+    received, start, end = (to_seconds(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
+    yield f"- Job ID: {row['id']}"
+    yield f"  Status: {row['status']}"
+    yield f"  Priority: {row['priority']}"
+    yield f"  Received:         {_instant(received)}"
+    yield f"  Processing start: {_instant(start)}{_delta(received, start)}"
+    yield f"  Processing end:   {_instant(end)}{_delta(start, end)}"
+    total = "N/A" if received is None or end is None else f"{end - received:.6f} seconds"
+    yield f"  Total processing time: {total}"
+    yield "  Opcodes: "
+    for index in range(len(row["ops"] or ())):
+        yield from (f"    {line}" for line in _op_lines(row, index))
+
+
+def _op_lines(row: Row, index: int) -> Iterator[str]:
+    op: dict[str, Any] = row["ops"][index]
+    yield f"- Opcode: {op.get('OP_ID', 'OP_INVALID')}"
+    yield f"  Status: {row['opstatus'][index]}"
+    yield f"  Processing start: {_op_instant(row['opstart'][index])}"
+    yield f"  Execution start:  {_op_instant(row['opexec'][index])}"
+    yield f"  Processing end:   {_op_instant(row['opend'][index])}"
+    yield "  Input fields: "
+    for key in sorted(op):
+        if key != "OP_ID":
+            yield f"    {key}: {_value(op[key])}"
+    yield f"  Result: {_value(row['opresult'][index])}"
+    yield "  Execution log: "
+    for serial, at, kind, message in row["oplog"][index]:
+        yield f"    - Time: {_op_instant(at)}"
+        yield f"      Content: {_value([serial, kind, message])}"
+
+
+def _instant(seconds: float | None) -> str:
+    return "unknown" if seconds is None else precise_clock(seconds)
+
+
+def _op_instant(stamp: Any) -> str:
+    seconds = to_seconds(stamp)
+    return "N/A" if seconds is None else precise_clock(seconds)
+
+
+def _delta(before: float | None, after: float | None) -> str:
+    return "" if before is None or after is None else f" (delta {after - before:.6f}s)"
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,30 @@
+"""`gnt-job output`: what a job's commands printed."""
+
+import click
+
+from cli.commands import Command
+from cli.connection import open_luxid
+from cli.context import command_line, program, wants_json
+from cli.follow import job_output
+from cli.query import JOB_ID
+from cli.run import DONE, INTERRUPTED
+from cli.screen import remark, say_json, write
+
+
+@click.command("output", cls=Command, examples=("gnt-job output 27491 | less", "gnt-job output --follow 27491"))
+@click.option("-f", "--follow", "is_following", is_flag=True, help="Go on until the job has ended.")
+@click.argument("job_id", metavar="ID", type=JOB_ID)
+def output(job_id: int, is_following: bool) -> int:
+    """Print what the job's commands printed so far; of a long output only the end is kept."""
+    try:
+        with open_luxid() as client:
+            pieces = job_output(client, job_id, is_following=is_following)
+            if wants_json():
+                say_json("".join(piece.text for piece in pieces))
+            else:
+                for piece in pieces:
+                    write(piece.text)
+    except KeyboardInterrupt:
+        remark(f"\njob {job_id} goes on; watch with: {command_line(program(), 'watch', job_id)}")
+        return INTERRUPTED
+    return DONE

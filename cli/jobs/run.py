@@ -1,0 +1,115 @@
+"""`gnt-job run`: a command as a job."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.commands import Command
+from cli.lockargs import LOCK, LockWish
+from cli.query import JOB_ID
+from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from cli.times import DURATION
+from common.jobs import FINAL
+
+_FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
+
+
+class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`ID`, or `ID:status,...`: a job, and the states it may have ended in."""
+
+    name = "dependency"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+        if isinstance(value, list):
+            return value
+        number, _, names = value.partition(":")
+        statuses = [name for name in names.split(",") if name]
+        wrong = next((name for name in statuses if name not in _FINAL_NAMES), None)
+        if wrong is not None:
+            self.fail(f"no job ends as '{wrong}'; write {', '.join(_FINAL_NAMES)}", param, ctx)
+        return [JOB_ID.convert(number, param, ctx), statuses]
+
+
+class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`NAME=VALUE`; `NAME` alone takes the value it has here."""
+
+    name = "variable"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        if isinstance(value, tuple):
+            return value
+        name, equals, text = value.partition("=")
+        if not name:
+            self.fail(f"'{value}' names no variable; write NAME=VALUE", param, ctx)
+        if not equals and name not in os.environ:
+            self.fail(f"'{name}' is not set here; write {name}=VALUE", param, ctx)
+        return name, text if equals else os.environ[name]
+
+
+@click.command(
+    "run",
+    cls=Command,
+    context_settings={"allow_interspersed_args": False},
+    examples=(
+        "gnt-job run --lock node/web1 -- apt-get --yes upgrade",
+        "gnt-job run --lock node/web1:shared --lock node/db1 --wait -- rsync -a web1: db1:",
+        "gnt-job run --after 12:success --shell -- 'make test && make deploy'",
+        "gnt-job run --reason rate-limit:2:backup -- backup web1",
+    ),
+)
+@click.option("--lock", "locks", type=LOCK, multiple=True, help="Hold this lock, NAME[:shared|exclusive]; repeatable.")
+@click.option(
+    "--after",
+    "--depend",
+    "depends",
+    type=DependencyType(),
+    multiple=True,
+    help="Start after job ID[:success|error|canceled,...] has ended so; repeatable.",
+)
+@click.option("--timeout", type=DURATION, help="End the command after this time: 90, 90s, 5m, 2h.")
+@click.option(
+    "--cwd",
+    metavar="DIR",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Run it there; here if left out.",
+)
+@click.option("--env", type=EnvironmentType(), multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
+@click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
+@click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root.")
+@click.option(
+    "--exit-code", "exit_codes", type=int, multiple=True, help="Success is this exit code, not 0; repeatable."
+)
+@submit_options
+@click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
+def run_command(
+    words: Sequence[str],
+    locks: Sequence[LockWish],
+    depends: Sequence[list[Any]],
+    timeout: float | None,
+    cwd: Path | None,
+    env: Sequence[tuple[str, str]],
+    shell: bool,
+    user: str | None,
+    exit_codes: Sequence[int],
+    **options: Any,
+) -> int:
+    """Run COMMAND as a job, under locks and after other jobs; print the job's id."""
+    wishes = Wishes(**options)
+    op: dict[str, Any] = {
+        "OP_ID": "OP_RUN_COMMAND",
+        "argv": list(words),
+        "cwd": os.path.abspath(cwd or Path.cwd()),
+        "shell": shell,
+        "env": dict(env),
+        "locks": {wish.lock: wish.mode for wish in locks},
+        "timeout": timeout,
+        "user": user,
+        "exit_codes": list(exit_codes) or [0],
+        "depends": [list(dependency) for dependency in depends] or None,
+    }
+    return submit_jobs(
+        [[with_wishes({key: value for key, value in op.items() if value is not None}, wishes, "run")]], wishes
+    )

@@ -1,0 +1,73 @@
+"""`gnt-job submit`: jobs from a JSON file.
+
+The file holds one job (a list of opcode objects), several (a list of such lists, which may
+depend on one another by relative ids), or a single opcode object: a job of one.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+
+from cli.commands import Command
+from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from common.errors import InvalidRequest
+from protocol.luxi import OpInput
+
+
+@click.command(
+    "submit",
+    cls=Command,
+    examples=(
+        "gnt-job submit job.json",
+        """echo '[{"OP_ID": "OP_RUN_COMMAND", "argv": ["uname", "-a"]}]' | gnt-job submit --wait -""",
+        """echo '[[{...}], [{..., "depends": [[-1, ["success"]]]}]]' | gnt-job submit -""",
+    ),
+)
+@click.argument("file", metavar="FILE|-", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@submit_options
+def submit(file: Path, **options: Any) -> int:
+    """Submit the jobs in FILE, or on standard input (-), and print their ids."""
+    wishes = Wishes(**options)
+    text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    jobs = read_jobs(text, "standard input" if str(file) == "-" else str(file))
+    return submit_jobs([[with_wishes(op, wishes, "submit") for op in job] for job in jobs], wishes)
+
+
+def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:
+    """The jobs that a file's text holds, at least one; each has at least one opcode.
+
+    Raises: InvalidRequest: no JSON, with line and column; or another shape, with the place in it.
+    """
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        reason = error.msg[:1].lower() + error.msg[1:]
+        reason = reason.partition(": line ")[0]
+        raise InvalidRequest(f"{name}:{error.lineno}:{error.colno}: not JSON: {reason}") from None
+    if isinstance(value, dict):
+        value = [value]
+    if not isinstance(value, list) or not value:
+        raise _refuse(name, "$", "a list of opcodes, or of jobs", value)
+    if isinstance(value[0], list):
+        return [_read_job(job, name, f"$[{place}]") for place, job in enumerate(value)]
+    return [_read_job(value, name, "$")]
+
+
+def _read_job(value: Any, name: str, place: str) -> list[OpInput]:
+    if not isinstance(value, list) or not value:
+        raise _refuse(name, place, "a job: a list of at least one opcode", value)
+    for index, op in enumerate(value):
+        if not isinstance(op, dict):
+            raise _refuse(name, f"{place}[{index}]", "an opcode: an object with an OP_ID", op)
+        if not isinstance(op.get("OP_ID"), str):
+            raise InvalidRequest(f'{name}: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ {place}[{index}]')
+    return value
+
+
+def _refuse(name: str, place: str, expected: str, value: Any) -> InvalidRequest:
+    shown = orjson.dumps(value).decode()
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    return InvalidRequest(f"{name}: expected {expected}, got {shown} @ {place}")

@@ -1,0 +1,56 @@
+"""`gnt-job wait`: wait until jobs have ended, in silence."""
+
+import sys
+import time
+from collections.abc import Sequence
+
+import click
+
+from cli.commands import Command
+from cli.connection import open_luxid
+from cli.context import command_line, program, wants_json
+from cli.follow import job_changes
+from cli.outcome import fetch_outcomes, judge
+from cli.query import JOB_ID
+from cli.run import FAILED, INTERRUPTED
+from cli.screen import complain, remark, say_json
+from cli.times import DURATION, duration
+from protocol.blocking import BlockingClient
+
+
+@click.command(
+    "wait", cls=Command, examples=("gnt-job wait 27491 27492 && echo all done", "gnt-job wait --timeout 5m 27491")
+)
+@click.option("--timeout", type=DURATION, help="Give up after this time: 90, 90s, 5m, 2h.")
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+def wait(job_ids: Sequence[int], timeout: float | None) -> int:
+    """Wait until all these jobs have ended; the exit code is 0 if all succeeded."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    try:
+        with open_luxid() as client:
+            for job_id in job_ids:
+                if not _wait_for(client, job_id, deadline):
+                    return _give_up(job_id, timeout or 0)
+            client.close()
+            outcomes = fetch_outcomes(client, job_ids)
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        remark(f"\nthe jobs go on; wait again with: {command_line(program(), 'wait', *job_ids)}")
+        return INTERRUPTED
+    if wants_json():
+        say_json([{"id": outcome.job_id, "status": outcome.status} for outcome in outcomes])
+    return judge(outcomes)
+
+
+def _wait_for(client: BlockingClient, job_id: int, deadline: float | None) -> bool:
+    """Whether the job is final; the others go on meanwhile, so one after the other is soon enough."""
+    is_final = False
+    for change in job_changes(client, job_id, ("status",), deadline=deadline):
+        is_final = change.is_final
+    return is_final
+
+
+def _give_up(job_id: int, timeout_s: float) -> int:
+    again = command_line(program(), "wait", job_id)
+    complain(f"job {job_id} has not ended within {duration(timeout_s)}; it goes on, wait longer with: {again}")
+    return FAILED

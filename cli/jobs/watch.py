@@ -1,0 +1,19 @@
+"""`gnt-job watch`: follow jobs with their log and output."""
+
+from collections.abc import Sequence
+
+import click
+
+from cli.commands import Command
+from cli.query import JOB_ID
+from cli.watching import watch_jobs
+
+
+@click.command("watch", cls=Command, examples=("gnt-job watch 27491", "gnt-job watch 27490 27491 27492"))
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+def watch(job_ids: Sequence[int]) -> int:
+    """Follow jobs until they have ended; the exit code is 0 if all succeeded.
+
+    Ctrl-C stops watching, and the jobs go on.
+    """
+    return watch_jobs(job_ids)

@@ -1,0 +1,117 @@
+"""Several jobs on a terminal, alive: state, what each waits for, for how long, its last word.
+
+Source: DESIGN section 10 (rich, imported when a terminal needs it).
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+from rich.console import Console, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from cli.fields import FIELDS, Row
+from cli.follow import Change, Followers
+from cli.screen import one_line
+from cli.tables import NOTHING
+from cli.waiting import why_waiting
+from cli.watching import message_text
+from common.jobs import FINAL
+
+_STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
+_FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
+_REFRESH_PER_SECOND: Final = 4
+# how often the reasons for waiting are asked; only for the eye, nothing depends on it
+_REASONS_S: Final = 1.0
+# header, line of counts, and a line for the cursor
+_FRAME_LINES: Final = 3
+
+
+def show_live(followers: Followers, job_ids: Sequence[int]) -> None:
+    """Show the jobs until all have ended; the last picture stays.
+
+    Raises: as `cli.follow.job_changes`.
+    """
+    console = Console()
+    view = _View(console, job_ids)
+    with Live(get_renderable=view.render, console=console, refresh_per_second=_REFRESH_PER_SECOND):
+        while not followers.is_done:
+            event = followers.next_event(timeout_s=_REASONS_S)
+            if isinstance(event, Change):
+                view.note(event)
+            view.update_reasons(time.monotonic())
+
+
+@attrs.define
+class _JobLine:
+    job_id: int
+    row: Row | None = None
+    last_word: str = ""
+
+    @property
+    def status(self) -> str:
+        return self.row["status"] if self.row else NOTHING
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in _FINAL_NAMES
+
+
+class _View:
+    def __init__(self, console: Console, job_ids: Sequence[int]) -> None:
+        self._console = console
+        self._lines = {job_id: _JobLine(job_id) for job_id in job_ids}
+        self._reasons: Mapping[int, str] = {}
+        self._reasons_at = 0.0
+
+    def note(self, change: Change) -> None:
+        line = self._lines[change.job_id]
+        line.row = change.values
+        if change.log:
+            line.last_word = message_text(change.log[-1])
+
+    def update_reasons(self, now: float) -> None:
+        """Ask again what the jobs wait for, if that is due and any does."""
+        waiting = [line.job_id for line in self._lines.values() if line.status in ("queued", "waiting")]
+        if waiting and now - self._reasons_at >= _REASONS_S:
+            self._reasons_at = now
+            self._reasons = why_waiting(waiting)
+
+    def render(self) -> RenderableType:
+        table = Table(box=None, pad_edge=False, header_style="")
+        table.add_column("ID", justify="right", no_wrap=True)
+        table.add_column("STATUS", no_wrap=True)
+        table.add_column("TIME", justify="right", no_wrap=True)
+        table.add_column("SUMMARY", no_wrap=True, overflow="ellipsis", ratio=1)
+        table.add_column("NOW", no_wrap=True, overflow="ellipsis", ratio=1)
+        for line in self._visible():
+            table.add_row(*self._cells(line))
+        table.caption = self._counts()
+        table.caption_justify = "left"
+        return table
+
+    def _visible(self) -> Sequence[_JobLine]:
+        """All lines if they fit; else those that have not ended come first."""
+        lines = list(self._lines.values())
+        room = max(self._console.height - _FRAME_LINES, 1)
+        if len(lines) <= room:
+            return lines
+        chosen = sorted(lines, key=lambda line: line.is_final)[:room]
+        return sorted(chosen, key=lambda line: line.job_id)
+
+    def _cells(self, line: _JobLine) -> Sequence[Text]:
+        status = Text(line.status, _STYLES.get(line.status, ""))
+        if line.row is None:
+            return (Text(str(line.job_id)), status)
+        elapsed = FIELDS["time"].show(line.row, time.time())
+        summary = one_line(",".join(line.row["summary"] or ()))
+        reason = self._reasons.get(line.job_id) if line.status in ("queued", "waiting") else None
+        return (Text(str(line.job_id)), status, Text(elapsed), Text(summary), Text(reason or line.last_word))
+
+    def _counts(self) -> Text:
+        counts = Counter(line.status for line in self._lines.values() if line.row)
+        return Text(", ".join(f"{count} {status}" for status, count in counts.items()), "dim")

@@ -1,0 +1,50 @@
+"""Locks as the user types them: `node/web1`, `node/web1:shared`."""
+
+from typing import Any, Final
+
+import attrs
+import click
+
+from common.errors import InvalidRequest
+from common.locks import LockLevel, parse_lock
+
+_MODES: Final = ("shared", "exclusive")
+
+
+@attrs.frozen
+class LockWish:
+    """A lock by name and the mode to hold it in."""
+
+    lock: str
+    mode: str
+
+
+class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`NAME[:shared|exclusive]`; exclusive if left out."""
+
+    name = "lock"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
+        if isinstance(value, LockWish):
+            return value
+        # a name may hold colons of its own, as IPv6 addresses do
+        name, colon, mode = value.rpartition(":")
+        if not colon or mode not in _MODES:
+            name, mode = value, "exclusive"
+        try:
+            lock = parse_lock(name)
+        except InvalidRequest as error:
+            self.fail(error.message, param, ctx)
+        if not (lock.name or lock.is_group or lock.level is LockLevel.CONFIG):
+            self.fail(f"lock name '{name}' names nothing; write it as 'node/NAME'", param, ctx)
+        return LockWish(str(lock), mode)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from cli.completion import complete_locks
+
+        # no command runs while the shell asks, so its context is not yet the current one
+        with ctx.scope(cleanup=False):
+            return complete_locks(incomplete)
+
+
+LOCK: Final = LockType()

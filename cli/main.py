@@ -1,0 +1,33 @@
+"""The program `gantry`: the daemons of an installation, and all other programs as groups."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.run import run
+
+VERBS: Final = {
+    "up": Verb("cli.up:up", "Start the daemons; an empty root becomes a cluster of one node."),
+    "status": Verb("cli.status:status", "Which daemons run, since when, and what the queue holds."),
+    "down": Verb("cli.down:down", "Stop the daemons; running jobs go on."),
+    "job": Verb("cli.job:group", "Submit, watch and cancel jobs (gnt-job)."),
+    "debug": Verb("cli.debug:group", "Delays, and the table of locks (gnt-debug)."),
+    "cluster": Verb("cli.cluster:group", "The cluster and its queue (gnt-cluster)."),
+    "completion": Verb("cli.completion:completion", "Print the completion script of a shell."),
+    "version": Verb("cli.version:version", "Print the version."),
+}
+
+group = Group(
+    "gantry",
+    VERBS,
+    help="A job engine: jobs under locks, after other jobs, and never lost.",
+    examples=(
+        "gantry --root ~/try up --detach",
+        "gantry --root ~/try job run --lock node/web1 --wait -- uname -a",
+        "gantry --root ~/try status",
+        "gantry --root ~/try down",
+    ),
+)
+
+
+def main() -> NoReturn:
+    run(group, "gantry")

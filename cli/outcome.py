@@ -1,0 +1,92 @@
+"""How a job ended, in words.
+
+Source: luxid.md 4.4; cli.md 1.2.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import attrs
+
+from cli.fields import Row
+from cli.query import query_jobs
+from cli.screen import complain
+from cli.times import duration, to_seconds
+from common.errors import JobLost
+from protocol.blocking import BlockingClient
+
+FIELDS: Final = ("id", "status", "summary", "opstatus", "opresult", "start_ts", "end_ts")
+
+
+@attrs.frozen
+class Outcome:
+    """A job that has ended, or that goes on while nobody waits for it any more."""
+
+    job_id: int
+    status: str
+    # one text an opcode
+    summaries: tuple[str, ...]
+    statuses: tuple[str, ...]
+    results: tuple[Any, ...]
+    # seconds from start to end; None if it never started
+    runtime_s: float | None
+
+    @property
+    def is_success(self) -> bool:
+        return self.status == "success"
+
+
+def fetch_outcomes(client: BlockingClient, job_ids: Sequence[int]) -> list[Outcome]:
+    """How these jobs ended, in the order asked.
+
+    Raises: JobLost: one does not exist; as `BlockingClient.call`.
+    """
+    return [_outcome(row) for row in query_jobs(client, job_ids, FIELDS)] if job_ids else []
+
+
+def _outcome(row: Row) -> Outcome:
+    if row["status"] is None:
+        raise JobLost(f"there is no job {row['id']}; 'gnt-job list' shows those that are not archived")
+    start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
+    runtime = end - start if start is not None and end is not None else None
+    summaries, statuses, results = (tuple(row[name] or ()) for name in ("summary", "opstatus", "opresult"))
+    return Outcome(row["id"], row["status"], summaries, statuses, results, runtime)
+
+
+def explain_failure(outcome: Outcome) -> str:
+    """Why a job did not succeed: `job 12 failed: TEST_DUMMY: no such node`."""
+    if outcome.status == "canceled":
+        return f"job {outcome.job_id} was canceled"
+    if outcome.status != "error":
+        return f"job {outcome.job_id} is {outcome.status}"
+    place = next((at for at, status in enumerate(outcome.statuses) if status == "error"), None)
+    if place is None:
+        return f"job {outcome.job_id} failed"
+    which = f" at opcode {place + 1} of {len(outcome.statuses)}" if len(outcome.statuses) > 1 else ""
+    return f"job {outcome.job_id} failed{which}: {outcome.summaries[place]}: {result_text(outcome.results[place])}"
+
+
+def result_text(result: Any) -> str:
+    """What a failed opcode's result says: it is `[class, [message, ...]]`, or a text."""
+    match result:
+        case [str(name), [str(message), *_]]:
+            return message or name
+        case [str(name), list()]:
+            return name
+        case None:
+            return "no reason is known"
+    return str(result)
+
+
+def describe(outcome: Outcome) -> str:
+    """`job 12: success in 3.2s`."""
+    took = "" if outcome.runtime_s is None else f" in {duration(outcome.runtime_s)}"
+    return f"job {outcome.job_id}: {outcome.status}{took}"
+
+
+def judge(outcomes: Sequence[Outcome]) -> int:
+    """Tell of each job that did not succeed; the exit code for all of them together."""
+    failed = [outcome for outcome in outcomes if not outcome.is_success]
+    for outcome in failed:
+        complain(explain_failure(outcome))
+    return 1 if failed else 0

@@ -1,0 +1,89 @@
+"""Which daemons of an installation run, and waiting for the end of processes.
+
+Source: wconfd.md 1.1 (pid files).
+"""
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import struct
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from common.paths import Paths
+
+# in the order in which they are started; each needs those before it
+DAEMONS: Final = ("wconfd", "forkserver", "luxid")
+
+# struct flock of 64-bit Linux: type, whence, start, length, pid
+_FLOCK: Final = struct.Struct("@hhqqi")
+
+
+@attrs.frozen
+class Running:
+    """A process that holds its pid file."""
+
+    pid: int
+    # seconds since the epoch
+    since: float
+
+
+def supervisor_pid_file(paths: Paths) -> Path:
+    """Held by the process that keeps the daemons running; ours alone."""
+    return paths.run / "gantry-supervisor.pid"
+
+
+def find_running(pid_file: Path) -> Running | None:
+    """Who holds this pid file; None if nobody does, whatever stands in it.
+
+    Raises: OSError: the file exists but this user may not read it.
+    """
+    try:
+        fd = os.open(pid_file, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        # asks only: taking the lock, however briefly, could make a daemon that starts now give up
+        answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+        kind, _, _, _, pid = _FLOCK.unpack(answer)
+        return None if kind == fcntl.F_UNLCK else Running(pid, os.fstat(fd).st_mtime)
+    finally:
+        os.close(fd)
+
+
+def find_daemon(paths: Paths, name: str) -> Running | None:
+    """Args: name: one of DAEMONS. Raises: as `find_running`."""
+    return find_running(paths.pid_file(name))
+
+
+def find_supervisor(paths: Paths) -> Running | None:
+    """Raises: as `find_running`."""
+    return find_running(supervisor_pid_file(paths))
+
+
+def end_process(pid: int, timeout_s: float) -> bool:
+    """Ask a process to end (SIGTERM) and wait until it is gone; whether it is.
+
+    Raises: PermissionError: it belongs to somebody else.
+    """
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(fd, signal.SIGTERM)
+        return _wait_readable(fd, timeout_s)
+    finally:
+        os.close(fd)
+
+
+def _wait_readable(fd: int, timeout_s: float) -> bool:
+    # a pidfd is readable once its process has ended
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    return bool(poll.poll(timeout_s * 1000))

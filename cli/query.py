@@ -1,0 +1,69 @@
+"""Asking luxid for jobs: rows with names to their values."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+
+from cli.connection import open_luxid
+from cli.fields import Row
+from common.locks import JobId
+from protocol.blocking import BlockingClient
+from protocol.luxi import QueryJobs
+
+PENDING: Final = ("queued", "waiting", "canceling")
+FINISHED: Final = ("canceled", "success", "error")
+
+
+def query_jobs(
+    client: BlockingClient, job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()
+) -> list[Row]:
+    """Jobs by their ids, also archived ones; without ids all that are not archived.
+
+    Args:
+        fields: of luxid; `status` is among them where `statuses` are given.
+        statuses: leave out jobs in other states; empty: leave out none.
+    Returns: rows in the order asked. A job that does not exist has a row with null in all
+        fields but `id`, and is never left out.
+    Raises: as `BlockingClient.call`.
+    """
+    ids = None if not job_ids else tuple(map(JobId, job_ids))
+    answer = client.call(QueryJobs(ids, tuple(fields)))
+    rows: list[dict[str, Any]] = [dict(zip(fields, values, strict=True)) for values in answer]
+    if not statuses:
+        return list(rows)
+    return [row for row in rows if row["status"] is None or row["status"] in statuses]
+
+
+def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()) -> list[Row]:
+    """`query_jobs` over a connection of its own."""
+    with open_luxid() as client:
+        return query_jobs(client, job_ids, fields, statuses)
+
+
+def missing(rows: Sequence[Row]) -> list[int]:
+    """The ids of those rows whose job does not exist."""
+    return [row["id"] for row in rows if row["status"] is None]
+
+
+class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """The id of a job: a whole number."""
+
+    name = "id"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        if not (value.isascii() and value.isdigit()):
+            self.fail(f"'{value}' is no job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
+        return int(value)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from cli.completion import complete_job_ids
+
+        # no command runs while the shell asks, so its context is not yet the current one
+        with ctx.scope(cleanup=False):
+            return complete_job_ids(incomplete)
+
+
+JOB_ID: Final = JobIdType()

@@ -1,0 +1,136 @@
+"""Run a program to its exit code: every failure becomes one line that says what to do next.
+
+Exit codes: 0 done, 1 failed, 2 usage or settings, 3 daemon not reached, 13 not confirmed,
+14 unknown field, 130 interrupted.
+
+Source: STYLE section 8; cli.md 1.1.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Final, NoReturn
+
+import click
+
+from cli.screen import complain
+from common.errors import ConnectionLost, GantryError, InvalidRequest, JobLost, NotFound, RemoteError, Unavailable
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_REACHED: Final = 3
+NOT_CONFIRMED: Final = 13
+UNKNOWN_FIELD: Final = 14
+INTERRUPTED: Final = 130
+
+DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
+
+
+def run(command: click.Command, program: str) -> NoReturn:
+    """Run `command` with the arguments of this process, and end it."""
+    code = exit_code(command, program)
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = _reader_left()
+    sys.exit(code)
+
+
+def exit_code(command: click.Command, program: str, args: Sequence[str] | None = None) -> int:
+    """Run `command` and report how it ended; every error has been told to the user.
+
+    Args: args: those of this process if left out.
+    """
+    try:
+        code = command.main(args, prog_name=program, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        return USAGE
+    except click.ClickException as error:
+        complain(_usage_text(error, program))
+        return USAGE
+    except (click.Abort, KeyboardInterrupt):
+        return INTERRUPTED
+    except BrokenPipeError:
+        return _reader_left()
+    except (GantryError, OSError) as error:
+        return _report(error)
+    except Exception as error:
+        return _report_bug(error, program)
+    return code if isinstance(code, int) else DONE
+
+
+def _reader_left() -> int:
+    # Python flushes standard output once more at its end, which must not fail
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return FAILED
+
+
+def _usage_text(error: click.ClickException, program: str) -> str:
+    # a bad argument is told by its value; an option is named
+    is_bare = type(error) is click.BadParameter and not isinstance(error.param, click.Option)
+    text = (error.message if is_bare else error.format_message()).rstrip(".")
+    text = text[:1].lower() + text[1:]
+    text = text.replace("'. Did you mean", "'; did you mean").replace(". (Did you mean", " (did you mean")
+    if "; " in text or "did you mean" in text:
+        return text
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{text}; see '{ctx.command_path if ctx else program} --help'"
+
+
+def _report(error: GantryError | OSError) -> int:
+    if os.environ.get(DEBUG_VARIABLE):
+        _show_traceback()
+    complain(explain(error))
+    match error:
+        case RemoteError() | JobLost():
+            return FAILED
+        case Unavailable() | NotFound():
+            return NOT_REACHED
+        case InvalidRequest():
+            return USAGE
+    return FAILED
+
+
+def explain(error: GantryError | OSError) -> str:
+    """What to tell the user of an error, with the next step."""
+    if isinstance(error, ConnectionLost):
+        return f"{error.message}; whether it acted is unknown, look with 'gnt-job list' and 'gantry status'"
+    if isinstance(error, GantryError):
+        return error.message
+    place = f" '{error.filename}'" if error.filename else ""
+    return f"{(error.strerror or str(error)).lower()}{place}; check the path and its owner"
+
+
+def _report_bug(error: Exception, program: str) -> int:
+    # imported late, as it is needed on the way to an error only
+    import secrets
+
+    bug_id = secrets.token_hex(4)
+    where = _log_bug(bug_id, error, program)
+    if os.environ.get(DEBUG_VARIABLE):
+        _show_traceback()
+    complain(f"internal error {bug_id} ({type(error).__name__}); {where}")
+    return FAILED
+
+
+def _log_bug(bug_id: str, error: Exception, program: str) -> str:
+    """Write the traceback to the log of the commands; tell where, or how to see it otherwise."""
+    from common.log import get_log, set_up_logging
+    from common.settings import load_settings
+
+    again = f"set {DEBUG_VARIABLE}=1 and try again to see where"
+    try:
+        path = load_settings().paths.log / "commands.log"
+        set_up_logging(program, path=path)
+    except (GantryError, OSError):
+        return again
+    get_log(__name__).exception("command.crashed", id=bug_id, args=" ".join(sys.argv))
+    return f"details are in {path} under this number, or {again}"
+
+
+def _show_traceback() -> None:
+    import traceback
+
+    traceback.print_exc()

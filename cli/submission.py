@@ -1,0 +1,105 @@
+"""Submitting jobs: the common options, the call, and what is told of it.
+
+Source: cli.md 1.2; luxid.md 2.2.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+from cli.connection import open_luxid
+from cli.context import command_line, program, wants_json
+from cli.screen import complain, remark, say, say_json
+from common.jobs import SUBMIT_PRIORITIES
+from common.reasons import user_trail
+from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PRIORITIES: Final = tuple(SUBMIT_PRIORITIES)
+
+
+@attrs.frozen
+class Wishes:
+    """What the common options of a submission say."""
+
+    # None: as the opcode says
+    priority: str | None
+    reason: str | None
+    # follow the jobs to their end
+    is_waiting: bool
+    # Ganeti's `--submit`: the ids go to standard error, in its form
+    is_ganeti_form: bool
+    # the ids alone, first on standard output
+    prints_ids: bool
+
+
+def submit_options(function: F) -> F:
+    """`--priority`, `--reason`, `--wait`, `--submit` and `--print-jobid`."""
+    options = (
+        click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; normal if left out."),
+        click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail, and may name a rate limit."),
+        click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code."),
+        click.option("--submit", "is_ganeti_form", is_flag=True, help="Print 'JobID: N' on standard error."),
+        click.option("--print-jobid", "prints_ids", is_flag=True, help="Print the id first, also with --wait."),
+    )
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
+    """The opcode with the priority asked for, and who asked at the end of its reason trail."""
+    trail = [entry.to_wire() for entry in user_trail(wishes.reason, "gnt-job", command, time.time_ns())]
+    reasons = op.get("reason") or []
+    changed = {**op, "reason": [*reasons, *trail] if isinstance(reasons, list) else reasons}
+    if wishes.priority is not None:
+        changed["priority"] = SUBMIT_PRIORITIES[wishes.priority]
+    return changed
+
+
+def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
+    """Submit, tell the ids, and follow the jobs if that is asked for; the exit code."""
+    with open_luxid() as client:
+        if len(jobs) == 1:
+            answer: Any = client.call(SubmitJob(tuple(jobs[0])))
+            answers = [(True, answer)]
+        else:
+            answer = client.call(SubmitManyJobs(tuple(tuple(job) for job in jobs)))
+            answers = [(bool(taken), value) for taken, value in answer]
+    ids = [value for is_taken, value in answers if is_taken]
+    _tell_ids(ids, answer, wishes)
+    code = _tell_refused(answers)
+    if wishes.is_waiting and ids:
+        from cli.watching import watch_jobs
+
+        code = max(code, watch_jobs(ids, is_submitter=True))
+    return code
+
+
+def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:
+    if wishes.prints_ids or not (wishes.is_waiting or wishes.is_ganeti_form):
+        if wants_json():
+            say_json(answer)
+        else:
+            for job_id in ids:
+                say(str(job_id))
+        sys.stdout.flush()
+    if wishes.is_ganeti_form:
+        for job_id in ids:
+            remark(f"JobID: {job_id}")
+    elif not wishes.is_waiting and ids and sys.stderr.isatty() and sys.stdout.isatty():
+        remark(f"watch with: {command_line(program(), 'watch', *ids)}")
+
+
+def _tell_refused(answers: Sequence[tuple[bool, Any]]) -> int:
+    code = 0
+    for place, (is_taken, value) in enumerate(answers):
+        if not is_taken:
+            complain(f"job {place + 1} of {len(answers)} was not taken: {value}")
+            code = 1
+    return code

@@ -1,0 +1,77 @@
+"""Tables of text: a header, aligned columns, no frames, `-` for nothing.
+
+Source: STYLE section 8; cli.md 1.3.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+import attrs
+import click
+
+from cli.screen import one_line
+
+NOTHING: Final = "-"
+_GAP: Final = "  "
+
+Style = Callable[[str], str]
+
+
+@attrs.frozen
+class Column:
+    title: str
+    is_number: bool = False
+    # colours a cell; sees its text, and is asked only if colours are wanted
+    style: Style | None = None
+
+
+@attrs.frozen
+class Layout:
+    """How a table is printed."""
+
+    has_header: bool = True
+    # joins cells that are not aligned; None: aligned columns
+    separator: str | None = None
+    has_color: bool = False
+
+
+def render(columns: Sequence[Column], rows: Iterable[Sequence[str]], layout: Layout) -> Iterator[str]:
+    """The lines of a table; empty cells show as `-`, control characters are escaped.
+
+    Numbers are aligned to the right; the last column is not padded.
+    """
+    cells = [[one_line(cell) or NOTHING for cell in row] for row in rows]
+    head = [column.title for column in columns]
+    if layout.separator is not None:
+        yield from (layout.separator.join(row) for row in ([head] if layout.has_header else []) + cells)
+        return
+    all_rows = [head, *cells] if layout.has_header else cells
+    widths = [max((len(row[place]) for row in all_rows), default=0) for place in range(len(columns))]
+    if layout.has_header:
+        yield _line(columns, head, widths, has_color=False)
+    for row in cells:
+        yield _line(columns, row, widths, has_color=layout.has_color)
+
+
+def _line(columns: Sequence[Column], row: Sequence[str], widths: Sequence[int], *, has_color: bool) -> str:
+    parts = []
+    for place, (column, cell, width) in enumerate(zip(columns, row, widths, strict=True)):
+        is_last = place == len(columns) - 1
+        padding = "" if is_last and not column.is_number else " " * (width - len(cell))
+        shown = column.style(cell) if has_color and column.style else cell
+        parts.append(padding + shown if column.is_number else shown + padding)
+    return _GAP.join(parts).rstrip()
+
+
+_COLORS: Final = {
+    "running": "cyan",
+    "success": "green",
+    "error": "red",
+    "canceled": "yellow",
+    "canceling": "yellow",
+}
+
+
+def status_style(text: str) -> str:
+    """A job's state in its colour."""
+    return click.style(text, fg=_COLORS[text]) if text in _COLORS else text

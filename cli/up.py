@@ -1,0 +1,131 @@
+"""`gantry up`: start the daemons of an installation, and keep them running."""
+
+import os
+import socket
+import subprocess
+import sys
+from typing import Final
+
+import click
+
+from cli.commands import Command
+from cli.context import command_line, effective_root, installation, up_command
+from cli.daemonprocess import StopAsked, python_environment
+from cli.pids import DAEMONS, find_daemon, find_supervisor
+from cli.query import jobs_now
+from cli.run import DONE, FAILED
+from cli.screen import remark, say
+from cli.supervisor import Supervisor
+from common.errors import Conflict, GantryError, Unavailable
+from common.paths import Paths
+
+_CLUSTER: Final = "gantry"
+
+
+@click.command(
+    "up",
+    cls=Command,
+    examples=("gantry --root ~/try up", "gantry --root ~/try up --detach", "GANTRY_ROOT=~/try gantry up"),
+)
+@click.option("-d", "--detach", is_flag=True, help="Return when all daemons are ready; they run on in the background.")
+def up(detach: bool) -> int:
+    """Start wconfd, the fork server and luxid, and keep them running.
+
+    An empty root becomes a cluster of one node first. In the foreground Ctrl-C stops the
+    daemons; jobs that run go on.
+    """
+    paths = installation().paths
+    paths.check_socket_paths()
+    paths.make_folders()
+    if (supervisor := find_supervisor(paths)) is not None:
+        say(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
+        return DONE
+    _refuse_others(paths)
+    _make_cluster(paths)
+    return _up_detached(paths) if detach else _up_here(paths)
+
+
+def _refuse_others(paths: Paths) -> None:
+    for name in DAEMONS:
+        if (daemon := find_daemon(paths, name)) is not None:
+            raise Conflict(
+                f"{name} runs already with pid {daemon.pid}, and no supervisor keeps it; "
+                f"stop it with: {command_line('gantry', 'down')}"
+            )
+
+
+def _make_cluster(paths: Paths) -> None:
+    if paths.config_data.exists():
+        return
+    # imported late, as it is needed once in the life of an installation
+    from common.clusterinit import create_cluster
+
+    node = socket.gethostname()
+    create_cluster(paths, _CLUSTER, node)
+    say(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
+
+
+def _up_here(paths: Paths) -> int:
+    try:
+        with Supervisor(paths, effective_root(), _tell) as supervisor:
+            supervisor.start_all()
+            _tell("up; Ctrl-C stops the daemons")
+            supervisor.keep_running()
+            remark(_farewell())
+    except StopAsked:
+        remark("stopped before all daemons were ready")
+        return FAILED
+    return DONE
+
+
+def _tell(text: str) -> None:
+    say(text)
+    sys.stdout.flush()
+
+
+def _farewell() -> str:
+    """What becomes of the jobs; asked while luxid still runs."""
+    try:
+        running = len(jobs_now(None, ("id", "status"), ("waiting", "canceling", "running")))
+    except (GantryError, OSError):
+        return f"\nstopping; jobs that run go on, found again by: {up_command()}"
+    if not running:
+        return "\nstopping; no job runs"
+    return f"\nstopping; {running} job{'s go' if running > 1 else ' goes'} on, found again by: {up_command()}"
+
+
+def _up_detached(paths: Paths) -> int:
+    root = effective_root()
+    place = "-" if root is None else str(root)
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as report:
+        with (paths.log / "gantry-supervisor.log").open("ab") as log:
+            supervisor = subprocess.Popen(
+                [sys.executable, "-P", "-m", "cli.supervisor", place, str(writer)],
+                env=python_environment(),
+                cwd="/",
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                pass_fds=(writer,),
+                start_new_session=True,
+            )
+        os.close(writer)
+        lines = [_relay(line.rstrip("\n")) for line in report]
+    if any(line.startswith("error: ") for line in lines):
+        supervisor.wait()
+        return FAILED
+    if len(lines) < len(DAEMONS):
+        code = supervisor.wait()
+        raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.log / 'gantry-supervisor.log'}'")
+    # ours no longer: it is not waited for
+    supervisor.returncode = 0
+    return DONE
+
+
+def _relay(line: str) -> str:
+    if line.startswith(("error: ", "  ")):
+        remark(line)
+    else:
+        _tell(line)
+    return line

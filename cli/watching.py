@@ -1,0 +1,136 @@
+"""Following jobs on the screen, to their end and their exit code.
+
+Source: cli.md 1.2 and 2, "watch".
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+import orjson
+
+from cli.connection import open_luxid
+from cli.context import command_line, paths, program, uses_color, wants_json
+from cli.follow import Change, Event, Followers, LogLine, Output
+from cli.outcome import Outcome, describe, fetch_outcomes, judge
+from cli.run import INTERRUPTED
+from cli.screen import one_line, remark, say, say_json, write
+
+
+def watch_jobs(job_ids: Sequence[int], *, is_submitter: bool = False) -> int:
+    """Follow jobs until all have ended; the exit code.
+
+    Args:
+        is_submitter: show the command's output as if it ran here: nothing else on standard output.
+    Raises: as `cli.follow.job_changes`.
+    """
+    job_ids = list(dict.fromkeys(job_ids))
+    try:
+        return judge(_follow(job_ids, is_submitter))
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        remark(f"\n{_goes_on(job_ids)}")
+        return INTERRUPTED
+
+
+def _goes_on(job_ids: Sequence[int]) -> str:
+    which = f"job {job_ids[0]} goes on" if len(job_ids) == 1 else "the jobs go on"
+    watch, cancel = (command_line(program(), verb, *job_ids) for verb in ("watch", "cancel"))
+    return f"{which}; watch again with: {watch}; cancel with: {cancel}"
+
+
+def _follow(job_ids: Sequence[int], is_submitter: bool) -> Sequence[Outcome]:
+    socket = paths().query_socket
+    with open_luxid() as client:
+        if not is_submitter:
+            # refuses an unknown id at once, before anything is shown
+            before = fetch_outcomes(client, job_ids)
+        if wants_json():
+            _show_json(Followers(socket, job_ids, with_output=True))
+        elif len(job_ids) > 1:
+            _show_several(Followers(socket, job_ids, with_output=False), job_ids)
+        elif is_submitter:
+            _show_as_own(Followers(socket, job_ids, with_output=True))
+        else:
+            _show_one(Followers(socket, job_ids, with_output=True), before[0])
+        # the followers may have waited for a luxid that was restarted, so this connection is old
+        client.close()
+        outcomes = fetch_outcomes(client, job_ids)
+    if not (is_submitter or wants_json() or len(job_ids) > 1):
+        say(describe(outcomes[0]))
+    return outcomes
+
+
+def _show_one(followers: Followers, job: Outcome) -> None:
+    heading = f"Job {job.job_id}: {one_line(', '.join(job.summaries))}"
+    say(heading)
+    say("-" * len(heading))
+    sys.stdout.flush()
+    line_ends = True
+    for event in followers:
+        match event:
+            case Output(text=text):
+                write(text)
+                line_ends = text.endswith("\n")
+            case Change(log=log):
+                for line in log:
+                    write(("" if line_ends else "\n") + log_text(line) + "\n")
+                    line_ends = True
+    write("" if line_ends else "\n")
+
+
+def _show_as_own(followers: Followers) -> None:
+    for event in followers:
+        match event:
+            case Output(text=text):
+                write(text)
+            case Change(log=log):
+                for line in log:
+                    remark(log_text(line))
+
+
+def _show_several(followers: Followers, job_ids: Sequence[int]) -> None:
+    if uses_color():
+        # imported late: rich is needed on a terminal only
+        from cli.liveview import show_live
+
+        show_live(followers, job_ids)
+        return
+    width = max(len(str(job_id)) for job_id in job_ids)
+    statuses: dict[int, str] = {}
+    for event in followers:
+        if isinstance(event, Change):
+            for line in event.log:
+                write(f"{event.job_id:>{width}}  {log_text(line)}\n")
+            if statuses.get(event.job_id) != event.status:
+                statuses[event.job_id] = event.status
+                write(f"{event.job_id:>{width}}  {event.status}\n")
+
+
+def _show_json(followers: Followers) -> None:
+    for event in followers:
+        say_json(_event_json(event))
+        sys.stdout.flush()
+
+
+def _event_json(event: Event) -> dict[str, Any]:
+    if isinstance(event, Output):
+        return {"id": event.job_id, "output": event.text}
+    log = [[line.serial, line.at, line.kind, line.message] for line in event.log]
+    return {"id": event.job_id, **event.values, "log": log}
+
+
+_PLAIN: Final = "message"
+
+
+def log_text(line: LogLine) -> str:
+    """A log entry as cli.md 1.2 says: local time, blank, message."""
+    return f"{time.ctime(line.at)} {message_text(line)}"
+
+
+def message_text(line: LogLine) -> str:
+    """The message; those of special kinds as JSON."""
+    if line.kind == _PLAIN and isinstance(line.message, str):
+        return one_line(line.message)
+    return orjson.dumps([line.kind, line.message]).decode()

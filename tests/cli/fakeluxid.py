@@ -1,0 +1,230 @@
+"""A luxid with jobs that do what the test says: the real server and messages, a dictionary for a queue."""
+
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import trio
+
+from common.errors import JobLost, PrerequisiteError
+from protocol.luxi import (
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    ChangeJobPriority,
+    JobOutput,
+    QueryClusterInfo,
+    QueryConfigValues,
+    QueryJobs,
+    ReadJobOutput,
+    SetDrainFlag,
+    SubmitJob,
+    SubmitManyJobs,
+    WaitForJobChange,
+)
+from protocol.server import Peer, Route, ServerRules, Service, serve_unix
+
+FINAL = ("success", "error", "canceled")
+AT = [1_700_000_000, 0]
+
+
+@attrs.define
+class FakeJob:
+    """A job of one opcode unless `ops` has more."""
+
+    job_id: int
+    status: str = "queued"
+    ops: list[dict[str, Any]] = attrs.field(factory=lambda: [{"OP_ID": "OP_TEST_DELAY", "duration": 1.0}])
+    summary: list[str] = attrs.field(factory=lambda: ["TEST_DELAY(1.0)"])
+    results: list[Any] = attrs.field(factory=lambda: [None])
+    op_statuses: list[str] | None = None
+    priority: int = 0
+    log: list[list[Any]] = attrs.field(factory=list)
+    output: str = ""
+    start_ts: list[int] | None = None
+    end_ts: list[int] | None = None
+    archived: bool = False
+
+    def field(self, name: str) -> Any:
+        count = len(self.ops)
+        values = {
+            "id": self.job_id,
+            "opresult": self.results,
+            "opstatus": self.op_statuses or [self.status] * count,
+            "oplog": [self.log, *([] for _ in range(count - 1))],
+            "opstart": [self.start_ts] * count,
+            "opexec": [self.start_ts] * count,
+            "opend": [self.end_ts] * count,
+            "oppriority": [self.priority] * count,
+            "received_ts": AT,
+        }
+        if name not in values and not hasattr(self, name):
+            raise PrerequisiteError(f"unknown field {name}", "wrong_input")
+        return values[name] if name in values else getattr(self, name)
+
+
+class FakeLuxid:
+    """Listens at `path` from a thread of its own; `calls` keeps every request it got."""
+
+    def __init__(self, path: Path, *jobs: FakeJob) -> None:
+        self.path = path
+        self.jobs = {job.job_id: job for job in jobs}
+        self.calls: list[Any] = []
+        self.is_drained = False
+        self._changed = trio.Event()
+        self.token: trio.lowlevel.TrioToken | None = None
+
+    def change(self, job_id: int, **values: Any) -> None:
+        """Set attributes of a job and wake whoever waits for it."""
+
+        def set_them() -> None:
+            for name, value in values.items():
+                setattr(self.jobs[job_id], name, value)
+            self._changed.set()
+            self._changed = trio.Event()
+
+        assert self.token is not None
+        trio.from_thread.run_sync(set_them, trio_token=self.token)
+
+    def is_waited_for(self, job_id: int) -> bool:
+        """A caller knows the job's present state and waits for another."""
+        waits = [call for call in self.calls if isinstance(call, WaitForJobChange) and call.job_id == job_id]
+        return any(call.previous is not None for call in waits)
+
+    def routes(self) -> list[Route]:
+        """What it answers."""
+        table = {
+            SubmitJob: self._submit,
+            SubmitManyJobs: self._submit_many,
+            WaitForJobChange: self._wait,
+            CancelJob: self._cancel,
+            ChangeJobPriority: self._change_priority,
+            ArchiveJob: self._archive,
+            AutoArchiveJobs: self._autoarchive,
+            SetDrainFlag: self._set_drain_flag,
+            QueryJobs: self._query,
+            QueryConfigValues: self._config_values,
+            QueryClusterInfo: self._cluster_info,
+            ReadJobOutput: self._read_output,
+        }
+        return [Route(kind, self._kept(handler)) for kind, handler in table.items()]
+
+    def _kept(self, handler: Any) -> Any:
+        async def keep(call: Any, _: Peer) -> Any:
+            self.calls.append(call)
+            return await handler(call)
+
+        return keep
+
+    async def _submit(self, call: SubmitJob) -> int:
+        return self._take(call.job)
+
+    async def _submit_many(self, call: SubmitManyJobs) -> list[Any]:
+        return [[False, "the disk is full"] if len(job) > 8 else [True, self._take(job)] for job in call.jobs]
+
+    def _take(self, ops: Any) -> int:
+        job_id = max(self.jobs, default=0) + 1
+        names = [op["OP_ID"].removeprefix("OP_") for op in ops]
+        self.jobs[job_id] = FakeJob(job_id, ops=list(ops), summary=names, results=[None] * len(ops))
+        return job_id
+
+    async def _wait(self, call: WaitForJobChange) -> Any:
+        job = self.jobs.get(call.job_id)
+        if job is None or job.archived:
+            raise JobLost(f"there is no job {call.job_id}")
+        with trio.move_on_after(call.timeout):
+            while True:
+                values = [job.field(name) for name in call.fields]
+                entries = [entry for entry in job.log if entry[0] > (call.previous_serial or 0)]
+                if values != call.previous or entries or job.status in FINAL:
+                    return [values, entries]
+                await self._changed.wait()
+        return [values, []]
+
+    async def _cancel(self, call: CancelJob) -> Any:
+        job = self.jobs.get(call.job_id)
+        if job is None:
+            return [False, "there is no such job"]
+        if job.status in FINAL:
+            return [False, f"job {job.job_id} is already final ({job.status})"]
+        job.status = "canceled"
+        return [True, f"Job {job.job_id} has been canceled"]
+
+    async def _change_priority(self, call: ChangeJobPriority) -> Any:
+        self.jobs[call.job_id].priority = call.priority
+        return [True, f"Priority of job {call.job_id} is {call.priority}"]
+
+    async def _archive(self, call: ArchiveJob) -> bool:
+        job = self.jobs.get(call.job_id)
+        if job is None or job.status not in FINAL or job.archived:
+            return False
+        job.archived = True
+        return True
+
+    async def _autoarchive(self, call: AutoArchiveJobs) -> Any:
+        return [sum(job.status in FINAL for job in self.jobs.values()), 0]
+
+    async def _set_drain_flag(self, call: SetDrainFlag) -> bool:
+        self.is_drained = call.drain
+        return True
+
+    async def _query(self, call: QueryJobs) -> Any:
+        if call.job_ids is None:
+            return [self._row(job, call.fields) for job in self.jobs.values() if not job.archived]
+        return [
+            self._row(self.jobs[job_id], call.fields)
+            if job_id in self.jobs
+            else [job_id if name == "id" else None for name in call.fields]
+            for job_id in dict.fromkeys(call.job_ids)
+        ]
+
+    def _row(self, job: FakeJob, fields: Any) -> list[Any]:
+        return [job.field(name) for name in fields]
+
+    async def _config_values(self, call: QueryConfigValues) -> Any:
+        return [self.is_drained if name == "drain_flag" else None for name in call.names]
+
+    async def _cluster_info(self, call: QueryClusterInfo) -> Any:
+        return {"name": "lab", "tags": [], "ndparams": {"ssh_port": 22}}
+
+    async def _read_output(self, call: ReadJobOutput) -> JobOutput:
+        job = self.jobs[call.job_id]
+        with trio.move_on_after(call.timeout):
+            while call.timeout and job.status not in FINAL and call.offset >= len(job.output):
+                await self._changed.wait()
+        return JobOutput(job.output[call.offset :], len(job.output), job.status in FINAL)
+
+
+@contextlib.contextmanager
+def fake_luxid(path: Path, *jobs: FakeJob) -> Iterator[FakeLuxid]:
+    """A fake that listens while the block runs."""
+    fake = FakeLuxid(path, *jobs)
+    with serving(path, fake.routes()) as token:
+        fake.token = token
+        yield fake
+
+
+@contextlib.contextmanager
+def serving(path: Path, routes: Sequence[Route]) -> Iterator[trio.lowlevel.TrioToken]:
+    """Answer calls at `path` from a thread of its own while the block runs; yields that thread's entrance."""
+    scope = trio.CancelScope()
+    ready: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()
+
+    async def serve() -> None:
+        with scope:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(serve_unix, path, Service(routes), ServerRules())
+                ready.put(trio.lowlevel.current_trio_token())
+
+    thread = threading.Thread(target=trio.run, args=(serve,))
+    thread.start()
+    token = ready.get()
+    try:
+        yield token
+    finally:
+        trio.from_thread.run_sync(scope.cancel, trio_token=token)
+        thread.join()

@@ -1,0 +1,111 @@
+"""What every program does alike: options, errors, exit codes, help. Source: STYLE section 8; cli.md 1."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from common.paths import Paths
+from tests.cli.command import CHECKOUT, Ended, environment, run
+from tests.cli.fakeluxid import FakeJob, fake_luxid
+
+
+def test_a_daemon_that_does_not_run_is_3_and_the_command_that_starts_it(tmp_path: Path) -> None:
+    expected = Ended(3, "", f"error: luxid is not running; start it with: gantry --root {tmp_path} up\n")
+
+    assert run("gnt-job", "--root", tmp_path, "list") == expected
+    assert run("gnt-job", "list", "--root", tmp_path) == expected
+    assert run("gantry", "job", "list", env={"GANTRY_ROOT": str(tmp_path)}) == expected
+
+
+def test_no_installation_at_all_is_3_and_the_places_that_were_looked_at() -> None:
+    ended = run("gnt-job", "list")
+
+    assert (ended.code, ended.out) == (3, "")
+    assert ended.err.startswith("error: no installation found: no --root given, $GANTRY_ROOT not set, no file ")
+    assert ended.err.endswith("; start one with: gantry --root DIR up\n")
+
+
+def test_bad_settings_are_2_with_file_and_key(tmp_path: Path) -> None:
+    (tmp_path / "gantry.toml").write_text("[luxid]\nmax_runing_jobs = 3\n")
+
+    ended = run("gnt-job", "--root", tmp_path, "list")
+
+    assert ended.code == 2
+    assert ended.err == (
+        f"error: {tmp_path}/gantry.toml: unknown key 'max_runing_jobs' in '[luxid]'; did you mean 'max_running_jobs'?\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["lst"], "no such command 'lst'; did you mean 'list'?"),
+        (["list", "--finishd"], "no such option '--finishd'; did you mean '--finished'?"),
+        (["watch"], "missing argument 'ID...'; see 'gnt-job watch --help'"),
+        (["watch", "x"], "'x' is no job id; job ids are whole numbers, 'gnt-job list' shows them"),
+        (["list", "--output", "xml"], "invalid value for '--output': 'xml' is not one of 'text', 'json'; see "),
+    ],
+)
+def test_typing_errors_are_2_and_say_what_was_meant(words: list[str], error: str) -> None:
+    ended = run("gnt-job", *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {error}")
+    assert ended.err.count("\n") == 1
+
+
+def test_an_unexpected_error_is_one_line_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    # the command cannot know what to do with a job whose summary is no list
+    with fake_luxid(paths.query_socket, FakeJob(5, priority={1: 2}, results=7)):  # type: ignore[arg-type]
+        ended = run("gnt-job", "watch", "5", env={"GANTRY_ROOT": str(tmp_path)})
+
+    assert ended.code == 1
+    assert ended.err.startswith("error: internal error ")
+    assert ended.err.count("\n") == 1
+    bug_id = ended.err.split()[3]
+    log = (paths.log / "commands.log").read_text()
+    assert f"command.crashed id={bug_id}" in log
+    assert "TypeError" in log
+
+
+@pytest.mark.parametrize("program", ["gantry", "gnt-job", "gnt-debug", "gnt-cluster"])
+def test_help_lists_every_command_and_each_has_help_of_its_own(program: str) -> None:
+    ended = run(program, "--help")
+
+    assert (ended.code, ended.err) == (0, "")
+    listed = ended.out.partition("Commands:\n")[2].partition("\n\n")[0]
+    names = [line.split()[0] for line in listed.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert names
+    for name in names:
+        own = run(program, name, "--help")
+        assert (own.code, own.err) == (0, "")
+        assert own.out.startswith(f"Usage: {program} {name} ")
+
+
+def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    jobs = [FakeJob(number, summary=["X" * 100]) for number in range(1, 3000)]
+    with fake_luxid(paths.query_socket, *jobs):
+        words = f"{sys.executable} -P -c 'from cli.job import main; main()' --root {tmp_path} list | head -1"
+        ended = subprocess.run(
+            words, shell=True, capture_output=True, text=True, env=environment(), check=False, timeout=60
+        )
+
+    assert ended.stdout.startswith("  ID  STATUS")
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("module", ["cli.job", "cli.jobs.list", "cli.jobs.watch", "cli.supervisor"])
+def test_a_start_imports_neither_trio_nor_rich(module: str) -> None:
+    code = f"import sys, {module}; print(sorted({{'trio', 'rich', 'asyncio'}} & set(sys.modules)))"
+
+    ended = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment(), cwd=CHECKOUT, check=True
+    )
+
+    assert ended.stdout == "[]\n"

@@ -1,0 +1,78 @@
+"""`gnt-job run`: the options become the parameters of OP_RUN_COMMAND. Source: DESIGN section 7."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.opcodes.command import OpRunCommand
+from common.opcodes.registry import parse_opcode
+from tests.cli.command import Ended
+from tests.cli.fakeluxid import FakeLuxid
+
+Start = Callable[..., FakeLuxid]
+Job = Callable[..., Ended]
+
+
+def submitted(luxid: FakeLuxid) -> dict[str, Any]:
+    (call,) = luxid.calls
+    (op,) = call.job
+    # luxid will read it so; an option that it does not know would be refused
+    assert isinstance(parse_opcode(op), OpRunCommand)
+    return dict(op)
+
+
+def test_words_behind_the_command_are_its_own_and_run_here(start_luxid: Start, job: Job, tmp_path: Path) -> None:
+    luxid = start_luxid()
+
+    ended = job("run", "ls", "--wait", "-l", cwd=tmp_path)
+
+    assert ended == Ended(0, "1\n", "")
+    op = submitted(luxid)
+    assert op["argv"] == ["ls", "--wait", "-l"]
+    assert op["cwd"] == str(tmp_path)
+    assert op["exit_codes"] == [0]
+
+
+def test_options_become_parameters(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    ended = job(
+        *("run", "--lock", "node/web1:shared", "--lock", "network/fe80::1", "--lock", "instance/[lockset]"),
+        *("--after", "7", "--depend", "8:success,canceled", "--timeout", "2m", "--cwd", "/srv"),
+        *("--env", "A=b=c", "--env", "HERE", "--shell", "--exit-code", "0", "--exit-code", "3", "--", "make; true"),
+        env={"HERE": "now"},
+    )
+
+    assert ended == Ended(0, "1\n", "")
+    op = submitted(luxid)
+    assert op["locks"] == {"node/web1": "shared", "network/fe80::1": "exclusive", "instance/[lockset]": "exclusive"}
+    assert op["depends"] == [[7, []], [8, ["success", "canceled"]]]
+    assert (op["timeout"], op["cwd"], op["env"]) == (120.0, "/srv", {"A": "b=c", "HERE": "now"})
+    assert (op["shell"], op["exit_codes"], op["argv"]) == (True, [0, 3], ["make; true"])
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (["--lock", "web1", "x"], "invalid value for '--lock': lock name 'web1' has no level; write it as 'node/NAME'"),
+        (["--lock", "nod/web1", "x"], "invalid value for '--lock': unknown lock level 'nod'; levels are cluster, "),
+        (["--lock", "node/", "x"], "invalid value for '--lock': lock name 'node/' names nothing; write it as 'node/NA"),
+        (["--after", "7:done", "x"], "invalid value for '--after' / '--depend': no job ends as 'done'; write canceled"),
+        (["--env", "=1", "x"], "invalid value for '--env': '=1' names no variable; write NAME=VALUE"),
+        (["--timeout", "soon", "x"], "invalid value for '--timeout': 'soon' is no duration; write seconds, or a numb"),
+        ([], "missing argument '[--] COMMAND...'; see 'gnt-job run --help'"),
+    ],
+)
+def test_a_wrong_option_is_refused_before_anything_is_submitted(
+    start_luxid: Start, job: Job, words: list[str], error: str
+) -> None:
+    luxid = start_luxid()
+
+    ended = job("run", *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith(f"error: {error}")
+    assert ended.err.count("\n") == 1
+    assert luxid.calls == []

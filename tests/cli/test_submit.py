@@ -1,0 +1,138 @@
+"""`gnt-job submit` and `gnt-debug submit-job`. Source: cli.md 1.2, 2 and 4."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from protocol.luxi import SubmitJob, SubmitManyJobs
+from tests.cli.command import Ended, run
+from tests.cli.fakeluxid import FakeJob, FakeLuxid
+
+OP = {"OP_ID": "OP_TEST_DUMMY"}
+Start = Callable[..., FakeLuxid]
+Job = Callable[..., Ended]
+
+
+def test_a_list_of_opcodes_is_one_job_and_its_id_is_printed(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(41))
+
+    ended = job("submit", "-", stdin=json.dumps([OP, OP]))
+
+    assert ended == Ended(0, "42\n", "")
+    (call,) = luxid.calls
+    assert isinstance(call, SubmitJob)
+    assert [op["OP_ID"] for op in call.job] == ["OP_TEST_DUMMY", "OP_TEST_DUMMY"]
+
+
+def test_one_opcode_alone_is_a_job_of_one(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    ended = job("submit", "-", stdin=json.dumps(OP))
+
+    assert ended == Ended(0, "1\n", "")
+    assert len(luxid.calls[0].job) == 1
+
+
+def test_a_list_of_jobs_is_one_submission_that_keeps_relative_dependencies(
+    start_luxid: Start, tmp_path: Path, job: Job
+) -> None:
+    luxid = start_luxid()
+    second = {**OP, "depends": [[-1, ["success"]]]}
+    file = tmp_path / "jobs.json"
+    file.write_text(json.dumps([[OP], [second]]))
+
+    ended = job("submit", file)
+
+    assert ended == Ended(0, "1\n2\n", "")
+    (call,) = luxid.calls
+    assert isinstance(call, SubmitManyJobs)
+    assert call.jobs[1][0]["depends"] == [[-1, ["success"]]]
+
+
+def test_the_reason_trail_ends_with_the_user_and_the_program(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+    given = {**OP, "reason": [["gnt:user", "first", 1]]}
+
+    job("submit", "--reason", "again", "--priority", "high", "-", stdin=json.dumps([given]))
+
+    (op,) = luxid.calls[0].job
+    assert [entry[:2] for entry in op["reason"]] == [
+        ["gnt:user", "first"],
+        ["gnt:user", "again"],
+        ["gnt:client:gnt-job", "submit"],
+    ]
+    assert op["priority"] == -10
+
+
+def test_ganetis_submit_option_prints_the_id_on_standard_error(start_luxid: Start, job: Job) -> None:
+    start_luxid()
+
+    assert job("submit", "--submit", "-", stdin=json.dumps(OP)) == Ended(0, "", "JobID: 1\n")
+
+
+def test_json_output_is_the_answer_of_the_wire(start_luxid: Start, job: Job) -> None:
+    start_luxid()
+
+    ended = job("submit", "--output", "json", "-", stdin=json.dumps([[OP], [OP]]))
+
+    assert ended == Ended(0, "[[true,1],[true,2]]\n", "")
+
+
+def test_a_job_that_is_not_taken_is_told_and_the_others_stay(start_luxid: Start, job: Job) -> None:
+    start_luxid()
+
+    ended = job("submit", "-", stdin=json.dumps([[OP], [OP] * 9]))
+
+    assert ended == Ended(1, "1\n", "error: job 2 of 2 was not taken: the disk is full\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ('[\n{"OP_ID": }]', "standard input:2:11: not JSON: unexpected character, expected a JSON value"),
+        ("[]", "standard input: expected a list of opcodes, or of jobs, got [] @ $"),
+        ("7", "standard input: expected a list of opcodes, or of jobs, got 7 @ $"),
+        ('[[{"OP_ID": "OP_A"}], []]', "standard input: expected a job: a list of at least one opcode, got [] @ $[1]"),
+        ('[[{"OP_ID": "OP_A"}, 3]]', "standard input: expected an opcode: an object with an OP_ID, got 3 @ $[0][1]"),
+        ("[{}]", 'standard input: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ $[0]'),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place_in_it(start_luxid: Start, job: Job, text: str, error: str) -> None:
+    luxid = start_luxid()
+
+    ended = job("submit", "-", stdin=text)
+
+    assert ended == Ended(2, "", f"error: {error}\n")
+    assert luxid.calls == []
+
+
+def test_a_missing_file_is_told_with_its_path(start_luxid: Start, tmp_path: Path, job: Job) -> None:
+    start_luxid()
+
+    ended = job("submit", tmp_path / "none.json")
+
+    assert ended.code == 1
+    assert ended.err == f"error: no such file or directory '{tmp_path}/none.json'; check the path and its owner\n"
+
+
+def test_debug_submit_job_makes_one_job_of_each_file(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid()
+    for name in "ab":
+        (tmp_path / name).write_text(json.dumps([{**OP, "comment": name}]))
+
+    ended = run("gnt-debug", "--root", tmp_path, "submit-job", "--op-repeat", "2", tmp_path / "a", tmp_path / "b")
+
+    assert ended == Ended(0, "1\n2\n", "")
+    assert [[op["comment"] for op in job] for job in luxid.calls[0].jobs] == [["a", "a"], ["b", "b"]]
+
+
+def test_delay_submits_the_opcode_that_sleeps(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid()
+
+    ended = run("gnt-debug", "--root", tmp_path, "delay", "-n", "node1", "0.5")
+
+    assert ended == Ended(0, "1\n", "")
+    (op,) = luxid.calls[0].job
+    assert (op["OP_ID"], op["duration"], op["on_nodes"], op["no_locks"]) == ("OP_TEST_DELAY", 0.5, ["node1"], False)

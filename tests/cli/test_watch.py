@@ -1,0 +1,173 @@
+"""`gnt-job watch`, `wait`, `output`, and `--wait`. Source: cli.md 1.2 and 2; luxid.md 8."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from protocol.luxi import QueryJobs, WaitForJobChange
+from tests.cli.command import Background, Ended, normalised
+from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
+from tests.support.wait import wait_until
+
+Start = Callable[..., FakeLuxid]
+Job = Callable[..., Ended]
+LATER = [AT[0] + 2, 0]
+
+
+def wait_until_watched(luxid: FakeLuxid, *job_ids: int) -> None:
+    wait_until(lambda: all(map(luxid.is_waited_for, job_ids)), what=f"jobs {job_ids} are watched")
+
+
+def test_watch_shows_log_and_output_and_how_the_job_ended(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5, "running", start_ts=AT, summary=["RUN_COMMAND(ls)"]))
+
+    with Background("gnt-job", "--root", tmp_path, "watch", "5") as watch:
+        heading = watch.read_line(), watch.read_line()
+        wait_until_watched(luxid, 5)
+        luxid.change(5, log=[[1, AT, "message", "begun"]])
+        begun = watch.read_line()
+        luxid.change(5, output="a\nb")
+        first = watch.read_line()
+        luxid.change(5, status="success", end_ts=LATER)
+        ended = watch.end()
+
+    assert heading == ("Job 5: RUN_COMMAND(ls)\n", "----------------------\n")
+    assert normalised(begun) == "CTIME begun\n"
+    assert first == "a\n"
+    assert ended == Ended(0, "b\njob 5: success in 2.0s\n", "")
+
+
+def test_watch_of_a_failed_job_ends_with_1_and_the_opcode_that_failed(start_luxid: Start, job: Job) -> None:
+    op = {"OP_ID": "OP_TEST_DUMMY"}
+    failed = FakeJob(
+        *(5, "error", [op, op], ["A", "B(2)"]),
+        results=[1, ["OpExecError", ["disk full\nof logs"]]],
+        op_statuses=["success", "error"],
+    )
+    start_luxid(failed)
+
+    ended = job("watch", "5")
+
+    assert ended.code == 1
+    assert ended.out == "Job 5: A, B(2)\n--------------\njob 5: error\n"
+    assert ended.err == "error: job 5 failed at opcode 2 of 2: B(2): disk full\nof logs\n"
+
+
+def test_watch_of_an_archived_job_tells_how_it_ended(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5, "success", archived=True, log=[[1, AT, "message", "old"]]))
+
+    ended = job("watch", "5")
+
+    assert normalised(ended.out) == "Job 5: TEST_DELAY(1.0)\n----------------------\nCTIME old\njob 5: success\n"
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_watch_of_an_unknown_job_is_refused(start_luxid: Start, job: Job) -> None:
+    start_luxid()
+
+    error = "error: there is no job 5; 'gnt-job list' shows those that are not archived\n"
+    assert job("watch", "5") == Ended(1, "", error)
+
+
+def test_interrupted_watch_says_that_the_job_goes_on(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5, "running"))
+
+    with Background("gnt-job", "--root", tmp_path, "watch", "5") as watch:
+        wait_until_watched(luxid, 5)
+        watch.interrupt()
+        ended = watch.end()
+
+    assert ended.code == 130
+    prefix = f"gnt-job --root {tmp_path}"
+    assert ended.err == f"\njob 5 goes on; watch again with: {prefix} watch 5; cancel with: {prefix} cancel 5\n"
+
+
+def test_several_jobs_are_told_by_lines_that_begin_with_their_id(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(9, "running"), FakeJob(10))
+
+    with Background("gnt-job", "--root", tmp_path, "watch", "9", "10") as watch:
+        first = {watch.read_line(), watch.read_line()}
+        wait_until_watched(luxid, 9, 10)
+        luxid.change(10, status="canceled")
+        canceled = watch.read_line()
+        luxid.change(9, status="success", log=[[1, AT, "message", "done"]])
+        ended = watch.end()
+
+    assert first == {" 9  running\n", "10  queued\n"}
+    assert canceled == "10  canceled\n"
+    assert normalised(ended.out) == " 9  CTIME done\n 9  success\n"
+    assert (ended.code, ended.err) == (1, "error: job 10 was canceled\n")
+
+
+def test_watch_with_json_prints_a_line_for_each_event(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5, "success", output="hello", log=[[1, AT, "message", "m"]]))
+
+    ended = job("watch", "--output", "json", "5")
+
+    events = sorted(map(json.loads, ended.out.splitlines()), key=len)
+    assert events[0] == {"id": 5, "output": "hello"}
+    assert (events[1]["status"], events[1]["log"]) == ("success", [[1, AT[0], "message", "m"]])
+
+
+def test_waiting_costs_a_call_for_each_change_and_no_more(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6))
+
+    with Background("gnt-job", "--root", tmp_path, "wait", "5", "6") as wait:
+        wait_until_watched(luxid, 5)
+        luxid.change(6, status="success")
+        luxid.change(5, status="running")
+        wait_until(lambda: len(luxid.calls) == 3, what="the third call", state=lambda: luxid.calls)
+        luxid.change(5, status="success")
+        ended = wait.end()
+
+    assert ended == Ended(0, "", "")
+    kinds = [type(call) for call in luxid.calls]
+    assert kinds == [WaitForJobChange] * 4 + [QueryJobs]
+
+
+def test_wait_ends_with_1_if_a_job_failed(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5, "success"), FakeJob(6, "error", results=["the process died"]))
+
+    assert job("wait", "5", "6") == Ended(1, "", "error: job 6 failed: TEST_DELAY(1.0): the process died\n")
+
+
+def test_wait_gives_up_after_its_timeout(start_luxid: Start, job: Job, tmp_path: Path) -> None:
+    start_luxid(FakeJob(5))
+
+    ended = job("wait", "--timeout", "0.05", "5")
+
+    again = f"gnt-job --root {tmp_path} wait 5"
+    error = f"error: job 5 has not ended within TIME; it goes on, wait longer with: {again}\n"
+    assert (ended.code, ended.out, normalised(ended.err)) == (1, "", error)
+
+
+def test_output_prints_what_there_is_now(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5, "running", output="one\ntwo"))
+
+    assert job("output", "5") == Ended(0, "one\ntwo", "")
+
+
+def test_output_follows_until_the_job_has_ended(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5, "running", output="one\n"))
+
+    with Background("gnt-job", "--root", tmp_path, "output", "--follow", "5") as output:
+        first = output.read_line()
+        luxid.change(5, output="one\ntwo\n")
+        second = output.read_line()
+        luxid.change(5, status="error")
+        ended = output.end()
+
+    assert (first, second, ended) == ("one\n", "two\n", Ended(0, "", ""))
+
+
+def test_run_with_wait_prints_only_the_output_of_the_command(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid()
+
+    with Background("gnt-job", "--root", tmp_path, "run", "--wait", "--print-jobid", "ls") as watched:
+        job_id = watched.read_line()
+        wait_until_watched(luxid, 1)
+        luxid.change(1, status="success", output="file\n", log=[[1, AT, "message", "ran"]])
+        ended = watched.end()
+
+    assert job_id == "1\n"
+    assert (ended.code, ended.out, normalised(ended.err)) == (0, "file\n", "CTIME ran\n")
