@@ -36,7 +36,7 @@ from common.jobs import (
 )
 
 CANCELED_TEXT: Final = "job was canceled on request"
-PRECEDING_FAILED: Final = (ExecutionError.wire_name, ["preceding opcode failed"])
+PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]]
 _LOG_DELAY_S: Final = 0.05
 _LOG_SHARE: Final = 10
 _MODE: Final = 0o640

@@ -68,7 +68,7 @@ def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: JobSign
     life = _Life(job_id, record, livelock, settings, signals, secrets)
     try:
         life.live()
-    except Exception as error:
+    except BaseException as error:
         _log.exception("job.crashed", job=job_id)
         life.give_up(error)
         return 1
@@ -118,7 +118,7 @@ class _Life:
             is_first = False
         _log.info("job.ended", job=self._job_id, state=self._record.job.state.value)
 
-    def give_up(self, error: Exception) -> None:
+    def give_up(self, error: BaseException) -> None:
         """End the job as failed, if the file can still be written."""
         if not self._record.job.is_final:
             with contextlib.suppress(Exception):
@@ -141,7 +141,8 @@ class _Life:
             result = self._execute(index)
         except JobCanceled:
             self._free_while(self._record.cancel)
-        except Exception as error:
+        except BaseException as error:
+            # a unit that calls sys.exit() fails like any other
             self._log_failure(index, error)
             failure = error
             self._free_while(lambda: self._record.fail(failure))
@@ -250,7 +251,7 @@ class _Life:
         self._record.set_priority(priority)
         _log.info("job.priority", job=self._job_id, priority=priority)
 
-    def _log_failure(self, index: int, error: Exception) -> None:
+    def _log_failure(self, index: int, error: BaseException) -> None:
         if isinstance(error, GantryError):
             _log.info("opcode.failed", job=self._job_id, opcode=index, error=error)
         else:

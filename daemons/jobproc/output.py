@@ -28,22 +28,19 @@ class OutputFile:
     def __init__(self, base: Path, max_bytes: int) -> None:
         self._base = base
         self._piece_bytes = max(max_bytes // _PIECES_KEPT, 1)
-        self._pieces = pieces_of(base)
+        self._pieces: list[int] = []
         # where the last piece begins, and how much is in it
-        self._start = self._pieces[-1] if self._pieces else 0
-        self._size = os.stat(self._path(self._start)).st_size if self._pieces else 0
+        self._start = 0
+        self._size = 0
         self._fd = -1
-
-    @property
-    def offset(self) -> int:
-        """Bytes of output so far."""
-        return self._start + self._size
 
     def append(self, data: bytes) -> None:
         """Add to the stream.
 
         Raises: OSError: the disk is full or the file cannot be made; some of `data` may be lost.
         """
+        if not self._pieces:
+            self._find_pieces()
         rest = memoryview(data)
         while rest:
             room = self._piece_bytes - self._size
@@ -58,6 +55,13 @@ class OutputFile:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _find_pieces(self) -> None:
+        # only now: most jobs have no output, and the folder holds that of all jobs
+        self._pieces = pieces_of(self._base)
+        if self._pieces:
+            self._start = self._pieces[-1]
+            self._size = os.stat(self._path(self._start)).st_size
 
     def _open_piece(self, *, is_full: bool) -> None:
         self.close()

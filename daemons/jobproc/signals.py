@@ -35,20 +35,26 @@ class JobSignals:
         # called outside of the handler, in the next `wait` or `look`, after USR1
         self.on_priority: Callable[[], None] = _do_nothing
         self._priority_changed = False
-        self._reader = -1
+        self._reader = self._writer = -1
 
     def install(self) -> None:
         """Take over the signals of this process.
 
         The caller keeps `HANDLED` blocked until then, so that there is no moment with another action.
         """
-        self._reader, writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGTERM, self._ask_cancel)
         signal.signal(signal.SIGUSR1, self._change_priority)
         signal.signal(signal.SIGHUP, self._wake)
         signal.signal(signal.SIGCHLD, self._wake)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def close(self) -> None:
+        """Stop waking; the handlers stay."""
+        signal.set_wakeup_fd(-1)
+        os.close(self._reader)
+        os.close(self._writer)
 
     def wait(self, timeout_s: float | None, *fds: int) -> tuple[int, ...]:
         """Wait until one of these descriptors can be read, a signal comes, or the time is over.

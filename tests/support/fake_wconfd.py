@@ -10,7 +10,7 @@ from typing import Any
 from common.errors import GantryError
 from common.locks import LockRequest, Owner
 from daemons.wconfd.core import waiting
-from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.pending import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.messages import Request, reply_to_wire, structure_request
@@ -90,7 +90,7 @@ class FakeWconfd:
         """Who holds or waits."""
         return [owner.ident for owner in self.state.owners()]
 
-    def pending(self) -> list[waiting.PendingRequest]:
+    def pending(self) -> list[PendingRequest]:
         return list(self.state.all_pending())
 
     def _accept(self, listener: socket.socket) -> None:

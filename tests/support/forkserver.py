@@ -97,21 +97,22 @@ class JobHost:
         self.server: subprocess.Popen[bytes] | None = None
         self._control: Control | None = None
         self._pids: list[int] = []
+        self._sockets: list[socket.socket] = []
 
-    def start_server(self, *options: str) -> None:
+    def start_server(self, *options: str, **env: str) -> None:
         """Start the fork server and wait until it is ready."""
         address = self.root / "ready"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             ready.bind(str(address))
             ready.settimeout(30)
-            self.server = self.spawn_server(*options, NOTIFY_SOCKET=str(address))
+            self.server = self.spawn_server(*options, NOTIFY_SOCKET=str(address), **env)
             assert b"READY=1" in ready.recv(4096)
         address.unlink()
 
     def spawn_server(self, *options: str, **env: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "daemons.jobproc.forkserver", "--root", str(self.root), *options],
-            env={**os.environ, "PYTHONPATH": str(CHECKOUT), **env},
+            env={**os.environ, **env, "PYTHONPATH": f"{CHECKOUT}:{env.get('PYTHONPATH', '')}"},
             stderr=subprocess.PIPE,
         )
 
@@ -136,6 +137,7 @@ class JobHost:
         """Start a process and read its livelock; it waits for the go-ahead then."""
         ours, theirs = socket.socketpair()
         ours.settimeout(20)
+        self._sockets.append(ours)
         with theirs:
             self.control.send(request_bytes("startJob", [job_id]), theirs.fileno())
         reply = self.control.reply()
@@ -188,8 +190,12 @@ class JobHost:
                 os.killpg(pid, signal.SIGKILL)
         if self.server is not None:
             self.server.kill()
-            self.server.communicate()
+            self.server.wait()
+            if self.server.stderr is not None:
+                self.server.stderr.close()
         self.reconnect()
+        for sock in self._sockets:
+            sock.close()
         self.wconfd.stop()
 
 

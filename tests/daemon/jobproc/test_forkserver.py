@@ -1,0 +1,266 @@
+"""The fork server: control messages, descriptors, ends of children, fresh code. DESIGN section 7."""
+
+import contextlib
+import os
+import signal
+import socket
+import stat
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.livelock import is_alive
+from protocol.envelope import request_bytes
+from protocol.framing import pack
+from tests.support.forkserver import Control, JobHost
+from tests.support.wait import wait_until
+
+DUMMY: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
+LONG_DELAY: dict[str, Any] = {"OP_ID": "OP_TEST_DELAY", "duration": 600.0, "interruptible": True}
+
+
+@pytest.fixture
+def server(host: JobHost) -> "subprocess.Popen[bytes]":
+    assert host.server is not None
+    return host.server
+
+
+def test_socket_is_for_its_own_user_only(host: JobHost) -> None:
+    mode = host.paths.forkserver_socket.stat().st_mode
+
+    assert stat.S_ISSOCK(mode)
+    assert stat.S_IMODE(mode) == 0o600
+
+
+def test_child_is_leader_of_its_session_and_group(host: JobHost) -> None:
+    host.write_job(1, DUMMY)
+    started = host.fork(1)
+
+    assert os.getsid(started.pid) == os.getpgid(started.pid) == started.pid
+
+
+def test_child_has_no_descriptor_of_its_parent(host: JobHost) -> None:
+    """But the log, the standard streams, and the pid file, whose lock is not inherited."""
+    host.write_job(1, DUMMY)
+    with Control(host.paths.forkserver_socket).sock:
+        started = host.fork(1)
+        files = [os.readlink(path) for path in Path(f"/proc/{started.pid}/fd").iterdir() if int(path.name) > 2]
+
+    kinds = sorted(Path(file).name if file.startswith("/") else file.partition(":")[0] for file in files)
+    livelock = Path(started.livelock).name
+    assert kinds == sorted(["gantry-forkserver.pid", "jobs.log", livelock, "pipe", "pipe", "socket"])
+
+
+def test_every_client_is_told_of_every_exit_once(host: JobHost) -> None:
+    other = Control(host.paths.forkserver_socket)
+    with other.sock:
+        other.send(request_bytes("nonsense", []))
+        assert not other.reply()["success"]
+        pids = [host.start(job_id, DUMMY).pid for job_id in (1, 2, 3)]
+        statuses = [host.control.wait_exit(pid) for pid in pids]
+        for pid in pids:
+            other.wait_exit(pid)
+
+    assert statuses == [0, 0, 0]
+    assert sorted(exit[:2] for exit in other.exits) == [[1, pids[0]], [2, pids[1]], [3, pids[2]]]
+
+
+def test_exit_by_a_signal_is_in_the_wait_status(host: JobHost) -> None:
+    started = host.start(1, LONG_DELAY)
+
+    os.kill(started.pid, signal.SIGKILL)
+
+    assert os.WTERMSIG(host.control.wait_exit(started.pid)) == signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("payload", "text"),
+    [
+        (b"{", "not JSON"),
+        (b"[]", "empty batch"),
+        (b'[{"jsonrpc": "2.0", "method": "startJob", "params": [1], "id": 1}]', "batches are not served"),
+        (b'"startJob"', "not an object"),
+        (request_bytes("startJob", []), "lacks job_id"),
+        (request_bytes("startJob", [-1]), "job id"),
+        (request_bytes("startJob", [1, 2]), "at most 1 argument"),
+        (request_bytes("startJob", [1]), "socket pair"),
+        (request_bytes("stopJob", [1]), "unknown method 'stopJob'"),
+        (b"\xff\xfe", "not JSON"),
+    ],
+)
+def test_malformed_message_gets_an_error_and_hurts_nobody(host: JobHost, payload: bytes, text: str) -> None:
+    host.control.send(payload)
+
+    assert text in str(host.control.reply())
+    assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_descriptor_that_is_no_socket_is_refused(host: JobHost) -> None:
+    with open("/dev/null") as file:
+        host.control.send(request_bytes("startJob", [1]), file.fileno())
+
+    assert "is no socket" in str(host.control.reply())
+
+
+def test_descriptors_that_no_message_wants_are_closed(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    before = len(os.listdir(f"/proc/{server.pid}/fd"))
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        host.control.send(request_bytes("nonsense", []), theirs.fileno(), theirs.fileno())
+        host.control.reply()
+        theirs.close()
+
+        assert ours.recv(1) == b""
+
+    assert len(os.listdir(f"/proc/{server.pid}/fd")) == before + 1
+
+
+def test_two_requests_in_one_write_each_get_their_own_descriptor(host: JobHost) -> None:
+    pairs = [socket.socketpair(), socket.socketpair()]
+    for job_id, (_, theirs) in enumerate(pairs, 1):
+        host.control.send(request_bytes("startJob", [job_id]), theirs.fileno())
+        theirs.close()
+    pids = [host.control.reply()["result"] for _ in pairs]
+
+    for ours, _ in pairs:
+        with ours:
+            ours.settimeout(20)
+            assert b"/job_" in ours.recv(4096)
+    assert len(set(pids)) == 2
+
+
+def test_message_without_an_end_closes_the_connection_only(host: JobHost) -> None:
+    control = Control(host.paths.forkserver_socket)
+    with control.sock, contextlib.suppress(ConnectionResetError, BrokenPipeError):
+        # more than any buffer between us takes: all of it can only be sent to a reader
+        for _ in range(1024):
+            control.sock.sendall(b"x" * 65536)
+        pytest.fail("the fork server reads on")
+
+    assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_client_that_goes_away_in_the_middle_hurts_nobody(host: JobHost) -> None:
+    control = Control(host.paths.forkserver_socket)
+    control.sock.sendall(pack(request_bytes("startJob", [1]))[:10])
+    control.sock.close()
+
+    assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_job_that_has_a_process_gets_no_second_one(host: JobHost) -> None:
+    """DESIGN section 3, invariant 5: no opcode is run twice."""
+    started = host.start(1, LONG_DELAY)
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        host.control.send(request_bytes("startJob", [1]), theirs.fileno())
+
+    assert f"has a process already, with pid {started.pid}" in str(host.control.reply())
+
+
+def test_second_fork_server_is_refused_without_a_traceback(host: JobHost) -> None:
+    second = host.spawn_server()
+    _, errors = second.communicate()
+
+    assert second.returncode == 1
+    assert b"already running with pid" in errors
+    assert b"Traceback" not in errors
+    assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_jobs_outlive_the_fork_server(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    started = host.start(1, {**LONG_DELAY, "interruptible": True})
+
+    server.terminate()
+    assert server.wait(20) == 0
+    assert not host.paths.forkserver_socket.exists()
+    assert is_alive(started.livelock)
+
+    os.kill(started.pid, signal.SIGTERM)
+    host.wait_dead(started.livelock)
+    assert host.states(1) == ["canceled"]
+
+
+def test_killed_fork_server_is_replaced_and_its_socket_too(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    server.kill()
+    server.communicate()
+    assert host.paths.forkserver_socket.exists()
+    host.reconnect()
+
+    host.start_server()
+
+    assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_file_in_place_of_the_socket_is_refused(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    server.terminate()
+    server.communicate()
+    host.paths.forkserver_socket.write_text("precious")
+
+    second = host.spawn_server()
+    _, errors = second.communicate()
+
+    assert second.returncode == 1
+    assert b"is not a socket; move it away" in errors
+    assert host.paths.forkserver_socket.read_text() == "precious"
+
+
+def test_hup_renews_the_program_and_keeps_socket_pid_and_children(
+    host: JobHost, server: "subprocess.Popen[bytes]"
+) -> None:
+    started = host.start(1, LONG_DELAY)
+
+    server.send_signal(signal.SIGHUP)
+    wait_until(lambda: host.log().count("forkserver.ready") == 2, what="it is ready again", state=host.log)
+
+    assert host.control.is_closed()
+    host.reconnect()
+    host.control.send(request_bytes("nonsense", []))
+    host.control.reply()
+    assert host.run(2, DUMMY).state.value == "success"
+    os.kill(started.pid, signal.SIGTERM)
+    assert host.control.wait_exit(started.pid) == 0
+    assert host.states(1) == ["canceled"]
+    assert server.poll() is None
+    second = host.spawn_server()
+    second.communicate()
+    assert second.returncode == 1
+
+
+def test_client_that_connects_during_the_renewal_is_served(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    for turn in range(1, 4):
+        server.send_signal(signal.SIGHUP)
+        wait_until(lambda turn=turn: host.log().count("code.renewed") == turn, what="it is being renewed")  # type: ignore[misc]
+        host.reconnect()
+
+        assert host.run(turn, DUMMY).state.value == "success"
+
+
+def test_broken_code_does_not_replace_the_working_program(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
+    """The trial sees a plug-in folder that appeared after the start; the running program does not."""
+    plugin = host.root / "site"
+    server.terminate()
+    server.communicate()
+    host.reconnect()
+    plugin.mkdir()
+    host.start_server(PYTHONPATH=str(plugin))
+    info = plugin / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[gantry.units]\nbroken = broken_units\n")
+    assert host.server is not None
+
+    host.server.send_signal(signal.SIGHUP)
+    wait_until(lambda: "code.not_renewed" in host.log(), what="the trial fails")
+
+    assert host.run(1, DUMMY).state.value == "success"
+
+
+def test_bad_option_is_a_usage_error(host: JobHost) -> None:
+    process = host.spawn_server("--no-such-option")
+    _, errors = process.communicate()
+
+    assert process.returncode == 2
+    assert b"--no-such-option" in errors

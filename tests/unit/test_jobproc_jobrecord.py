@@ -1,0 +1,169 @@
+"""The job process's own file: transitions, durability, log lines. luxid.md 3.1 and 4."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from common.atomicfile import write_file
+from common.errors import ConfigVerifyError, Conflict, ExecutionError
+from common.jobfile import decode_job, encode_job
+from common.jobs import Job, JobOp, JobState
+from common.locks import JobId
+from daemons.jobproc import jobrecord
+from daemons.jobproc.jobrecord import CANCELED_TEXT, JobRecord, result_of
+from tests.support.wait import wait_until
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file with a queued job of two opcodes."""
+    path = tmp_path / "job-7"
+    ops = (JobOp({"OP_ID": "OP_TEST_DUMMY"}), JobOp({"OP_ID": "OP_TEST_DUMMY"}))
+    write_file(path, encode_job(Job(JobId(7), ops)))
+    return path
+
+
+@pytest.fixture
+def record(path: Path) -> JobRecord:
+    return JobRecord.load(path, livelock="/run/job", process_id=99)
+
+
+@pytest.fixture
+def writes(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The paths written, one for each write."""
+    written: list[Path] = []
+    real = write_file
+
+    def counting(path: Path, content: bytes, *, mode: int) -> None:
+        written.append(path)
+        real(path, content, mode=mode)
+
+    monkeypatch.setattr(jobrecord, "write_file", counting)
+    return written
+
+
+def on_disk(path: Path) -> Job:
+    return decode_job(path.read_bytes(), path.name)
+
+
+def test_loading_writes_nothing_and_the_first_change_writes_the_process(path: Path, record: JobRecord) -> None:
+    assert on_disk(path).process_id is None
+
+    record.begin_running(0)
+
+    assert (on_disk(path).process_id, on_disk(path).livelock) == (99, "/run/job")
+    assert path.stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda record: record.begin_waiting(0),
+        lambda record: record.begin_running(0),
+        lambda record: record.fail(ValueError("x")),
+        lambda record: record.cancel(),
+        lambda record: record.set_priority(4),
+    ],
+)
+def test_each_change_is_one_write(
+    path: Path, record: JobRecord, writes: list[Path], change: Callable[[JobRecord], None]
+) -> None:
+    change(record)
+
+    assert writes == [path]
+    assert on_disk(path).ops == record.job.ops
+
+
+def test_job_ends_with_its_last_opcode(path: Path, record: JobRecord) -> None:
+    record.begin_running(0)
+    record.succeed(0, 1)
+    assert on_disk(path).end_at is None
+
+    record.begin_running(1)
+    record.succeed(1, 2)
+
+    assert on_disk(path).state is JobState.SUCCESS
+    assert on_disk(path).end_at == on_disk(path).ops[1].end_at is not None
+
+
+def test_canceled_opcodes_have_a_plain_text(path: Path, record: JobRecord) -> None:
+    record.begin_waiting(0)
+
+    record.cancel()
+
+    assert [op.result for op in on_disk(path).ops] == [CANCELED_TEXT, CANCELED_TEXT]
+
+
+def test_result_that_is_no_json_changes_nothing(path: Path, record: JobRecord) -> None:
+    record.begin_running(0)
+    before = path.read_bytes()
+
+    with pytest.raises(ExecutionError, match="the result is not JSON"):
+        record.succeed(0, {1, 2})
+
+    assert path.read_bytes() == before
+    record.succeed(0, None)
+    assert on_disk(path).ops[0].state is JobState.SUCCESS
+
+
+def test_impossible_event_is_refused_and_nothing_written(record: JobRecord, writes: list[Path]) -> None:
+    with pytest.raises(Conflict):
+        record.succeed(0, None)
+
+    assert writes == []
+
+
+def test_log_lines_go_along_with_the_next_change(path: Path, record: JobRecord, writes: list[Path]) -> None:
+    record.begin_running(0)
+    for number in range(1000):
+        record.log(0, f"line {number}")
+    record.succeed(0, None)
+
+    assert len(writes) <= 3
+    assert [entry.message for entry in on_disk(path).ops[0].log] == [f"line {number}" for number in range(1000)]
+
+
+def test_log_lines_alone_are_written_soon(path: Path, record: JobRecord) -> None:
+    record.begin_running(0)
+
+    record.log(0, "a")
+
+    wait_until(lambda: on_disk(path).ops[0].log, what="the line is written")
+
+
+def test_serials_go_on_where_an_earlier_process_ended(path: Path, record: JobRecord) -> None:
+    record.begin_running(0)
+    record.log(0, "a")
+    record.succeed(0, None)
+
+    later = JobRecord.load(path, livelock="/run/job", process_id=100)
+    later.log(1, "b")
+    later.begin_running(1)
+
+    assert [entry.serial for op in on_disk(path).ops for entry in op.log] == [1, 2]
+
+
+def test_failed_write_changes_nothing(path: Path, record: JobRecord) -> None:
+    before = record.job
+    path.parent.rename(path.parent.with_name("moved"))
+
+    with pytest.raises(FileNotFoundError):
+        record.begin_running(0)
+
+    assert record.job is before
+
+
+@pytest.mark.parametrize(
+    ("error", "result"),
+    [
+        (ExecutionError("x"), ["OpExecError", ["x"]]),
+        (ConfigVerifyError("bad", ["a"]), ["ConfigVerifyError", ["bad", ["a"]]]),
+        (KeyError("k"), ["OpExecError", ["KeyError: 'k'"]]),
+        (MemoryError(), ["OpExecError", ["MemoryError: no further details"]]),
+        (OSError("f\udcff"), ["OpExecError", ["OSError: f?"]]),
+    ],
+)
+def test_error_becomes_a_result(error: BaseException, result: list[object]) -> None:
+    """luxid.md 4.4"""
+    assert result_of(error) == result

@@ -1,0 +1,68 @@
+"""Signals as flags and as something to wait for. luxid.md 9.3."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from daemons.jobproc.signals import HANDLED, JobSignals
+
+
+@pytest.fixture
+def signals() -> Iterator[JobSignals]:
+    """Installed; the handlers of the test's process are put back."""
+    before = {number: signal.getsignal(number) for number in (*HANDLED, signal.SIGINT)}
+    wakeup = signal.set_wakeup_fd(-1)
+    signals = JobSignals()
+    signals.install()
+    yield signals
+    signals.close()
+    signal.set_wakeup_fd(wakeup)
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_signal_before_the_wait_ends_it(signals: JobSignals) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+    assert signals.wait(None) == ()
+    assert signals.cancel_asked
+
+
+def test_signal_during_the_wait_ends_it(signals: JobSignals) -> None:
+    timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGHUP))
+    timer.start()
+
+    assert signals.wait(None) == ()
+    timer.join()
+    assert not signals.cancel_asked
+
+
+def test_readable_descriptor_ends_the_wait_and_is_named(signals: JobSignals) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, b"x")
+
+    assert signals.wait(None, reader) == (reader,)
+    os.close(writer)
+    os.read(reader, 1)
+    assert signals.wait(None, reader) == (reader,)
+    os.close(reader)
+
+
+def test_wait_is_over_in_time(signals: JobSignals) -> None:
+    assert signals.wait(0.001) == ()
+    assert signals.wait(-1) == ()
+
+
+def test_priority_is_looked_at_once_and_outside_of_the_handler(signals: JobSignals) -> None:
+    looked: list[int] = []
+    signals.on_priority = lambda: looked.append(1)
+
+    os.kill(os.getpid(), signal.SIGUSR1)
+    assert looked == []
+
+    signals.wait(None)
+    signals.look()
+    assert looked == [1]
