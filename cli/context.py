@@ -50,14 +50,21 @@ def uses_color() -> bool:
 def command_line(program: str, *words: object) -> str:
     """A command for the user to type: with `--root` if this one was called with it."""
     root = given_root()
-    place = [] if root is None else ["--root", str(root)]
+    place = [] if root is None else ["--root", _quoted(root)]
     return " ".join([program, *place, *map(str, words)])
 
 
 def up_command() -> str:
     """The command that starts the daemons meant."""
     root = effective_root()
-    return "gantry up" if root is None else f"gantry --root {root} up"
+    return "gantry up" if root is None else f"gantry --root {_quoted(root)} up"
+
+
+def _quoted(path: Path) -> str:
+    # imported late, as only hints need it
+    import shlex
+
+    return shlex.quote(str(path))
 
 
 def program() -> str:

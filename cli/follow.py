@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -24,6 +24,9 @@ from common.jobs import FINAL
 from common.locks import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi import QueryJobs, ReadJobOutput, WaitForJobChange
+from protocol.messages import Request
+
+R = TypeVar("R")
 
 # seconds that luxid may keep a call; it allows 89
 PATIENCE_S: Final = 60.0
@@ -74,12 +77,18 @@ _Task = Callable[[BlockingClient], Iterator[Event]]
 
 
 def job_changes(
-    client: BlockingClient, job_id: int, fields: Sequence[str] = FIELDS, *, deadline: float | None = None
+    client: BlockingClient,
+    job_id: int,
+    fields: Sequence[str] = FIELDS,
+    *,
+    deadline: float | None = None,
+    is_patient: bool = False,
 ) -> Iterator[Change]:
     """All changes of a job from how it is now until it is final.
 
     Args:
         fields: of luxid; `status` comes first.
+        is_patient: wait for a luxid that is not there at the first call, too: it was there before.
         deadline: on the monotonic clock; the job may not be final when the iterator ends then.
     Raises:
         JobLost: there is no such job.
@@ -91,8 +100,8 @@ def job_changes(
         left = PATIENCE_S if deadline is None else min(max(deadline - time.monotonic(), 0), PATIENCE_S)
         request = WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, left)
         try:
-            # the first call fails at once if there is no luxid
-            values, entries = client.call(request) if previous is None else _call_patiently(client, request)
+            is_first = previous is None and not is_patient
+            values, entries = client.call(request) if is_first else _call_patiently(client, request)
         except RemoteError as error:
             if error.wire_name != JobLost.wire_name:
                 raise
@@ -108,8 +117,8 @@ def job_changes(
             return
 
 
-def _call_patiently(client: BlockingClient, request: WaitForJobChange) -> Any:
-    return client.call_retrying(request, timeout_s=request.timeout + RESTART_S)
+def _call_patiently(client: BlockingClient, request: Request[R]) -> R:
+    return client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
 
 
 def _change(job_id: int, fields: Sequence[str], values: Sequence[Any], entries: Sequence[Any]) -> Change:
@@ -127,27 +136,31 @@ def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) ->
     return _change(job_id, fields, values[:-1], [entry for entries in values[-1] for entry in entries])
 
 
-def job_output(client: BlockingClient, job_id: int, *, is_following: bool) -> Iterator[Output]:
+def job_output(
+    client: BlockingClient, job_id: int, *, is_following: bool, is_patient: bool = False
+) -> Iterator[Output]:
     """What a job's commands printed, in pieces; all there is now, or all until the job is final.
 
-    Raises: as `BlockingClient.call`.
+    Args: is_patient: as for `job_changes`.
+    Raises: as `BlockingClient.call`; a luxid that restarts is waited for when following.
     """
-    offset = 0
+    # answered at once, and so it fails at once if there is no luxid
+    first = ReadJobOutput(JobId(job_id))
+    piece = _call_patiently(client, first) if is_patient else client.call(first)
     while True:
-        request = ReadJobOutput(JobId(job_id), offset, PATIENCE_S if is_following else 0.0)
-        is_first = offset == 0 or not is_following
-        piece = client.call(request) if is_first else client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
         if piece.text:
             yield Output(job_id, piece.text)
         if piece.is_end or not (is_following or piece.text):
             return
-        offset = piece.next_offset
+        request = ReadJobOutput(JobId(job_id), piece.next_offset, PATIENCE_S if is_following else 0.0)
+        piece = _call_patiently(client, request) if is_following else client.call(request)
 
 
 class Followers:
     """Follows jobs in threads; all events come out of one place, in the order of their arrival.
 
-    The threads are daemons: whoever stops listening may simply end the program.
+    Luxid is taken to be there, and waited for when it restarts. The threads are daemons: whoever
+    stops listening may simply end the program.
     """
 
     def __init__(self, socket: Path, job_ids: Sequence[int], *, with_output: bool) -> None:
@@ -155,7 +168,7 @@ class Followers:
         self._events: queue.SimpleQueue[Event | _Failure | None] = queue.SimpleQueue()
         self._tasks: deque[_Task] = deque()
         for job_id in job_ids:
-            self._tasks.append(partial(job_changes, job_id=job_id))
+            self._tasks.append(partial(job_changes, job_id=job_id, is_patient=True))
             if with_output:
                 self._tasks.append(partial(_tolerant_output, job_id=job_id))
         self._running = min(len(self._tasks), MOST_THREADS)
@@ -206,7 +219,7 @@ class Followers:
 def _tolerant_output(client: BlockingClient, job_id: int) -> Iterator[Event]:
     """The output of a job that is followed, if luxid can tell it: an archived job has none, Ganeti's luxid neither."""
     try:
-        yield from job_output(client, job_id, is_following=True)
+        yield from job_output(client, job_id, is_following=True, is_patient=True)
     except RemoteError as error:
         if error.code not in ("invalid", "not_found"):
             raise

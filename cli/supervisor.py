@@ -1,8 +1,8 @@
 """The process that keeps an installation's daemons running; `gantry up` is or starts one.
 
 It starts wconfd, the fork server and luxid, each when the one before is ready. One that ends
-by itself is started again, at once the first time, later with growing pauses. SIGTERM and
-SIGINT stop all of them, luxid first; job processes are children of nobody here and go on.
+by itself is started again, after pauses that grow. SIGTERM, SIGINT and a terminal that hangs
+up stop all of them, luxid first; job processes are children of nobody here and go on.
 
 Run as a program it is the detached supervisor: `python -P -m cli.supervisor ROOT-or-'-' FD`; to the
 descriptor FD it writes what the foreground would show, and closes it when all are ready.
@@ -17,8 +17,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self, TextIO
-
-import attrs
 
 from cli.daemonprocess import DaemonProcess, StopAsked
 from cli.pids import DAEMONS, supervisor_pid_file
@@ -36,12 +34,9 @@ WELL_AFTER_S: Final = 60.0
 _log = get_log(__name__)
 
 
-@attrs.define
-class _Restart:
-    """A daemon that has ended, and when it is tried again."""
-
-    due_at: float
-    pause_s: float
+def log_file(paths: Paths) -> Path:
+    """Where the supervisor logs, in the foreground too."""
+    return paths.log / "gantry-supervisor.log"
 
 
 class Supervisor:
@@ -59,7 +54,8 @@ class Supervisor:
         self._running: dict[str, DaemonProcess] = {}
         self._started_at: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
-        self._restarts: dict[str, _Restart] = {}
+        # when a daemon that has ended is tried again, on the monotonic clock
+        self._restarts: dict[str, float] = {}
         self._signals = _SignalPipe()
 
     def __enter__(self) -> Self:
@@ -83,11 +79,14 @@ class Supervisor:
 
     def keep_running(self) -> None:
         """Restart what ends, until a signal asks us to stop."""
-        while not self._wait_for_event():
-            for name in [name for name, process in self._running.items() if _has_ended(process)]:
-                self._note_end(name)
-            for name in [name for name, restart in self._restarts.items() if restart.due_at <= time.monotonic()]:
-                self._try_again(name)
+        try:
+            while not self._wait_for_event():
+                for name in [name for name, process in self._running.items() if _has_ended(process)]:
+                    self._note_end(name)
+                for name in [name for name, due_at in self._restarts.items() if due_at <= time.monotonic()]:
+                    self._try_again(name)
+        except StopAsked:
+            return
 
     def stop(self) -> None:
         """Stop all daemons, the last one started first."""
@@ -102,7 +101,6 @@ class Supervisor:
         self._running[name] = process
         process.wait_ready(self._signals.reader)
         self._started_at[name] = time.monotonic()
-        self._restarts.pop(name, None)
         _log.info("supervisor.started", daemon=name, pid=process.pid)
         self._tell(f"{name:<10}  ready  pid {process.pid}")
 
@@ -112,7 +110,7 @@ class Supervisor:
             selector.register(self._signals.reader, selectors.EVENT_READ)
             for process in self._running.values():
                 selector.register(process.pidfd, selectors.EVENT_READ)
-            due = min((restart.due_at for restart in self._restarts.values()), default=None)
+            due = min(self._restarts.values(), default=None)
             selector.select(None if due is None else max(due - time.monotonic(), 0))
         return self._signals.has_come()
 
@@ -122,25 +120,25 @@ class Supervisor:
         process.close()
         if time.monotonic() - self._started_at.get(name, 0) > WELL_AFTER_S:
             self._pauses.pop(name, None)
-        pause = self._pauses.get(name, FIRST_PAUSE_S)
-        self._pauses[name] = min(2 * pause, LONGEST_PAUSE_S)
-        self._restarts[name] = _Restart(time.monotonic() + pause, pause)
-        _log.warning("supervisor.ended", daemon=name, pid=process.pid, how=how, restart_s=pause)
-        self._tell(f"{name:<10}  ended {how}; starting it again in {pause:g} s")
+        self._schedule(name, f"ended {how}")
 
     def _try_again(self, name: str) -> None:
         del self._restarts[name]
         try:
             self._start(name)
-        except Unavailable as error:
-            self._tell(error.message)
-            process = self._running[name]
-            if not _has_ended(process):
+        except (Unavailable, OSError) as error:
+            self._tell(str(error))
+            if (process := self._running.pop(name, None)) is not None:
                 process.stop()
-                del self._running[name]
-                self._restarts[name] = _Restart(time.monotonic() + LONGEST_PAUSE_S, LONGEST_PAUSE_S)
-            else:
-                self._note_end(name)
+            self._schedule(name, "did not start")
+
+    def _schedule(self, name: str, why: str) -> None:
+        """Start it again after a pause, which doubles each time."""
+        pause = self._pauses.get(name, FIRST_PAUSE_S)
+        self._pauses[name] = min(2 * pause, LONGEST_PAUSE_S)
+        self._restarts[name] = time.monotonic() + pause
+        _log.warning("supervisor.ended", daemon=name, why=why, restart_s=pause)
+        self._tell(f"{name:<10}  {why}; starting it again in {pause:g} s")
 
 
 def _has_ended(process: DaemonProcess) -> bool:
@@ -150,14 +148,14 @@ def _has_ended(process: DaemonProcess) -> bool:
 
 
 class _SignalPipe:
-    """SIGTERM and SIGINT as something to select on."""
+    """SIGTERM, SIGINT and the hang-up of a terminal as something to select on."""
 
     def open(self) -> None:
         self.reader, self._writer = socket.socketpair()
         self.reader.setblocking(False)
         self._writer.setblocking(False)
         # the handlers do nothing: that a signal came is written to the pipe
-        numbers = (signal.SIGTERM, signal.SIGINT)
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         self._handlers = {number: signal.signal(number, lambda *_: None) for number in numbers}
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
 
@@ -182,7 +180,7 @@ def main() -> None:
     report = os.fdopen(fd, "w", buffering=1)
     try:
         paths = load_settings(root).paths
-        set_up_logging("supervisor", path=paths.log / "gantry-supervisor.log")
+        set_up_logging("supervisor", path=log_file(paths))
         with Supervisor(paths, root, lambda text: _report(report, text)) as supervisor:
             supervisor.start_all()
             report.close()

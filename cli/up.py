@@ -15,8 +15,9 @@ from cli.pids import DAEMONS, find_daemon, find_supervisor
 from cli.query import jobs_now
 from cli.run import DONE, FAILED
 from cli.screen import remark, say
-from cli.supervisor import Supervisor
+from cli.supervisor import Supervisor, log_file
 from common.errors import Conflict, GantryError, Unavailable
+from common.log import set_up_logging
 from common.paths import Paths
 
 _CLUSTER: Final = "gantry"
@@ -66,6 +67,7 @@ def _make_cluster(paths: Paths) -> None:
 
 
 def _up_here(paths: Paths) -> int:
+    set_up_logging("supervisor", path=log_file(paths))
     try:
         with Supervisor(paths, effective_root(), _tell) as supervisor:
             supervisor.start_all()
@@ -99,7 +101,7 @@ def _up_detached(paths: Paths) -> int:
     place = "-" if root is None else str(root)
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
-        with (paths.log / "gantry-supervisor.log").open("ab") as log:
+        with log_file(paths).open("ab") as log:
             supervisor = subprocess.Popen(
                 [sys.executable, "-P", "-m", "cli.supervisor", place, str(writer)],
                 env=python_environment(),
@@ -117,7 +119,7 @@ def _up_detached(paths: Paths) -> int:
         return FAILED
     if len(lines) < len(DAEMONS):
         code = supervisor.wait()
-        raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.log / 'gantry-supervisor.log'}'")
+        raise Unavailable(f"the supervisor ended with {code}; its log is '{log_file(paths)}'")
     # ours no longer: it is not waited for
     supervisor.returncode = 0
     return DONE

@@ -20,11 +20,18 @@ def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
         rows = jobs_now(job_ids, ("id", "status", "ops", "opstatus"))
         awaited = sorted({job_id for row in rows for job_id in _dependencies(row)})
         unfinished = _unfinished(awaited)
-        view = read_lock_view(ask_wconfd(ListLocksWaitingStatus()))
     except (GantryError, OSError):
         return {}
-    reasons = ((row["id"], _reason(row, unfinished, view)) for row in rows)
+    view = _lock_view()
+    reasons = ((row["id"], _reason(row, unfinished, view)) for row in rows if row["status"] not in FINISHED)
     return {job_id: reason for job_id, reason in reasons if reason}
+
+
+def _lock_view() -> LockView:
+    try:
+        return read_lock_view(ask_wconfd(ListLocksWaitingStatus()))
+    except (GantryError, OSError):
+        return LockView(())
 
 
 def _unfinished(job_ids: Sequence[int]) -> frozenset[int]:
@@ -43,7 +50,7 @@ def _dependencies(row: Row) -> Iterator[int]:
 def _reason(row: Row, unfinished: frozenset[int], view: LockView) -> str:
     jobs = [job_id for job_id in _dependencies(row) if job_id in unfinished]
     if jobs:
-        return f"after {_jobs(jobs)}"
+        return f"waits for {_jobs(jobs)} to end"
     locks: list[Any] = list(view.waits_for(f"job/{row['id']}"))
     parts = [f"{lock} ({mode.value}), held by {', '.join(map(str, holders))}" for lock, mode, holders in locks]
     return f"waits for {'; '.join(parts)}" if parts else ""

@@ -5,7 +5,7 @@ Source: cli.md 1.2 and 2, "watch".
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -16,6 +16,10 @@ from cli.follow import Change, Event, Followers, LogLine, Output
 from cli.outcome import Outcome, describe, fetch_outcomes, judge
 from cli.run import INTERRUPTED
 from cli.screen import one_line, remark, say, say_json, write
+
+# a job that waits for less than this is not explained
+_SILENCE_S: Final = 1.0
+_PLAIN: Final = "message"
 
 
 def watch_jobs(job_ids: Sequence[int], *, is_submitter: bool = False) -> int:
@@ -51,7 +55,7 @@ def _follow(job_ids: Sequence[int], is_submitter: bool) -> Sequence[Outcome]:
         elif len(job_ids) > 1:
             _show_several(Followers(socket, job_ids, with_output=False), job_ids)
         elif is_submitter:
-            _show_as_own(Followers(socket, job_ids, with_output=True))
+            _show_as_own(Followers(socket, job_ids, with_output=True), job_ids[0])
         else:
             _show_one(Followers(socket, job_ids, with_output=True), before[0])
         # the followers may have waited for a luxid that was restarted, so this connection is old
@@ -68,7 +72,7 @@ def _show_one(followers: Followers, job: Outcome) -> None:
     say("-" * len(heading))
     sys.stdout.flush()
     line_ends = True
-    for event in followers:
+    for event in _with_reasons(followers, job.job_id):
         match event:
             case Output(text=text):
                 write(text)
@@ -80,8 +84,26 @@ def _show_one(followers: Followers, job: Outcome) -> None:
     write("" if line_ends else "\n")
 
 
-def _show_as_own(followers: Followers) -> None:
-    for event in followers:
+def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
+    """The events of one job; when it waits and nothing happens for a while, the user is told why, once."""
+    waits = False
+    while not followers.is_done:
+        event = followers.next_event(timeout_s=_SILENCE_S if waits else None)
+        if event is not None:
+            yield event
+            if isinstance(event, Change):
+                waits = event.status in ("queued", "waiting")
+        elif waits:
+            waits = False
+            # imported late: most jobs do not wait for long
+            from cli.waiting import why_waiting
+
+            if reason := why_waiting([job_id]).get(job_id):
+                remark(f"job {job_id} {reason}")
+
+
+def _show_as_own(followers: Followers, job_id: int) -> None:
+    for event in _with_reasons(followers, job_id):
         match event:
             case Output(text=text):
                 write(text)
@@ -119,9 +141,6 @@ def _event_json(event: Event) -> dict[str, Any]:
         return {"id": event.job_id, "output": event.text}
     log = [[line.serial, line.at, line.kind, line.message] for line in event.log]
     return {"id": event.job_id, **event.values, "log": log}
-
-
-_PLAIN: Final = "message"
 
 
 def log_text(line: LogLine) -> str:

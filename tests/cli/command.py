@@ -99,6 +99,11 @@ class Background:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
+    def read_error_line(self) -> str:
+        """The next line of standard error; waits for it, "" at the end."""
+        assert self._process.stderr is not None
+        return self._process.stderr.readline()
+
     def interrupt(self) -> None:
         """What Ctrl-C does."""
         self._process.send_signal(signal.SIGINT)

@@ -1,0 +1,192 @@
+"""The programs against real daemons: what an operator does on a day. Source: DESIGN section 1."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Background, Ended, normalised, run
+from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("c")) as cluster:
+        cluster.start()
+        yield cluster
+
+
+def job(cluster: Cluster, *words: object, stdin: str = "") -> Ended:
+    return run("gnt-job", "--root", cluster.root, *words, stdin=stdin)
+
+
+def submit(cluster: Cluster, *words: object) -> int:
+    ended = job(cluster, "run", *words)
+    assert (ended.code, ended.err) == (0, "")
+    return int(ended.out)
+
+
+def test_a_command_runs_as_if_it_ran_here(cluster: Cluster, tmp_path: Path) -> None:
+    words = ("run", "--wait", "--cwd", tmp_path, "--env", "A=b", "--shell", "--", "pwd; echo $A; exit 0")
+
+    assert job(cluster, *words) == Ended(0, f"{tmp_path}\nb\n", "")
+
+
+def test_a_command_that_fails_is_1_and_says_why(cluster: Cluster) -> None:
+    ended = job(cluster, "run", "--wait", "--print-jobid", "--", "sh", "-c", "echo no space; exit 7")
+
+    job_id = ended.out.partition("\n")[0]
+    assert (ended.code, ended.out) == (1, f"{job_id}\nno space\n")
+    assert ended.err == (
+        f"""error: job {job_id} failed: RUN_COMMAND(sh -c 'echo no space; exit 7'): """
+        "'sh' ended with exit code 7 (expected 0); last output: no space\n"
+    )
+
+
+def test_a_bad_opcode_is_refused_with_its_place(cluster: Cluster) -> None:
+    ended = job(cluster, "submit", "-", stdin=json.dumps([{"OP_ID": "OP_TEST_DELAY", "duration": "long"}]))
+
+    assert (ended.code, ended.out) == (1, "")
+    assert "duration" in ended.err
+    assert ended.err.startswith("error: ")
+
+
+def test_jobs_that_depend_on_one_another_run_in_order(cluster: Cluster, tmp_path: Path) -> None:
+    trace = tmp_path / "trace"
+
+    def step(text: str) -> dict[str, object]:
+        return {"OP_ID": "OP_RUN_COMMAND", "argv": [f"echo {text} >> {trace}"], "shell": True}
+
+    jobs = [[step("a")], [{**step("b"), "depends": [[-1, ["success"]]]}]]
+    ended = job(cluster, "submit", "--wait", "-", stdin=json.dumps(jobs))
+
+    assert (ended.code, ended.err) == (0, "")
+    assert trace.read_text() == "a\nb\n"
+
+
+def test_a_job_waits_for_a_lock_and_both_are_seen_in_the_table(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    holder = submit(cluster, "--lock", "node/web7", "cat", gate)
+    cluster.wait(holder, status="running")
+    asker = submit(cluster, "--lock", "node/web7:shared", "true")
+
+    with Background("gnt-job", "--root", cluster.root, "watch", asker) as watch:
+        told = watch.read_error_line()
+        table = run("gnt-debug", "--root", cluster.root, "locks").out
+        gate.write_text("open\n")
+        ended = watch.end()
+
+    rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
+    assert rows["node/web7"] == ["exclusive", f"job/{holder}", f"shared:job/{asker}"]
+    assert told == f"job {asker} waits for node/web7 (shared), held by job/{holder}\n"
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_whoever_watches_a_waiting_job_is_told_what_it_waits_for(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    holder = submit(cluster, "--lock", "node/web8", "cat", gate)
+    after = submit(cluster, "--after", holder, "true")
+
+    with Background("gnt-job", "--root", cluster.root, "watch", after) as watch:
+        told = watch.read_error_line()
+        gate.write_text("open\n")
+        ended = watch.end()
+
+    assert told == f"job {after} waits for job/{holder} to end\n"
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_a_watched_job_can_be_canceled_by_another_program(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    job_id = submit(cluster, "cat", gate)
+    cluster.wait(job_id, status="running")
+
+    with Background("gnt-job", "--root", cluster.root, "watch", job_id) as watch:
+        heading = watch.read_line()
+        kill = job(cluster, "cancel", "--kill", job_id)
+        ended = watch.end()
+
+    assert heading.startswith(f"Job {job_id}: RUN_COMMAND(cat /")
+    assert kill.code == 0
+    assert (ended.code, ended.err) == (1, f"error: job {job_id} was canceled\n")
+
+
+def test_an_interrupted_watcher_leaves_the_job_alone(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    job_id = submit(cluster, "cat", gate)
+    cluster.wait(job_id, status="running")
+
+    with Background("gnt-job", "--root", cluster.root, "watch", job_id) as watch:
+        watch.read_line()
+        watch.interrupt()
+        ended = watch.end()
+    gate.write_text("open\n")
+
+    assert ended.code == 130
+    assert f"job {job_id} goes on; watch again with: " in ended.err
+    assert job(cluster, "wait", job_id).code == 0
+
+
+def test_a_watcher_outlives_a_restart_of_luxid(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    with Cluster(tmp_path / "c") as cluster:
+        cluster.start()
+        job_id = submit(cluster, "cat", gate)
+        cluster.wait(job_id, status="running")
+
+        with Background("gnt-job", "--root", cluster.root, "watch", job_id) as watch:
+            watch.read_line()
+            cluster.kill("luxid")
+            cluster.start("luxid")
+            gate.write_text("through\n")
+            ended = watch.end()
+
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.splitlines()[1] == "through"
+    assert normalised(ended.out.splitlines()[2]) == f"job {job_id}: success in TIME"
+
+
+def test_an_ended_job_is_archived_and_still_told_by_its_id(cluster: Cluster) -> None:
+    job_id = submit(cluster, "true")
+    cluster.wait(job_id)
+
+    assert job(cluster, "archive", job_id) == Ended(0, "", "")
+
+    everything = job(cluster, "list", "--no-headers", "--separator", ",", "-o", "id").out.split()
+    assert str(job_id) not in everything
+    named = job(cluster, "list", "--no-headers", "--separator", ",", "-o", "id,status,archived", job_id)
+    assert named == Ended(0, f"{job_id},success,Y\n", "")
+
+
+def test_a_drained_queue_refuses_with_the_command_that_opens_it(cluster: Cluster) -> None:
+    run("gnt-cluster", "--root", cluster.root, "queue", "drain")
+    refused = job(cluster, "run", "true")
+    run("gnt-cluster", "--root", cluster.root, "queue", "undrain")
+    taken = job(cluster, "run", "--wait", "true")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "gnt-cluster queue undrain" in refused.err
+    assert taken == Ended(0, "", "")
+
+
+def test_the_lines_of_a_long_output_all_arrive_in_order(cluster: Cluster) -> None:
+    ended = job(cluster, "run", "--wait", "--", "seq", 200_000)
+
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out == "".join(f"{number}\n" for number in range(1, 200_001))
+
+
+def test_what_wait_until_sees_is_what_list_prints(cluster: Cluster) -> None:
+    ids = [submit(cluster, "true") for _ in range(3)]
+
+    wait_until(lambda: job(cluster, "list", "--pending", *ids, "--no-headers").out == "", what="no job is pending")
+
+    assert job(cluster, "wait", *ids) == Ended(0, "", "")
