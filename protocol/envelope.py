@@ -10,14 +10,13 @@ Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sec
 """
 
 import enum
-import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import attrs
 import orjson
 
+from common.asciijson import ascii_json
 from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod
 
 PARSE_ERROR: Final = -32700
@@ -173,8 +172,8 @@ def success(call: Call, value: Any) -> bytes:
     Raises: TypeError, ValueError, RecursionError: it is not JSON-able after all.
     """
     if call.dialect is Dialect.GANETI:
-        return encode({"success": True, "result": value})
-    return encode({"jsonrpc": "2.0", "result": value, "id": call.call_id})
+        return ascii_json({"success": True, "result": value})
+    return ascii_json({"jsonrpc": "2.0", "result": value, "id": call.call_id})
 
 
 def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain: bool = False) -> bytes:
@@ -186,11 +185,11 @@ def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain:
     dialect = to if isinstance(to, Dialect) else to.dialect
     if dialect is Dialect.JSONRPC:
         call_id = None if isinstance(to, Dialect) else to.call_id
-        return encode({"jsonrpc": "2.0", "error": _rpc_error(error), "id": call_id})
+        return ascii_json({"jsonrpc": "2.0", "error": _rpc_error(error), "id": call_id})
     if plain:
-        return encode({"success": False, "result": error.message})
+        return ascii_json({"success": False, "result": error.message})
     extra = {"code": error.code, "fields": error.fields}
-    return encode({"success": False, "result": [error.wire_name, error.wire_args()], "error": extra})
+    return ascii_json({"success": False, "result": [error.wire_name, error.wire_args()], "error": extra})
 
 
 def _rpc_error(error: GantryError) -> dict[str, Any]:
@@ -211,28 +210,9 @@ def batch_reply(replies: Sequence[bytes]) -> bytes:
     return b"[" + b",".join(replies) + b"]"
 
 
-_NON_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
-
-
-def encode(value: Any) -> bytes:
-    """JSON text in pure ASCII.
-
-    Raises: TypeError, ValueError, RecursionError: `value` is not JSON-able.
-    """
-    try:
-        text = orjson.dumps(value)
-    except TypeError:
-        # beyond 64 bits, nested deeper than 254, lone surrogates: the slow encoder can
-        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
-    if text.isascii():
-        return text
-    # outside of strings JSON is ASCII, so escaping needs no parser
-    return _NON_ASCII.sub(lambda run: json.dumps(run[0])[1:-1], text.decode()).encode("ascii")
-
-
 def request_bytes(method: str, args: Sequence[Any]) -> bytes:
     """The payload of a call in Ganeti's dialect; arguments by position."""
-    return encode({"method": method, "args": args})
+    return ascii_json({"method": method, "args": args})
 
 
 def read_reply(payload: bytes) -> Any:

@@ -9,8 +9,9 @@ import socket
 from collections import deque
 from typing import Final
 
+from common.asciijson import ascii_json
 from common.errors import GantryError, InvalidRequest
-from protocol.envelope import Batch, Call, MalformedRequest, encode, failure, read_message, success
+from protocol.envelope import Batch, Call, MalformedRequest, failure, read_message, success
 from protocol.forkserver import JobExited, StartJob
 from protocol.framing import Framer, MessageTooLarge, pack
 from protocol.messages import positional, structure_request
@@ -136,4 +137,4 @@ def started(call: Call, pid: int) -> bytes:
 
 def exited(note: JobExited) -> bytes:
     """The notification that a job process has ended."""
-    return encode({"jsonrpc": "2.0", "method": note.METHOD, "params": positional(note)})
+    return ascii_json({"jsonrpc": "2.0", "method": note.METHOD, "params": positional(note)})

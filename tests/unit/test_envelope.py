@@ -23,7 +23,6 @@ from protocol.envelope import (
     Call,
     Dialect,
     MalformedRequest,
-    encode,
     failure,
     read_message,
     read_reply,
@@ -194,25 +193,6 @@ def test_jsonrpc_error_tells_code_name_arguments_and_fields() -> None:
     assert reply["id"] == 7
     assert reply["error"]["message"] == "no job 5"
     assert reply["error"]["data"] == {"code": "not_found", "error": "GenericError", "args": ["no job 5"], "job_id": 5}
-
-
-def test_what_is_sent_is_ascii() -> None:
-    text = 'é中😀"\\\n'
-
-    raw = encode({text: text})
-
-    assert raw.isascii()
-    assert json.loads(raw) == {text: text}
-
-
-def test_what_the_fast_encoder_refuses_is_sent_all_the_same() -> None:
-    assert encode([2**70]) == b"[1180591620717411303424]"
-    assert encode(["\udcff"]) == b'["\\udcff"]'
-    assert encode({1: 2}) == b'{"1":2}'
-    deep: Any = "é"
-    for _ in range(400):
-        deep = [deep]
-    assert json.loads(encode(deep)) == deep
 
 
 def test_fragments_are_spliced_and_escaped() -> None:

@@ -9,11 +9,11 @@ from typing import Any, Final
 import orjson
 import trio
 
+from common.asciijson import ascii_json
 from common.jobs import Job
 from common.locks import JobId
 from daemons.luxid.core.fields import Field, JobView, missing_row, row_of, select_fields
 from daemons.luxid.scheduler import Scheduler
-from protocol.envelope import encode
 from protocol.luxi import QueryJobs
 from protocol.peer import Peer
 
@@ -39,7 +39,7 @@ class Queries:
             rows = [self._row(job_id, job, fields, call) for job_id, job in zip(batch, jobs, strict=True)]
             # none: archived since the ids were listed
             if present := [row for row in rows if row is not None]:
-                pieces.append(encode(present)[1:-1])
+                pieces.append(ascii_json(present)[1:-1])
             await trio.lowlevel.checkpoint()
         return orjson.Fragment(b"[" + b",".join(pieces) + b"]")
 

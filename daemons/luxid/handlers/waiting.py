@@ -9,11 +9,11 @@ import attrs
 import orjson
 import trio
 
+from common.asciijson import ascii_json
 from common.errors import JobLost, PrerequisiteError
 from common.jobs import Job
 from daemons.luxid.core.fields import JobView, log_entries, row_of, select_fields
 from daemons.luxid.scheduler import Scheduler
-from protocol.envelope import encode
 from protocol.luxi import WaitForJobChange
 from protocol.peer import Peer
 
@@ -88,4 +88,4 @@ def _is_same(values: list[Any], previous: Any) -> bool:
 
 
 def _canonical(value: Any) -> Any:
-    return orjson.loads(encode(value))
+    return orjson.loads(ascii_json(value))

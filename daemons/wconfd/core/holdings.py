@@ -14,8 +14,8 @@ from typing import Final
 import attrs
 from immutables import Map
 
+from common.asciijson import ascii_json
 from common.locks import Lock, LockMode, Owner, owned_to_wire
-from daemons.wconfd.core.asciijson import ascii_json
 
 _NO_MODES: Final[Map[Lock, LockMode]] = Map()
 _NO_DIRECT: Final[Map[Owner, LockMode]] = Map()

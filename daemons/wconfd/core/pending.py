@@ -12,8 +12,8 @@ from typing import Final
 import attrs
 from immutables import Map
 
+from common.asciijson import ascii_json
 from common.locks import LockRequest, Owner
-from daemons.wconfd.core.asciijson import ascii_json
 from daemons.wconfd.core.table import Gate, LockTable
 
 Place = tuple[int, tuple[bool, int, str, str]]
