@@ -4,6 +4,7 @@ cluster = Cluster(tmp_path)           # makes a one-node cluster, starts nothing
 cluster.start("wconfd", "forkserver", "luxid")
 cluster.luxi(CancelJob(JobId(7)))
 cluster.kill("luxid")                 # SIGKILL, and wait until it is gone
+cluster.crash()                       # SIGKILL of everything, as when the machine loses power
 cluster.stop()                        # everything, jobs included
 """
 
@@ -18,12 +19,12 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from common.clusterinit import create_cluster
-
 from common.locks import JobId
 from common.paths import Paths
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
+from tests.support.leftovers import processes_under
 from tests.support.wait import wait_until
 
 R = TypeVar("R")
@@ -65,7 +66,33 @@ class Cluster:
         """Send a signal to a daemon and wait until it is gone."""
         daemon = self.daemons.pop(name)
         daemon.send_signal(number)
-        daemon.communicate(timeout=20)
+        daemon.wait(20)
+
+    def restart(self, name: str, number: int = signal.SIGKILL) -> None:
+        """End a daemon by a signal and start it again."""
+        self.kill(name, number)
+        self.start(name)
+
+    def kill_group(self, pid: int) -> None:
+        """SIGKILL of a job process with everything that it started, and wait until they are gone."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        wait_until(lambda: not _members(pid), what=f"process group {pid} is gone", state=lambda: _members(pid))
+
+    def crash(self) -> None:
+        """SIGKILL of all daemons, job processes and commands, until none is left."""
+
+        def kill_all() -> bool:
+            found = processes_under(self.root)
+            for pid in found:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            return not found
+
+        wait_until(kill_all, what="everything is killed")
+        for daemon in self.daemons.values():
+            daemon.wait(20)
+        self.daemons.clear()
 
     def stop(self) -> None:
         """End all daemons and every job process."""
@@ -139,16 +166,32 @@ class Cluster:
             address.unlink(missing_ok=True)
             ready.bind(str(address))
             ready.settimeout(0.1)
-            daemon = subprocess.Popen(
-                [sys.executable, "-P", "-m", MODULES[name], "--root", str(self.root)],
-                env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
-                stderr=subprocess.PIPE,
-            )
+            # a file, since the job processes keep it open when the fork server is gone
+            with self._errors(name).open("wb") as errors:
+                daemon = subprocess.Popen(
+                    [sys.executable, "-P", "-m", MODULES[name], "--root", str(self.root)],
+                    env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
+                    stderr=errors,
+                )
             wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready", timeout_s=30)
         if daemon.returncode is not None:
-            _, errors = daemon.communicate()
-            raise AssertionError(f"{name} ended with {daemon.returncode}: {errors.decode()}\n{self.log(name)[-2000:]}")
+            text = self._errors(name).read_text()
+            raise AssertionError(f"{name} ended with {daemon.returncode}: {text}\n{self.log(name)[-2000:]}")
         return daemon
+
+    def _errors(self, name: str) -> Path:
+        return self.root / f"stderr-{name}"
+
+
+def _members(group: int) -> list[int]:
+    """The living processes of a process group; zombies are not living."""
+    members = []
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            state, _, found = Path("/proc", name, "stat").read_text().rpartition(")")[2].split()[:3]
+            if int(found) == group and state != "Z":
+                members.append(int(name))
+    return members
 
 
 def _says_ready(ready: socket.socket) -> bool:

@@ -2,6 +2,10 @@
 
 from typing import Any
 
+from common.jobfile import decode_job
+from common.jobs import Job
+from tests.support.cluster import Cluster
+
 
 def delay(seconds: float, **fields: Any) -> dict[str, Any]:
     return {"OP_ID": "OP_TEST_DELAY", "duration": seconds, **fields}
@@ -18,3 +22,9 @@ def command(*argv: str, **fields: Any) -> dict[str, Any]:
 def after(*job_ids: int, wanted: tuple[str, ...] = ("success",)) -> list[Any]:
     """Dependencies on these jobs."""
     return [[job_id, list(wanted)] for job_id in job_ids]
+
+
+def read_job(cluster: Cluster, job_id: int) -> Job:
+    """The job as its file says."""
+    path = cluster.paths.job_file(job_id)
+    return decode_job(path.read_bytes(), path.name)

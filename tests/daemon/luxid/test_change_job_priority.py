@@ -1,0 +1,57 @@
+"""ChangeJobPriority (luxid.md 2.5)."""
+
+import pytest
+
+from common.errors import RemoteError
+from common.locks import JobId
+from protocol.luxi import CancelJob, ChangeJobPriority
+from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
+
+
+def test_a_queued_job_gets_the_number_on_disk_and_its_input_keeps_the_old(cluster: Cluster) -> None:
+    first = cluster.submit(delay(60))
+    job_id = cluster.submit(dummy(depends=after(first)), dummy())
+
+    assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
+
+    assert cluster.job(job_id, "priority", "oppriority") == (-10, [-10, -10])
+    ops = read_job(cluster, job_id).ops
+    assert [(op.priority, op.input["priority"]) for op in ops] == [(-10, 0), (-10, 0)]
+
+
+def test_the_order_of_starts_follows(cluster: Cluster) -> None:
+    running = cluster.submit_many(*[(delay(60),)] * 4)
+    cluster.wait(*running, status="running")
+    slow, urgent = cluster.submit(delay(60)), cluster.submit(delay(60))
+
+    cluster.luxi(ChangeJobPriority(urgent, -10))
+    cluster.luxi(CancelJob(running[0], kill=True))
+
+    cluster.wait(urgent, status="running")
+    assert cluster.status(slow) == "queued"
+
+
+def test_a_job_that_waits_for_locks_is_told(cluster: Cluster) -> None:
+    locks = {"node/n1": "exclusive"}
+    cluster.wait(cluster.submit(command("sleep", "60", locks=locks)), status="running")
+    job_id = cluster.submit(command("true", locks=locks))
+    cluster.wait(job_id, status="waiting")
+
+    assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
+
+    wait_until(lambda: cluster.job(job_id, "priority") == (-10,), what="the process took the priority")
+
+
+@pytest.mark.parametrize("priority", [5, -20, 9999])
+def test_a_number_that_is_no_priority_is_refused(cluster: Cluster, priority: int) -> None:
+    with pytest.raises(RemoteError, match="priority must be"):
+        cluster.luxi(ChangeJobPriority(JobId(1), priority))
+
+
+def test_a_final_job_has_no_priority_to_change(cluster: Cluster) -> None:
+    job_id = cluster.submit(dummy())
+    cluster.wait(job_id)
+
+    assert cluster.luxi(ChangeJobPriority(job_id, 10))[0] is False

@@ -1,0 +1,36 @@
+"""QueryClusterInfo and QueryConfigValues: the facts are wconfd's (luxid.md 2.2, 2.8)."""
+
+import time
+
+from protocol.luxi import QueryClusterInfo, QueryConfigValues
+from tests.support.cluster import Cluster
+
+
+def test_the_answer_has_the_name_and_every_key_of_the_sheet(cluster: Cluster) -> None:
+    info = cluster.luxi(QueryClusterInfo())
+
+    assert info["name"] == "test"
+    assert info["os_api_version"] == 20
+    assert {"master", "uuid", "tags", "max_running_jobs", "enabled_hypervisors", "ssh_key_bits"} <= info.keys()
+    assert len(info) == 55
+
+
+def test_values_come_in_the_order_asked_and_an_unknown_name_is_null(cluster: Cluster) -> None:
+    names = ("drain_flag", "colour", "cluster_name", "watcher_pause")
+
+    assert cluster.luxi(QueryConfigValues(names)) == (False, None, "test", None)
+
+
+def test_a_watcher_pause_counts_until_it_is_over(cluster: Cluster) -> None:
+    until = int(time.time()) + 1000
+    cluster.paths.watcher_pause.write_text(f"{until}\n")
+    assert cluster.luxi(QueryConfigValues(("watcher_pause",))) == (until,)
+
+    cluster.paths.watcher_pause.write_text("1000\n")
+    assert cluster.luxi(QueryConfigValues(("watcher_pause",))) == (None,)
+
+
+def test_what_needs_no_configuration_is_answered_without_wconfd(idle: Cluster) -> None:
+    idle.start("luxid")
+
+    assert idle.luxi(QueryConfigValues(("drain_flag", "colour"))) == (False, None)

@@ -1,0 +1,90 @@
+"""ReadJobOutput: what commands print, while they print it; ours."""
+
+import pytest
+
+from common.errors import RemoteError
+from common.locks import JobId
+from protocol.luxi import ArchiveJob, JobOutput, ReadJobOutput
+from tests.daemon.luxid.ops import command, dummy
+from tests.support.cluster import Cluster
+
+
+def read_all(cluster: Cluster, job_id: int, offset: int = 0) -> str:
+    text = ""
+    while True:
+        piece = cluster.luxi(ReadJobOutput(JobId(job_id), offset, 30.0))
+        text += piece.text
+        offset = piece.next_offset
+        if piece.is_end:
+            return text
+
+
+def test_output_is_read_while_the_command_runs_and_to_its_end(cluster: Cluster) -> None:
+    go = cluster.root / "go"
+    job_id = cluster.submit(command("sh", "-c", f"echo one; while ! [ -e {go} ]; do sleep 0.05; done; echo two"))
+
+    first = cluster.luxi(ReadJobOutput(job_id, 0, 30.0))
+    go.touch()
+
+    assert first == JobOutput("one\n", 4, False)
+    assert read_all(cluster, job_id, first.next_offset) == "two\n"
+
+
+def test_the_end_is_told_once_everything_was_read(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("echo", "done"))
+    cluster.wait(job_id)
+
+    assert cluster.luxi(ReadJobOutput(job_id)) == JobOutput("done\n", 5, False)
+    assert cluster.luxi(ReadJobOutput(job_id, 5, 30.0)) == JobOutput("", 5, True)
+
+
+def test_a_job_without_output_ends_the_wait_by_its_end(cluster: Cluster) -> None:
+    assert read_all(cluster, cluster.submit(dummy())) == ""
+
+
+def test_without_a_time_nobody_waits(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("sleep", "60"))
+
+    assert cluster.luxi(ReadJobOutput(job_id)) == JobOutput("", 0, False)
+
+
+def test_a_character_is_never_torn_apart(idle: Cluster) -> None:
+    idle.paths.job_file(1).write_bytes(
+        b'{"id": 1, "ops": [{"input": {"OP_ID": "OP_X"}, "status": "success"}], "end_timestamp": [1, 0]}'
+    )
+    text = "ä" * 700_000
+    (idle.paths.output / f"job-1.{0:020d}").write_bytes(text.encode())
+    idle.start("luxid")
+
+    assert read_all(idle, 1, 0) == text
+    # a byte that is no character at the very end is not waited for
+    assert read_all(idle, 1, len(text.encode()) - 1) == "�"
+
+
+def test_a_reader_of_rotated_output_goes_on_with_what_is_left(idle: Cluster) -> None:
+    idle.paths.job_file(1).write_bytes(
+        b'{"id": 1, "ops": [{"input": {"OP_ID": "OP_X"}, "status": "success"}], "end_timestamp": [1, 0]}'
+    )
+    for start, text in ((100, "b" * 50), (150, "c" * 10)):
+        (idle.paths.output / f"job-1.{start:020d}").write_text(text)
+    idle.start("luxid")
+
+    first = idle.luxi(ReadJobOutput(JobId(1), 3))
+
+    assert first == JobOutput("b" * 50, 150, False)
+    assert read_all(idle, 1, 120) == "b" * 30 + "c" * 10
+
+
+def test_output_of_an_archived_job_can_be_read(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("echo", "kept"))
+    cluster.wait(job_id)
+    cluster.luxi(ArchiveJob(job_id))
+
+    assert read_all(cluster, job_id) == "kept\n"
+
+
+def test_there_is_no_output_of_a_job_that_never_was(cluster: Cluster) -> None:
+    with pytest.raises(RemoteError) as caught:
+        cluster.luxi(ReadJobOutput(JobId(9)))
+
+    assert caught.value.wire_name == "JobLost"

@@ -1,0 +1,110 @@
+"""Starts that fail, and processes that die (DESIGN sections 5 and 7; luxid.md 5.8, 5.9)."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.support.cluster import CHECKOUT, Cluster
+from tests.support.wait import wait_until
+
+StartFake = Callable[[str], None]
+
+
+@pytest.fixture
+def start_fake(idle: Cluster) -> Iterator[StartFake]:
+    """Start a fork server that is broken in the given way, then luxid."""
+    fakes: list[subprocess.Popen[bytes]] = []
+
+    def start(mode: str) -> None:
+        (idle.root / "fake").write_text(mode)
+        fakes.append(
+            subprocess.Popen(
+                [sys.executable, "-P", "-m", "tests.support.fakeforkserver", str(idle.root)],
+                env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+            )
+        )
+        wait_until(idle.paths.forkserver_socket.exists, what="the fake listens")
+        idle.start("luxid")
+
+    yield start
+    for fake in fakes:
+        fake.kill()
+        fake.wait()
+
+
+def test_without_a_fork_server_jobs_wait_and_nothing_fails(idle: Cluster) -> None:
+    idle.start("luxid")
+    job_id = idle.submit(dummy())
+    assert idle.status(job_id) == "queued"
+
+    idle.start("forkserver")
+
+    assert idle.wait(job_id) == ["success"]
+    assert "forkserver.away" in idle.log("luxid")
+
+
+def test_a_fork_server_that_is_restarted_is_found_again_and_jobs_live_on(cluster: Cluster) -> None:
+    running = cluster.submit(delay(1))
+    cluster.wait(running, status="running")
+
+    cluster.kill("forkserver")
+    queued = cluster.submit(dummy())
+    cluster.start("forkserver")
+
+    assert cluster.wait(running, queued) == ["success", "success"]
+
+
+@pytest.mark.parametrize("mode", ["die", "vanish"])
+def test_a_job_whose_processes_come_to_nothing_is_ended_after_a_few(
+    idle: Cluster, start_fake: StartFake, mode: str
+) -> None:
+    start_fake(mode)
+    job_id = idle.submit(dummy(), dummy())
+
+    assert idle.wait(job_id) == ["error"]
+    (results,) = idle.job(job_id, "opresult")
+    assert "could not be started" in results[0]
+    assert "3 attempts" in results[0]
+    assert read_job(idle, job_id).ops[0].input["reason"][-1][:2] == ["gnt:daemon:luxid:startjobs", results[0]]
+
+
+def test_a_fork_server_that_refuses_fails_no_job(idle: Cluster, start_fake: StartFake) -> None:
+    start_fake("refuse")
+    job_id = idle.submit(dummy())
+
+    wait_until(lambda: idle.log("luxid").count("job.start_failed") >= 4, what="several attempts")
+
+    assert idle.status(job_id) == "queued"
+    assert "no room for another process" in idle.log("luxid")
+
+
+def test_a_process_that_is_killed_is_noticed_by_an_event_and_its_slot_is_free(cluster: Cluster) -> None:
+    job_ids = cluster.submit_many(*[(delay(60), dummy())] * 4)
+    cluster.wait(*job_ids, status="running")
+    queued = cluster.submit(dummy(depends=after(job_ids[0], wanted=("error",))))
+
+    os.killpg(read_job(cluster, job_ids[0]).process_id or 0, signal.SIGKILL)
+
+    assert cluster.wait(job_ids[0], queued) == ["error", "success"]
+    assert "sweep.found_dead" not in cluster.log("luxid")
+
+
+def test_a_job_lives_as_long_as_anything_that_it_started(cluster: Cluster) -> None:
+    """DESIGN section 5: the command has the livelock, too."""
+    job_id = cluster.submit(command("sleep", "60"))
+    cluster.wait(job_id, status="running")
+    pid = read_job(cluster, job_id).process_id or 0
+
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not Path(f"/proc/{pid}/cmdline").exists(), what="the job process is reaped")
+    assert cluster.wait(cluster.submit(dummy())) == ["success"]
+    assert cluster.status(job_id) == "running"
+
+    os.killpg(pid, signal.SIGKILL)
+    assert cluster.wait(job_id) == ["error"]

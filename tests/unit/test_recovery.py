@@ -1,0 +1,86 @@
+"""What becomes of a job whose process is gone (DESIGN section 11, luxid.md 5.8)."""
+
+import pytest
+
+from common.jobs import Job, JobOp, JobState
+from common.locks import JobId
+from daemons.luxid.core.recovery import PRECEDING_FAILED, Ask, Fate, after_death, judge_fate
+
+NOW = (1000, 5)
+Q, W, C, R, S, E = (
+    JobState.QUEUED,
+    JobState.WAITING,
+    JobState.CANCELING,
+    JobState.RUNNING,
+    JobState.SUCCESS,
+    JobState.ERROR,
+)
+
+
+def make_job(*states: JobState) -> Job:
+    return Job(JobId(7), tuple(JobOp({"OP_ID": "OP_X", "reason": [["a", "b", 1]]}, state=state) for state in states))
+
+
+@pytest.mark.parametrize(
+    ("states", "is_alive", "fate"),
+    [
+        ([S, S], False, Fate.ENDED),
+        ([S, E], True, Fate.ENDED),
+        ([Q, Q], False, Fate.CONTINUE),
+        ([Q, Q], True, Fate.ALIVE),
+        ([S, Q], False, Fate.CONTINUE),
+        ([S, R], True, Fate.ALIVE),
+        ([S, R], False, Fate.DEAD),
+        ([W, Q], False, Fate.DEAD),
+        ([C, Q], False, Fate.DEAD),
+        ([E, Q], False, Fate.DEAD),
+        ([E, Q], True, Fate.ALIVE),
+    ],
+)
+def test_the_file_and_the_livelock_tell_what_a_job_is(states: list[JobState], is_alive: bool, fate: Fate) -> None:
+    assert judge_fate(make_job(*states), is_alive=is_alive) is fate
+
+
+def states_after(job: Job, ask: Ask | None) -> list[str] | None:
+    after = after_death(job, ask, NOW, 9)
+    return [op.state.value for op in after.ops] if after else None
+
+
+@pytest.mark.parametrize(
+    ("states", "ask", "after"),
+    [
+        ([S, Q], None, None),
+        ([S, Q], Ask.CANCEL, ["success", "canceled"]),
+        ([S, Q], Ask.KILL, ["success", "error"]),
+        ([S, R, Q], None, ["success", "error", "error"]),
+        ([S, R, Q], Ask.CANCEL, ["success", "error", "error"]),
+        ([W, Q], None, ["error", "error"]),
+        ([W, Q], Ask.CANCEL, ["canceled", "canceled"]),
+        ([C, Q], None, ["canceled", "canceled"]),
+        ([E, Q], None, ["error", "error"]),
+        ([E, Q], Ask.KILL, ["error", "error"]),
+    ],
+)
+def test_what_had_ended_stays_and_the_rest_is_ended_or_goes_on(
+    states: list[JobState], ask: Ask | None, after: list[str] | None
+) -> None:
+    assert states_after(make_job(*states), ask) == after
+
+
+def test_results_and_reasons_say_that_the_process_died() -> None:
+    """luxid.md 4.4: a plain string, the same as the appended reason."""
+    after = after_death(make_job(S, R, Q), None, NOW, 9)
+
+    assert after is not None
+    text = "the process of job 7 died before the job ended"
+    assert [op.result for op in after.ops] == [None, text, PRECEDING_FAILED]
+    assert after.ops[0].input["reason"] == [["a", "b", 1]]
+    assert after.ops[1].input["reason"] == [["a", "b", 1], ["gnt:daemon:luxid:deathdetection", text, 9]]
+    assert after.end_at == NOW
+
+
+def test_a_killed_job_says_so() -> None:
+    after = after_death(make_job(R), Ask.KILL, NOW, 9)
+
+    assert after is not None
+    assert after.ops[0].result == "job was killed on request"
