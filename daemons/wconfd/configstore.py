@@ -1,22 +1,15 @@
 """The configuration in memory and on disk: one writer, and everybody else reads.
 
-Theory. A change is a *step*, a pure function from the configuration to the next. Steps queue up;
-the writer takes all that are waiting, applies one after the other to what is durable, writes
-the result once, makes it visible, and answers them. So concurrent changes share a write, a step
-that is refused concerns nobody else, and a write that fails has changed nothing: memory never
-knows more than the disk. A crowd waits for at most two writes.
-
-Rejected: applying at once and writing later. After a failed write the changes that were built
-upon it would have to be taken back as well.
+The writer is `steps.StepWriter`: memory never knows more than the disk, and changes that wait share
+a write. What is the configuration's own: its bytes are kept beside it, and the nodes are told.
 
 Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
-import attrs
 import trio
 
 from common.errors import Conflict, Unavailable
@@ -27,6 +20,7 @@ from common.paths import Paths
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
 from daemons.wconfd.core.configstate import ConfigState, is_urgent, nodes_of_group
 from daemons.wconfd.distribution import Distribution, LocalDistribution
+from daemons.wconfd.steps import StepStatistics, StepWriter
 
 T = TypeVar("T")
 # configuration and time (seconds since the epoch) -> the configuration after, and the answer
@@ -36,40 +30,16 @@ _log: Final = get_log(__name__)
 _RETRY_S: Final = 5.0
 
 
-@attrs.define(eq=False)
-class _Ticket:
-    step: Step[Any]
-    # write the file even if nothing has changed
-    is_flush: bool = False
-    done: trio.Event = attrs.Factory(trio.Event)
-    answer: Any = None
-    error: Exception | None = None
-    # the nodes must be told before the caller is
-    is_urgent: bool = False
-
-
-@attrs.frozen
-class ConfigStatistics:
-    # changes that were answered, writes of the file they took, and writes that failed
-    changes: int
-    writes: int
-    failures: int
-
-
 class ConfigStore:
     """The one place that holds the configuration. Make one by `load`; start `run` before any change."""
 
     def __init__(self, file: ConfigFile, config: Config, distribution: Distribution) -> None:
         self._file = file
-        self._state = ConfigState.of(config)
+        # what the file holds; it is visible from `_publish` on
+        self._written = self._state = ConfigState.of(config)
+        self._writer = StepWriter(config, self._write, self._publish)
         self._distribution = distribution
-        self._waiting: list[_Ticket] = []
-        self._in_flight = 0
-        self._wake = trio.Event()
         self._changed = trio.Event()
-        self._is_closed = False
-        self._limiter = trio.CapacityLimiter(1)
-        self._changes = self._writes = self._failures = 0
 
     @classmethod
     def load(cls, paths: Paths, distribution: Distribution | None = None) -> Self:
@@ -92,8 +62,8 @@ class ConfigStore:
     def config(self) -> Config:
         return self._state.config
 
-    def statistics(self) -> ConfigStatistics:
-        return ConfigStatistics(self._changes, self._writes, self._failures)
+    def statistics(self) -> StepStatistics:
+        return self._writer.statistics()
 
     async def change(self, step: Step[T]) -> T:
         """Change the configuration by a step, and return the step's answer.
@@ -107,16 +77,19 @@ class ConfigStore:
         Durability: on return the change survives a loss of power.
         Cancellation: the wait can be cancelled; the change is made all the same.
         """
-        ticket = await self._submit(_Ticket(step))
-        if ticket.is_urgent:
+
+        def timed(config: Config) -> tuple[Config, tuple[T, bool]]:
+            after, answer = step(config, time.time())
+            return after, (answer, after is not config and is_urgent(config, after))
+
+        answer, must_be_told = await self._writer.change(timed)
+        if must_be_told:
             await self._try_spread()
-        answer: T = ticket.answer
         return answer
 
     async def settled(self) -> ConfigState:
         """The state after all changes begun before this call."""
-        if self._waiting or self._in_flight:
-            await self._submit(_Ticket(_nothing))
+        await self._writer.settled()
         return self._state
 
     async def flush(self, group: GroupUuid | None = None) -> None:
@@ -127,7 +100,7 @@ class ConfigStore:
         Raises:
             Unavailable, Conflict: as `change`; or the files of this node could not be written.
         """
-        await self._submit(_Ticket(_nothing, is_flush=True))
+        await self._writer.flush()
         try:
             await self._spread(group)
         except OSError as error:
@@ -138,80 +111,29 @@ class ConfigStore:
 
         Cancellation: changes begun by then are still written, shielded; later ones are refused.
         """
-        try:
-            async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._spread_changes)
-                task_status.started()
-                while True:
-                    await self._wake.wait()
-                    await self._write_waiting()
-        finally:
-            self._is_closed = True
-            with trio.CancelScope(shield=True):
-                await self._write_waiting()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._spread_changes)
+            await nursery.start(self._writer.run)
+            task_status.started()
 
-    async def _submit(self, ticket: _Ticket) -> _Ticket:
-        if self._is_closed:
-            raise Unavailable("nothing more is written: the daemon is shutting down")
-        self._waiting.append(ticket)
-        self._wake.set()
-        await ticket.done.wait()
-        if ticket.error is not None:
-            raise ticket.error
-        return ticket
-
-    async def _write_waiting(self) -> None:
-        tickets, self._waiting, self._wake = self._waiting, [], trio.Event()
-        if not tickets:
-            return
-        self._in_flight = len(tickets)
-        # a thread that writes is never abandoned
-        with trio.CancelScope(shield=True):
-            after = await trio.to_thread.run_sync(self._carry_out, tickets, limiter=self._limiter)
-        self._in_flight = 0
-        if after is not self._state:
-            self._state = after
-            self._changed.set()
-        self._changes += len(tickets)
-        for ticket in tickets:
-            ticket.done.set()
-
-    def _carry_out(self, tickets: Sequence[_Ticket]) -> ConfigState:
-        """In the worker thread: the state after these steps, durable; the same one if nothing has changed."""
-        before = self._state
-        config, now = before.config, time.time()
-        for ticket in tickets:
-            try:
-                config, ticket.answer = ticket.step(config, now)
-            except Exception as error:
-                # also a bug's: it is the caller's to report, and the writer lives on
-                ticket.error = error
+    def _write(self, config: Config) -> None:
+        """In the writer's thread."""
+        before = self._written
         after = before if config is before.config else ConfigState.of(config, before)
-        if after is before and not any(ticket.is_flush for ticket in tickets):
-            return before
         try:
-            self._write(after)
-        except (Unavailable, Conflict) as error:
-            _refuse(tickets, error)
-            return before
-        urgent = is_urgent(before.config, after.config)
-        for ticket in tickets:
-            ticket.is_urgent = urgent
-        return after
-
-    def _write(self, state: ConfigState) -> None:
-        try:
-            self._writes += 1
-            self._file.write(state.encoded.content)
+            self._file.write(after.encoded.content)
         except ForeignChange as error:
-            self._failures += 1
             _log.error("config.foreign", path=self._file.path, error=error)
             raise Conflict(str(error), path=str(self._file.path)) from error
         except OSError as error:
-            self._failures += 1
             _log.error("config.unwritten", path=self._file.path, error=error)
             text = f"the configuration could not be written: {error}; nothing was changed, repeat the call"
             raise Unavailable(text, path=str(self._file.path)) from error
+        self._written = after
+
+    def _publish(self, _: Sequence[object]) -> None:
+        self._state = self._written
+        self._changed.set()
 
     async def _spread_changes(self) -> None:
         """Tell the nodes of every change, the first time of the state at the start."""
@@ -235,13 +157,3 @@ class ConfigStore:
         only = None if group is None else nodes_of_group(state.config, group)
         if left_out := await self._distribution.spread(state, only):
             _log.warning("config.undistributed", nodes=len(left_out), serial=state.config.serial_no)
-
-
-def _nothing(config: Config, _: float) -> tuple[Config, None]:
-    return config, None
-
-
-def _refuse(tickets: Sequence[_Ticket], error: Exception) -> None:
-    for ticket in tickets:
-        if ticket.error is None:
-            ticket.error = error

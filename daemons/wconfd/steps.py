@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 import attrs
 import trio
 
-from common.errors import GantryError, Unavailable
+from common.errors import Unavailable
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -29,7 +29,7 @@ Step = Callable[[S], tuple[S, T]]
 class _Ticket(Generic[S]):
     step: Step[S, Any]
     # write even if nothing has changed
-    is_flush: bool
+    is_flush: bool = False
     done: trio.Event = attrs.Factory(trio.Event)
     answer: Any = None
     error: Exception | None = None
@@ -48,8 +48,8 @@ class StepWriter(Generic[S]):
 
     Args:
         state: as it stands on disk.
-        write: makes a state durable; called in a worker thread. What it raises must be a
-            `GantryError`, and means that the old state is still on disk.
+        write: makes a state durable; called in a worker thread. Whatever it raises means that the
+            old state is still on disk.
         published: called when a state has become visible, before those who asked are answered,
             with the answers of the steps that led to it.
     """
@@ -76,32 +76,32 @@ class StepWriter(Generic[S]):
     def statistics(self) -> StepStatistics:
         return StepStatistics(self._steps, self._writes, self._failures)
 
-    async def change(self, step: Step[S, T], *, is_flush: bool = False) -> T:
+    async def change(self, step: Step[S, T]) -> T:
         """Change the state by a step, and return the step's answer.
 
         The step is run once, in a worker thread, and must be pure. It returns the very same state if
-        it changes nothing; what it raises is raised here, and nothing changes.
+        it changes nothing; what it raises is raised here, and nothing changes. Its place among the
+        steps is fixed before the first checkpoint.
 
         Raises: what `write` raises: the state could not be made durable, nothing has changed.
             Unavailable: the writer has ended.
         Durability: on return the change survives a loss of power.
         Cancellation: the wait can be cancelled; the change is made all the same.
         """
-        if self._is_closed:
-            raise Unavailable("nothing more is written: the daemon is shutting down")
-        ticket: _Ticket[S] = _Ticket(step, is_flush)
-        self._waiting.append(ticket)
-        self._wake.set()
-        await ticket.done.wait()
-        if ticket.error is not None:
-            raise ticket.error
-        answer: T = ticket.answer
+        answer: T = await self._submit(_Ticket(step))
         return answer
 
+    async def flush(self) -> None:
+        """Write the state, whether it has changed or not.
+
+        Raises, Durability, Cancellation: as `change`.
+        """
+        await self._submit(_Ticket(_nothing, is_flush=True))
+
     async def settled(self) -> S:
-        """The state after all changes begun before this call."""
+        """The state after all changes begun before this call. Raises: as `change`, if there are any."""
         if self._waiting or self._in_flight:
-            await self.change(_nothing)
+            await self._submit(_Ticket(_nothing))
         return self._state
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
@@ -118,6 +118,16 @@ class StepWriter(Generic[S]):
             self._is_closed = True
             with trio.CancelScope(shield=True):
                 await self._carry_out_waiting()
+
+    async def _submit(self, ticket: _Ticket[S]) -> Any:
+        if self._is_closed:
+            raise Unavailable("nothing more is written: the daemon is shutting down")
+        self._waiting.append(ticket)
+        self._wake.set()
+        await ticket.done.wait()
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.answer
 
     async def _carry_out_waiting(self) -> None:
         tickets, self._waiting, self._wake = self._waiting, [], trio.Event()
@@ -149,7 +159,8 @@ class StepWriter(Generic[S]):
         self._writes += 1
         try:
             self._write(after)
-        except GantryError as error:
+        except Exception as error:
+            # also a bug's, as above
             self._failures += 1
             for ticket in tickets:
                 ticket.error = ticket.error or error
