@@ -80,6 +80,13 @@ def set_up_logging(program: str, *, path: Path | None, debug: bool = False) -> N
     root.setLevel(logging.DEBUG if debug else logging.INFO)
 
 
+def rename_program(program: str) -> None:
+    """Log as another program from now on, to the same file: what a forked child does."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, _Formatter):
+            handler.formatter.program = program
+
+
 def reopen_log() -> None:
     """Open the log file anew, after its old one was moved away; if that fails the old one stays in use."""
     for handler in logging.getLogger().handlers:
@@ -127,13 +134,13 @@ class _Appender(logging.Handler):
 class _Formatter(logging.Formatter):
     def __init__(self, program: str) -> None:
         super().__init__()
-        self._program = program
+        self.program = program
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
         parts = [
             f"{at}.{int(record.msecs):03d}Z",
-            self._program,
+            self.program,
             record.levelname.lower(),
             _escaped(record.getMessage()),
         ]

@@ -15,7 +15,7 @@ from common.settings import Settings
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.output import OutputFile
-from daemons.jobproc.signals import JobSignals
+from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
 from protocol.luxi import JobInput, SubmitManyJobs
 from protocol.wconfd import ReadConfig
@@ -73,7 +73,7 @@ class UnitContext:
     secrets: Mapping[str, Any]
     # descriptor of the job's livelock, for programs to inherit
     livelock_fd: int
-    signals: JobSignals
+    signals: ProcessSignals
     output: OutputFile
     _record: JobRecord
     _locks: JobLocks

@@ -24,7 +24,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Final
 
 import orjson
@@ -32,7 +31,7 @@ import setproctitle
 
 from common.errors import Conflict, GantryError
 from common.locks import JobId
-from common.log import get_log, set_up_logging
+from common.log import get_log, rename_program
 from common.pidfile import PidFile
 from common.program import Options, fail, prepare, read_options
 from common.sdnotify import notify
@@ -40,7 +39,7 @@ from common.settings import ROOT_VARIABLE, Settings
 from daemons.jobproc import life
 from daemons.jobproc.children import Children
 from daemons.jobproc.control import Closed, ControlConnection, exited, read_start, started
-from daemons.jobproc.signals import HANDLED, JobSignals
+from daemons.jobproc.signals import HANDLED, ProcessSignals
 from daemons.jobproc.warmup import warm_up
 from protocol.dial import reachable
 from protocol.envelope import Call, failure
@@ -61,36 +60,34 @@ class ForkServer:
 
     Args:
         listener: a listening socket that does not block.
-        debug: whether the jobs log more.
     """
 
-    def __init__(self, settings: Settings, listener: socket.socket, children: Children, *, debug: bool) -> None:
+    def __init__(self, settings: Settings, listener: socket.socket, children: Children) -> None:
         self._settings = settings
         self._listener = listener
         self._children = children
-        self._debug = debug
         self._access = Access()
         self._connections: list[ControlConnection] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
-        self._wakeup = -1, -1
-        self._is_stopping = False
-        self._wants_fresh_code = False
+        self._signals = ProcessSignals()
         self._trial: subprocess.Popen[bytes] | None = None
 
     def serve(self) -> bool:
         """Serve until SIGTERM (false), or until fresh code is to take over (true)."""
-        self._install_signals()
+        self._signals.install()
+        self._selector.register(self._signals.fileno(), selectors.EVENT_READ)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         # of the program before this one in the same process, their signal may be gone
         self._reap()
-        while not self._is_stopping:
+        while not self._signals.cancel_asked:
             for key, events in self._selector.select():
                 if key.fileobj is self._listener:
                     self._accept()
                 elif isinstance(key.data, ControlConnection):
                     self._attend(key.data, events)
                 else:
-                    _drain(self._wakeup[0])
+                    self._signals.drain()
             self._reap()
             if self._is_fresh_code_good():
                 return True
@@ -102,22 +99,6 @@ class ForkServer:
             connection.close()
         self._connections.clear()
         self._selector.close()
-
-    def _install_signals(self) -> None:
-        self._wakeup = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        signal.set_wakeup_fd(self._wakeup[1], warn_on_full_buffer=False)
-        self._selector.register(self._wakeup[0], selectors.EVENT_READ)
-        signal.signal(signal.SIGTERM, self._on_signal)
-        signal.signal(signal.SIGINT, self._on_signal)
-        signal.signal(signal.SIGHUP, self._on_signal)
-        signal.signal(signal.SIGCHLD, self._on_signal)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if number in (signal.SIGTERM, signal.SIGINT):
-            self._is_stopping = True
-        elif number == signal.SIGHUP:
-            self._wants_fresh_code = True
 
     def _accept(self) -> None:
         try:
@@ -171,17 +152,14 @@ class ForkServer:
 
     def _live(self, job_id: JobId, sock: socket.socket) -> int:
         """In the child: leave everything of the parent behind, then be the job."""
-        signals = JobSignals()
-        signals.install()
+        self.close()
+        self._signals.begin_anew()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
         os.setsid()
         self._listener.close()
-        self.close()
-        for fd in self._wakeup:
-            os.close(fd)
-        set_up_logging("job", path=self._settings.paths.log_file(NAME), debug=self._debug)
+        rename_program("job")
         setproctitle.setproctitle(f"gantry-job {job_id}")
-        return life.run(job_id, sock, self._settings, signals)
+        return life.run(job_id, sock, self._settings, self._signals)
 
     def _reap(self) -> None:
         for end in self._children.reap():
@@ -211,8 +189,8 @@ class ForkServer:
 
     def _is_fresh_code_good(self) -> bool:
         """Try the code on disk when asked to; true once a trial has succeeded."""
-        if self._wants_fresh_code and self._trial is None:
-            self._wants_fresh_code = False
+        if self._signals.hup_came and self._trial is None:
+            self._signals.hup_came = False
             self._trial = subprocess.Popen(
                 [sys.executable, *sys.orig_argv[1:]], env={**os.environ, TRIAL: "1"}, stdin=subprocess.DEVNULL
             )
@@ -222,11 +200,6 @@ class ForkServer:
         if code != 0:
             _log.error("code.not_renewed", exit_code=code, next="go on with the old code; try the program by hand")
         return code == 0
-
-
-def _drain(fd: int) -> None:
-    with contextlib.suppress(BlockingIOError):
-        os.read(fd, 4096)
 
 
 def _listen(path: Path) -> socket.socket:
@@ -289,7 +262,7 @@ def _run(options: Options) -> None:
     warm_up()
     gc.collect()
     gc.freeze()
-    server = ForkServer(settings, listener, children, debug=options.debug)
+    server = ForkServer(settings, listener, children)
     _log.info("forkserver.ready", pid=os.getpid(), socket=path, jobs=len(children.jobs))
     notify("READY=1")
     wants_exec = server.serve()

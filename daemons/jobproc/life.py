@@ -18,7 +18,7 @@ Source: DESIGN sections 3, 5, 7 and 11; luxid.md 9.
 import contextlib
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from common.errors import GantryError, JobCanceled
@@ -34,7 +34,7 @@ from daemons.jobproc.handshake import Secrets, shake_hands
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.output import OutputFile
-from daemons.jobproc.signals import JobSignals
+from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.registry import make_unit
 
@@ -43,7 +43,7 @@ _NO_SECRETS: Final[Mapping[str, Any]] = {}
 _log = get_log(__name__)
 
 
-def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: JobSignals) -> int:
+def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: ProcessSignals) -> int:
     """Live the life of a job; the caller ends the process with the exit code that is returned.
 
     Args:
@@ -86,7 +86,7 @@ class _Life:
         record: JobRecord,
         livelock: Livelock,
         settings: Settings,
-        signals: JobSignals,
+        signals: ProcessSignals,
         secrets: Secrets,
     ) -> None:
         self._job_id = job_id
@@ -104,7 +104,7 @@ class _Life:
 
     def live(self) -> None:
         """Carry out the opcodes that have not ended, until one fails, the job is cancelled, or must wait."""
-        _log.info("job.started", job=self._job_id)
+        _log.debug("job.started", job=self._job_id)
         is_first = True
         while (index := self._record.job.next_index) is not None:
             self._signals.look()
@@ -191,7 +191,7 @@ class _Life:
         if self._record.job.ops[index].start_at is None:
             self._record.begin_waiting(index)
 
-    def _free_while(self, write: Any) -> None:
+    def _free_while(self, write: Callable[[], None]) -> None:
         """Write the opcode's end while its locks are freed."""
         if self._leash is not None and self._is_slack(self._leash):
             os.close(self._leash)

@@ -22,7 +22,7 @@ from typing import Final, TypeVar
 from common.errors import ConnectionLost, GantryError, JobCanceled, Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.log import get_log
-from daemons.jobproc.signals import JobSignals
+from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
 from protocol.dial import pauses
 from protocol.messages import Request
@@ -56,7 +56,7 @@ class JobLocks:
         socket_path: of wconfd.
     """
 
-    def __init__(self, socket_path: Path, owner: Owner, signals: JobSignals) -> None:
+    def __init__(self, socket_path: Path, owner: Owner, signals: ProcessSignals) -> None:
         self._owner = owner
         self._signals = signals
         self._client = BlockingClient(

@@ -23,7 +23,7 @@ from typing import Final
 import attrs
 
 from daemons.jobproc.descendants import become_subreaper, descendants, send
-from daemons.jobproc.signals import JobSignals
+from daemons.jobproc.signals import ProcessSignals
 
 # as large as the kernel gives to everybody (/proc/sys/fs/pipe-max-size)
 _PIPE_BYTES: Final = 2**20
@@ -87,7 +87,7 @@ class RunningProgram:
         OSError: it could not be started.
     """
 
-    def __init__(self, launch: Launch, sink: Callable[[bytes], None], signals: JobSignals) -> None:
+    def __init__(self, launch: Launch, sink: Callable[[bytes], None], signals: ProcessSignals) -> None:
         become_subreaper()
         self._sink = sink
         self._signals = signals

@@ -1,11 +1,13 @@
-"""The signals of a job process, as flags and as something one can wait for.
+"""The signals of a process, as flags and as something one can wait for.
 
 Theory. A handler may run between any two steps of a unit, so it does nothing but set a flag. Every
 wait of the process includes a pipe that the interpreter fills at each signal (`set_wakeup_fd`): a
 signal ends the wait at once, also when it came a moment before the wait began.
 
-TERM asks to cancel, USR1 says that there is a new priority, HUP (of wconfd, to Ganeti's job processes)
-and CHLD only wake. HUP needs a handler all the same: its default action is death.
+To a job process TERM asks to cancel, USR1 says that there is a new priority, HUP (which wconfd sends to
+Ganeti's job processes) and CHLD only wake. HUP needs a handler all the same: its default action is
+death. The fork server installs the handlers, for itself and for the jobs: a child only makes a pipe of
+its own, so there is no moment with another action, and nothing to pay for.
 
 Source: luxid.md 9.3.
 """
@@ -19,36 +21,56 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-HANDLED: Final = (signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
+HANDLED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP, signal.SIGCHLD)
 
 
 def _do_nothing() -> None:
     pass
 
 
-class JobSignals:
+class ProcessSignals:
     """What the signals have asked for so far; one for a process."""
 
     def __init__(self) -> None:
-        # set by TERM, for good
+        # set by TERM and INT, for good
         self.cancel_asked = False
+        # set by HUP
+        self.hup_came = False
         # called outside of the handler, in the next `wait` or `look`, after USR1
         self.on_priority: Callable[[], None] = _do_nothing
         self._priority_changed = False
         self._reader = self._writer = -1
 
     def install(self) -> None:
-        """Take over the signals of this process.
+        """Take over the signals of this process."""
+        self._open()
+        signal.signal(signal.SIGTERM, self._ask_cancel)
+        signal.signal(signal.SIGINT, self._ask_cancel)
+        signal.signal(signal.SIGUSR1, self._change_priority)
+        signal.signal(signal.SIGHUP, self._note_hup)
+        signal.signal(signal.SIGCHLD, self._wake)
 
-        The caller keeps `HANDLED` blocked until then, so that there is no moment with another action.
-        """
+    def begin_anew(self) -> None:
+        """Forget what came for the parent: for a forked child, with `HANDLED` blocked since before the fork."""
+        reader, writer = self._reader, self._writer
+        self._open()
+        os.close(reader)
+        os.close(writer)
+        self.cancel_asked = self.hup_came = self._priority_changed = False
+
+    def _open(self) -> None:
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
-        signal.signal(signal.SIGTERM, self._ask_cancel)
-        signal.signal(signal.SIGUSR1, self._change_priority)
-        signal.signal(signal.SIGHUP, self._wake)
-        signal.signal(signal.SIGCHLD, self._wake)
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+    def fileno(self) -> int:
+        """A descriptor that can be read after a signal, until `drain`."""
+        return self._reader
+
+    def drain(self) -> None:
+        """Be ready for the next signal; the flags stay."""
+        with contextlib.suppress(BlockingIOError):
+            while len(os.read(self._reader, 4096)) == 4096:
+                pass
 
     def close(self) -> None:
         """Stop waking; the handlers stay."""
@@ -66,9 +88,8 @@ class JobSignals:
             poller.register(fd, select.POLLIN)
         timeout_ms = None if timeout_s is None else math.ceil(max(timeout_s, 0) * 1000)
         ready = [fd for fd, _ in poller.poll(timeout_ms)]
-        with contextlib.suppress(BlockingIOError):
-            while self._reader in ready and len(os.read(self._reader, 4096)) == 4096:
-                pass
+        if self._reader in ready:
+            self.drain()
         self.look()
         return tuple(fd for fd in ready if fd != self._reader)
 
@@ -83,6 +104,9 @@ class JobSignals:
 
     def _change_priority(self, number: int, frame: FrameType | None) -> None:
         self._priority_changed = True
+
+    def _note_hup(self, number: int, frame: FrameType | None) -> None:
+        self.hup_came = True
 
     def _wake(self, number: int, frame: FrameType | None) -> None:
         pass

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from daemons.jobproc.signals import HANDLED, JobSignals
+from daemons.jobproc.signals import HANDLED, ProcessSignals
 
 
 @pytest.fixture
-def signals() -> Iterator[JobSignals]:
+def signals() -> Iterator[ProcessSignals]:
     """Installed; the handlers of the test's process are put back."""
-    before = {number: signal.getsignal(number) for number in (*HANDLED, signal.SIGINT)}
+    before = {number: signal.getsignal(number) for number in HANDLED}
     wakeup = signal.set_wakeup_fd(-1)
-    signals = JobSignals()
+    signals = ProcessSignals()
     signals.install()
     yield signals
     signals.close()
@@ -24,14 +24,14 @@ def signals() -> Iterator[JobSignals]:
         signal.signal(number, handler)
 
 
-def test_signal_before_the_wait_ends_it(signals: JobSignals) -> None:
+def test_signal_before_the_wait_ends_it(signals: ProcessSignals) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
     assert signals.wait(None) == ()
     assert signals.cancel_asked
 
 
-def test_signal_during_the_wait_ends_it(signals: JobSignals) -> None:
+def test_signal_during_the_wait_ends_it(signals: ProcessSignals) -> None:
     timer = threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGHUP))
     timer.start()
 
@@ -40,7 +40,7 @@ def test_signal_during_the_wait_ends_it(signals: JobSignals) -> None:
     assert not signals.cancel_asked
 
 
-def test_readable_descriptor_ends_the_wait_and_is_named(signals: JobSignals) -> None:
+def test_readable_descriptor_ends_the_wait_and_is_named(signals: ProcessSignals) -> None:
     reader, writer = os.pipe()
     os.write(writer, b"x")
 
@@ -51,12 +51,12 @@ def test_readable_descriptor_ends_the_wait_and_is_named(signals: JobSignals) -> 
     os.close(reader)
 
 
-def test_wait_is_over_in_time(signals: JobSignals) -> None:
+def test_wait_is_over_in_time(signals: ProcessSignals) -> None:
     assert signals.wait(0.001) == ()
     assert signals.wait(-1) == ()
 
 
-def test_priority_is_looked_at_once_and_outside_of_the_handler(signals: JobSignals) -> None:
+def test_priority_is_looked_at_once_and_outside_of_the_handler(signals: ProcessSignals) -> None:
     looked: list[int] = []
     signals.on_priority = lambda: looked.append(1)
 
@@ -66,3 +66,16 @@ def test_priority_is_looked_at_once_and_outside_of_the_handler(signals: JobSigna
     signals.wait(None)
     signals.look()
     assert looked == [1]
+
+
+def test_child_begins_without_what_came_for_its_parent(signals: ProcessSignals) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGHUP)
+    assert signals.cancel_asked
+    assert signals.hup_came
+
+    signals.begin_anew()
+
+    assert not signals.cancel_asked
+    assert not signals.hup_came
+    assert signals.wait(0) == ()

@@ -9,6 +9,7 @@ Source: DESIGN section 7.
 
 import os
 import pwd
+import signal
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
@@ -52,8 +53,8 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         tail = sink.tail.lines()
         if end.timed_out or end.exit_code not in self.op.exit_codes:
             # a kill: TERM to the whole group reached us as well
-            if end.signal_name and context.cancelled and not end.timed_out:
-                raise JobCanceled(f"'{self.op.argv[0]}' was ended by {end.signal_name}")
+            if context.cancelled and _was_terminated(end) and not end.timed_out:
+                raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job")
             raise ExecutionError(f"'{self.op.argv[0]}' {self._how(end)}{_last_line(tail)}")
         return {
             "exit_code": end.exit_code,
@@ -121,6 +122,11 @@ class _Sink:
             # a full disk must not stop the work: the program's output is not the program's result
             self._is_broken = True
             _log.warning("output.lost", error=error, next="go on without an output file")
+
+
+def _was_terminated(end: ProgramEnd) -> bool:
+    """Ended by a signal, or by its own hand after a TERM, as shells tell it."""
+    return end.signal_name is not None or end.exit_code == 128 + signal.SIGTERM
 
 
 def _check_folder(cwd: str) -> None:

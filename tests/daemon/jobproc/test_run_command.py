@@ -239,8 +239,9 @@ def test_cancel_does_not_interrupt_a_program(host: JobHost) -> None:
     assert output(host, 1) == b"begun\ndone\n"
 
 
-def test_kill_of_the_group_ends_the_program_and_the_job_as_canceled(host: JobHost) -> None:
-    started = host.start(1, shell("echo begun; sleep 600"), shell("true"))
+@pytest.mark.parametrize("prelude", ["", "trap 'exit 143' TERM; "])
+def test_kill_of_the_group_ends_the_program_and_the_job_as_canceled(host: JobHost, prelude: str) -> None:
+    started = host.start(1, shell(f"{prelude}echo begun; sleep 600"), shell("true"))
     wait_output(host, 1, b"begun")
     pids = processes_of(started)
 
