@@ -24,6 +24,8 @@ from common.jobs import FINAL
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
 _FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
+_STATUS_WIDTH: Final = max(map(len, _FINAL_NAMES))
+_TIME_WIDTH: Final = 6
 _REFRESH_PER_SECOND: Final = 4
 # how often the reasons for waiting are asked; only for the eye, nothing depends on it
 _REASONS_S: Final = 1.0
@@ -82,10 +84,11 @@ class _View:
             self._reasons = why_waiting(waiting)
 
     def render(self) -> RenderableType:
-        table = Table(box=None, pad_edge=False, header_style="")
-        table.add_column("ID", justify="right", no_wrap=True)
-        table.add_column("STATUS", no_wrap=True)
-        table.add_column("TIME", justify="right", no_wrap=True)
+        table = Table(box=None, pad_edge=False, header_style="", expand=True)
+        # the narrow columns keep their width, however narrow the terminal is
+        table.add_column("ID", justify="right", no_wrap=True, min_width=max(len(str(n)) for n in self._lines))
+        table.add_column("STATUS", no_wrap=True, min_width=_STATUS_WIDTH)
+        table.add_column("TIME", justify="right", no_wrap=True, min_width=_TIME_WIDTH)
         table.add_column("SUMMARY", no_wrap=True, overflow="ellipsis", ratio=1)
         table.add_column("NOW", no_wrap=True, overflow="ellipsis", ratio=1)
         for line in self._visible():

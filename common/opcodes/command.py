@@ -19,6 +19,10 @@ def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) 
         raise InvalidRequest(f"{attribute.name} must not contain a zero byte")
 
 
+def _shortened(text: str) -> str:
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
 @attrs.frozen(kw_only=True)
 class OpRunCommand(OpCode):
     """Run a program under locks; it succeeds if the exit code is one of those expected."""
@@ -40,8 +44,11 @@ class OpRunCommand(OpCode):
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
 
     def summary_value(self) -> str:
+        """The comment, if there is one: whoever gave the work a name wants to see it; else the command."""
+        if self.comment:
+            return _shortened(self.comment)
         text = " ".join(self.argv) if self.shell else shlex.join(self.argv)
-        return text if len(text) <= 60 else f"{text[:57]}..."
+        return _shortened(text)
 
     def lock_declaration(self) -> LockDeclaration:
         return declare(self.locks)

@@ -105,6 +105,8 @@ def test_a_command_needs_a_program() -> None:
 def test_summaries_show_what_tells_most() -> None:
     assert summary(parse_opcode(DELAY)) == "TEST_DELAY(1.0)"
     assert summary(parse_opcode(COMMAND)) == "RUN_COMMAND(tar -cf 'a b.tar' .)"
+    assert summary(parse_opcode({**COMMAND, "comment": "back up"})) == "RUN_COMMAND(back up)"
+    assert summary(parse_opcode({**COMMAND, "argv": ["x" * 80]})) == f"RUN_COMMAND({'x' * 57}...)"
     assert summary(parse_opcode({"OP_ID": "OP_TEST_DUMMY"})) == "TEST_DUMMY"
 
 

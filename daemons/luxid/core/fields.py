@@ -17,7 +17,7 @@ from common.opcodes.base import summary
 from common.opcodes.registry import parse_opcode
 
 # of a summary depends on nothing of these, and they differ from job to job
-_COMMON_KEYS: Final = frozenset({"reason", "depends", "comment", "priority", "debug_level", "dry_run"})
+_COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run"})
 
 
 @attrs.frozen

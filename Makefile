@@ -1,0 +1,32 @@
+# All set-up happens here, into .venv; nothing else is touched.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: demo test bench lint format clean
+
+demo: $(READY)
+	@$(BIN)/python -P deploy/demo/run.py
+
+test: $(READY)
+	@$(BIN)/python tests/check.py
+
+bench: $(READY)
+	@$(BIN)/python -m tests.bench
+
+lint: $(READY)
+	@$(BIN)/python tests/check.py --no-tests
+
+format: $(READY)
+	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gantry needs Python 3.11 or newer, this is " + sys.version.split()[0])'
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $(READY)

@@ -1,0 +1,57 @@
+"""make bench: figures of this machine, this minute; compare them with the bare loops beside them.
+
+Every figure is the median of RUNS runs on a fresh cluster, with fsync on.
+"""
+
+import statistics
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.bench.bare import bare_jobs, bare_writes
+from tests.bench.jobs import cpu_s, many_jobs, one_job
+from tests.bench.locks import lock_updates
+from tests.support.cluster import Cluster
+
+RUNS = 3
+JOBS = 200
+UPDATES = 2000
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch:
+        folder = Path(scratch)
+        limit = median(lambda: bare_jobs(folder, JOBS))
+        show("bare loop: fork, 4 durable writes, exit", limit, "jobs/s")
+        writes = median(lambda: bare_writes(folder, UPDATES))
+        show("bare loop: durable replacement of a file", writes, "/s")
+        cpu_before = cpu_s()
+        with Cluster(folder / "cluster") as cluster:
+            cluster.start()
+            alone = median(lambda: one_job(cluster, 50))
+            show("one no-op job, submit to end seen", alone * 1000, "ms")
+            rate = median(lambda: many_jobs(cluster, JOBS))
+            show(f"{JOBS} no-op jobs", rate, "jobs/s", f"{rate / limit:.2f} of the bare loop")
+            jobs = 50 * RUNS + JOBS * RUNS
+            for connections in (1, 4, 20):
+                updates = median(lambda n=connections: lock_updates(cluster, UPDATES, n))  # type: ignore[misc]
+                show(
+                    f"lock updates, {connections} connection(s)",
+                    updates,
+                    "/s",
+                    f"{updates / writes:.2f} of the bare loop",
+                )
+        spent = cpu_s() - cpu_before
+        show("CPU of all processes, a job (start of the daemons and lock updates included)", spent / jobs * 1000, "ms")
+
+
+def median(run: Callable[[], float]) -> float:
+    return statistics.median(run() for _ in range(RUNS))
+
+
+def show(what: str, value: float, unit: str, remark: str = "") -> None:
+    print(f"{what:82} {value:9.1f} {unit:7} {remark}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""deploy/systemd: the tools of systemd accept the units and make the user and the folders."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+DEPLOY = Path(__file__).parents[2] / "deploy" / "systemd"
+UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.target")])
+PROGRAMS = {"gantry-luxid", "gantry-wconfd", "gantry-forkserver"}
+
+pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd's tools are not installed")
+
+
+def run(*command: str | Path) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr
+
+
+def test_systemd_accepts_every_unit_without_a_word(tmp_path: Path) -> None:
+    # verify wants the programs to exist; it does not run them
+    for unit in UNITS:
+        text = re.sub(r"/opt/gantry/bin/[\w-]+", "/bin/true", unit.read_text())
+        (tmp_path / unit.name).write_text(text)
+
+    said = run("systemd-analyze", "verify", "--man=no", *sorted(tmp_path.iterdir()))
+
+    assert [line for line in said.splitlines() if "gantry" in line] == []
+
+
+def test_every_daemon_has_a_unit_that_starts_its_program() -> None:
+    started = {
+        re.search(r"^ExecStart=/opt/gantry/bin/([\w-]+)$", unit.read_text(), re.M) for unit in DEPLOY.glob("*.service")
+    }
+
+    assert {match.group(1) for match in started if match} == PROGRAMS
+
+
+def test_jobs_outlive_a_stop_of_their_parent() -> None:
+    text = (DEPLOY / "gantry-forkserver.service").read_text()
+
+    assert "\nKillMode=process\n" in text
+    assert "\nSendSIGKILL=no\n" in text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make users and give away folders")
+def test_the_user_and_the_folders_are_made(tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+
+    run("systemd-sysusers", f"--root={tmp_path}", DEPLOY / "gantry.sysusers.conf")
+    run("systemd-tmpfiles", "--create", f"--root={tmp_path}", DEPLOY / "gantry.tmpfiles.conf")
+
+    uid = int(re.search(r"^gantry:[^:]*:(\d+):", (tmp_path / "etc/passwd").read_text(), re.M).group(1))  # type: ignore[union-attr]
+    for folder, mode in (("var/lib/gantry", 0o750), ("run/gantry", 0o775), ("var/log/gantry", 0o750)):
+        status = (tmp_path / folder).stat()
+        assert (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, uid)
