@@ -10,18 +10,14 @@ Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN section 5.
 import contextlib
 import os
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
 import trio
 
-from common.errors import Unavailable
 from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
-from common.locks import Owner
 from common.log import get_log
 from common.watch import EventKind, FolderWatch
-from daemons.wconfd.core.waiting import free_all
 from daemons.wconfd.lockstore import LockStore
 
 _DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
@@ -47,12 +43,12 @@ class Deaths:
         async with FolderWatch(self._folder, kinds=_DEATH) as watch, trio.open_nursery() as nursery:
             await self.clean_up()
             task_status.started()
+            nursery.start_soon(self._look_at_newcomers)
             while True:
                 events = await watch.events()
                 if any(event.needs_rescan for event in events):
                     await self.clean_up()
-                paths = {str(self._folder / event.name) for event in events}
-                for path in paths & self._livelocks():
+                for path in self._locks.known.paths_named(event.name for event in events):
                     nursery.start_soon(self._probe, path)
 
     async def sweep(self, every_s: float) -> None:
@@ -63,6 +59,7 @@ class Deaths:
             if found:
                 self.swept += found
                 _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
+            self._locks.forget_idle()
             self._remove_stale_files()
 
     async def clean_up(self) -> int:
@@ -70,13 +67,16 @@ class Deaths:
 
         Raises: nothing; what could not be written is tried again by the next sweep.
         """
-        dead = [path for path in self._livelocks() if not is_alive(path)]
+        dead = [path for path in self._locks.known.paths() if not is_alive(path)]
         for path in dead:
             await self._bury(path)
         return len(dead)
 
-    def _livelocks(self) -> frozenset[str]:
-        return frozenset(owner.livelock for owner in self._locks.state.owners())
+    async def _look_at_newcomers(self) -> None:
+        while True:
+            for path in await self._locks.known.newcomers():
+                if not is_alive(path):
+                    await self._bury(path)
 
     async def _probe(self, path: str) -> None:
         for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
@@ -87,20 +87,17 @@ class Deaths:
 
     async def _bury(self, path: str) -> None:
         """Free all owners of a livelock whose process is dead, and delete the file."""
-        for owner in self._owners(path):
+        for owner in self._locks.known.forget(path):
             try:
-                await self._locks.change(lambda state, owner=owner: free_all(state, owner))  # type: ignore[misc]
-            except Unavailable as error:
+                if await self._locks.bury(owner):
+                    _log.info("owner.died", owner=owner, livelock=path)
+            except Exception as error:
+                # whatever it is, the other owners must not suffer
+                self._locks.known.restore(owner)
                 _log.error("owner.not_freed", owner=owner, reason=error, retry="by the next sweep")
-                return
-            _log.info("owner.died", owner=owner, livelock=path)
         # an owner may name any path; only livelocks are ours to delete
         if Path(path).parent == self._folder:
-            with contextlib.suppress(OSError):
-                os.unlink(path)
-
-    def _owners(self, path: str) -> Iterable[Owner]:
-        return [owner for owner in self._locks.state.owners() if owner.livelock == path]
+            _remove_if_dead(path)
 
     def _remove_stale_files(self) -> None:
         """Delete livelocks that nobody holds: of owners that had no locks, and of crashes in mid-creation."""
@@ -108,5 +105,12 @@ class Deaths:
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder):
                 with contextlib.suppress(OSError):
-                    if entry.stat().st_mtime < young and not is_alive(entry.path):
-                        os.unlink(entry.path)
+                    if entry.stat().st_mtime < young:
+                        _remove_if_dead(entry.path)
+
+
+def _remove_if_dead(path: str) -> None:
+    """Delete a livelock that is still there, and dead: one of the same name may have been made meanwhile."""
+    with contextlib.suppress(OSError):
+        if os.path.exists(path) and not is_alive(path):
+            os.unlink(path)

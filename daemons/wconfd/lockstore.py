@@ -21,7 +21,8 @@ from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.log import get_log
 from daemons.wconfd.core.lockstate import decode, encode
 from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change, free_level, try_update
+from daemons.wconfd.core.waiting import Change, free_all, free_level, try_update
+from daemons.wconfd.owners import KnownOwners
 from daemons.wconfd.steps import StepStatistics, StepWriter
 
 _log: Final = get_log(__name__)
@@ -36,6 +37,7 @@ class LockStore:
     def __init__(self, path: Path, state: LockState) -> None:
         self._path = path
         self._writer = StepWriter(state, self._write, self._tell)
+        self.known = KnownOwners(state.owners())
         # who sleeps until its pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
         self._is_degraded = False
@@ -69,19 +71,31 @@ class LockStore:
     def statistics(self) -> StepStatistics:
         return self._writer.statistics()
 
-    async def change(self, step: LockStep) -> Change:
-        """Change the locks by a function of the core.
+    async def change(self, owner: Owner, step: LockStep) -> Change:
+        """Change the locks of an owner by a function of the core.
 
         Raises: Unavailable: `locks.data` could not be written; nothing has changed.
             LockRuleViolation: as the core's function.
         Durability: on return the change survives a loss of power.
         """
+        self.known.meet(owner)
+        return await self._change(owner, step)
 
-        def pair(state: LockState) -> tuple[LockState, Change]:
-            change = step(state)
-            return change.state, change
+    async def bury(self, owner: Owner) -> bool:
+        """Free what a dead owner holds or waits for; false if that was nothing.
 
-        return await self._writer.change(pair)
+        Raises, Durability: as `change`.
+        """
+        state = await self._writer.settled()
+        if not state.table.modes_of(owner) and state.pending_of(owner) is None:
+            return False
+        await self._change(owner, lambda state: free_all(state, owner))
+        return True
+
+    def forget_idle(self) -> None:
+        """Know only the owners that hold or wait, unless some change is under way."""
+        if self._writer.is_idle:
+            self.known.keep(self.state.owners())
 
     async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
         """Sleep until the owner has no pending request; False when the time is over and it still has."""
@@ -90,16 +104,23 @@ class LockStore:
                 await self._sleepers.setdefault(owner, trio.Event()).wait()
         return self.state.pending_of(owner) is None
 
+    async def _change(self, owner: Owner, step: LockStep) -> Change:
+        def pair(state: LockState) -> tuple[LockState, tuple[Owner, Change]]:
+            change = step(state)
+            return change.state, (owner, change)
+
+        return (await self._writer.change(pair))[1]
+
     # what the configuration's handlers need
 
     def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
         return self.state.table.held_by(owner)
 
     async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
-        return (await self.change(lambda state: try_update(state, owner, requests))).blocked_on
+        return (await self.change(owner, lambda state: try_update(state, owner, requests))).blocked_on
 
     async def free_level(self, owner: Owner, level: LockLevel) -> None:
-        await self.change(lambda state: free_level(state, owner, level))
+        await self.change(owner, lambda state: free_level(state, owner, level))
 
     def _write(self, state: LockState) -> None:
         """In the writer's thread."""
@@ -113,20 +134,29 @@ class LockStore:
             self._is_degraded = False
             _log.info("locks.recovered", path=self._path)
 
-    def _tell(self, changes: Sequence[Change]) -> None:
-        for owner in [owner for owner in self._sleepers if self.state.pending_of(owner) is None]:
+    def _tell(self, answers: Sequence[tuple[Owner, Change] | None]) -> None:
+        """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
+        changes = [answer for answer in answers if answer]
+        for owner, change in changes:
+            self._wake(owner)
+            for granted in change.granted:
+                self._wake(granted)
+        for _, change in changes:
+            for granted in change.granted:
+                _log.debug("lock.granted", owner=granted)
+                _hang_up(granted)
+
+    def _wake(self, owner: Owner) -> None:
+        if owner in self._sleepers and self.state.pending_of(owner) is None:
             self._sleepers.pop(owner).set()
-        for change in changes:
-            for owner in change.granted if change else ():
-                _log.debug("lock.granted", owner=owner)
-                _hang_up(owner)
 
 
 def _hang_up(owner: Owner) -> None:
     """Tell an owner of Ganeti's kind by SIGHUP to the pid it gave; a dead owner's pid may be someone else's now."""
-    if owner.pid is None or owner.pid in (0, 1, os.getpid()) or not is_alive(owner.livelock):
+    # zero and less would be whole groups of processes
+    if owner.pid is None or owner.pid <= 1 or owner.pid == os.getpid() or not is_alive(owner.livelock):
         return
     try:
         os.kill(owner.pid, signal.SIGHUP)
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         _log.debug("owner.not_signalled", owner=owner, pid=owner.pid, reason=error)

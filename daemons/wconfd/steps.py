@@ -73,6 +73,11 @@ class StepWriter(Generic[S]):
         """The durable state."""
         return self._state
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no change is under way."""
+        return not self._waiting and not self._in_flight
+
     def statistics(self) -> StepStatistics:
         return StepStatistics(self._steps, self._writes, self._failures)
 
@@ -100,7 +105,7 @@ class StepWriter(Generic[S]):
 
     async def settled(self) -> S:
         """The state after all changes begun before this call. Raises: as `change`, if there are any."""
-        if self._waiting or self._in_flight:
+        if not self.is_idle:
             await self._submit(_Ticket(_nothing))
         return self._state
 

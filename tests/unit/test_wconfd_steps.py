@@ -162,7 +162,8 @@ async def test_a_change_is_not_visible_before_it_is_durable_and_published_before
 
 
 async def test_a_change_of_nothing_writes_nothing_and_a_flush_writes_all_the_same(nursery: trio.Nursery) -> None:
-    disk, published = Disk(), []
+    disk = Disk()
+    published: list[Sequence[int]] = []
     writer = await start(disk, nursery, published.append)
 
     assert await writer.change(step("same")) == 0

@@ -3,14 +3,15 @@
 Source: wconfd.md 2.1; `waitLocks` is ours (DESIGN section 4).
 """
 
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 
 from common.locks import Lock, LockMode, Owner
+from common.log import get_log
 from daemons.wconfd.core import waiting
 from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.lockstore import LockStep, LockStore
 from protocol import wconfd
 from protocol.peer import Peer
 from protocol.service import Route
@@ -18,7 +19,18 @@ from protocol.service import Route
 # a caller that wants to wait longer asks again; so one that went away is forgotten some time
 WAIT_AT_MOST_S: Final = 60.0
 
+_log: Final = get_log(__name__)
+
 Holders = tuple[tuple[Lock, tuple[tuple[Owner, LockMode], ...]], ...]
+
+
+class _OfOwner(Protocol):
+    """A call that changes what its owner holds."""
+
+    METHOD: ClassVar[str]
+
+    @property
+    def owner(self) -> Owner: ...
 
 
 @attrs.frozen
@@ -39,12 +51,13 @@ class LockHandlers:
         pending = [(each.priority, each.owner, each.requests) for each in self._locks.state.all_pending()]
         return [self._holders(), pending]
 
-    async def try_update_locks(self, call: wconfd.TryUpdateLocks, _: Peer) -> tuple[Owner, ...]:
-        return tuple(await self._locks.try_update(call.owner, call.requests))
+    async def try_update_locks(self, call: wconfd.TryUpdateLocks, peer: Peer) -> tuple[Owner, ...]:
+        change = await self._change(call, peer, lambda state: waiting.try_update(state, call.owner, call.requests))
+        return change.blocked_on
 
-    async def update_locks_waiting(self, call: wconfd.UpdateLocksWaiting, _: Peer) -> tuple[Owner, ...]:
-        change = await self._locks.change(
-            lambda state: waiting.update_or_queue(state, call.owner, call.priority, call.requests)
+    async def update_locks_waiting(self, call: wconfd.UpdateLocksWaiting, peer: Peer) -> tuple[Owner, ...]:
+        change = await self._change(
+            call, peer, lambda state: waiting.update_or_queue(state, call.owner, call.priority, call.requests)
         )
         return change.blocked_on
 
@@ -54,37 +67,44 @@ class LockHandlers:
     async def wait_locks(self, call: wconfd.WaitLocks, _: Peer) -> bool:
         return await self._locks.wait_granted(call.owner, max(0.0, min(call.timeout, WAIT_AT_MOST_S)))
 
-    async def free_locks(self, call: wconfd.FreeLocks, _: Peer) -> wconfd.Unit:
-        await self._locks.change(lambda state: waiting.free_all(state, call.owner))
+    async def free_locks(self, call: wconfd.FreeLocks, peer: Peer) -> wconfd.Unit:
+        await self._change(call, peer, lambda state: waiting.free_all(state, call.owner))
         return ()
 
-    async def free_locks_level(self, call: wconfd.FreeLocksLevel, _: Peer) -> wconfd.Unit:
-        await self._locks.free_level(call.owner, call.level)
+    async def free_locks_level(self, call: wconfd.FreeLocksLevel, peer: Peer) -> wconfd.Unit:
+        await self._change(call, peer, lambda state: waiting.free_level(state, call.owner, call.level))
         return ()
 
-    async def down_grade_locks_level(self, call: wconfd.DownGradeLocksLevel, _: Peer) -> wconfd.Unit:
-        await self._locks.change(lambda state: waiting.downgrade_level(state, call.owner, call.level))
+    async def down_grade_locks_level(self, call: wconfd.DownGradeLocksLevel, peer: Peer) -> wconfd.Unit:
+        await self._change(call, peer, lambda state: waiting.downgrade_level(state, call.owner, call.level))
         return ()
 
-    async def intersect_locks(self, call: wconfd.IntersectLocks, _: Peer) -> wconfd.Unit:
-        await self._locks.change(lambda state: waiting.intersect(state, call.owner, call.locks))
+    async def intersect_locks(self, call: wconfd.IntersectLocks, peer: Peer) -> wconfd.Unit:
+        await self._change(call, peer, lambda state: waiting.intersect(state, call.owner, call.locks))
         return ()
 
-    async def opportunistic_lock_union(self, call: wconfd.OpportunisticLockUnion, _: Peer) -> tuple[Lock, ...]:
-        change = await self._locks.change(lambda state: waiting.opportunistic_union(state, call.owner, call.wanted))
+    async def opportunistic_lock_union(self, call: wconfd.OpportunisticLockUnion, peer: Peer) -> tuple[Lock, ...]:
+        change = await self._change(
+            call, peer, lambda state: waiting.opportunistic_union(state, call.owner, call.wanted)
+        )
         return change.taken
 
     async def guarded_opportunistic_lock_union(
-        self, call: wconfd.GuardedOpportunisticLockUnion, _: Peer
+        self, call: wconfd.GuardedOpportunisticLockUnion, peer: Peer
     ) -> tuple[Lock, ...]:
-        change = await self._locks.change(
-            lambda state: waiting.guarded_union(state, call.owner, call.count, call.wanted)
+        change = await self._change(
+            call, peer, lambda state: waiting.guarded_union(state, call.owner, call.count, call.wanted)
         )
         return change.taken
 
     async def cleanup_locks(self, _: wconfd.CleanupLocks, __: Peer) -> wconfd.Unit:
         await self._deaths.clean_up()
         return ()
+
+    async def _change(self, call: _OfOwner, peer: Peer, step: LockStep) -> waiting.Change:
+        change = await self._locks.change(call.owner, step)
+        _log.debug("locks.changed", method=call.METHOD, owner=call.owner, by=peer, blocked_on=len(change.blocked_on))
+        return change
 
     def _holders(self) -> Holders:
         return tuple((lock, tuple(holders.items())) for lock, holders in self._locks.state.table.locks_with_holders())
