@@ -39,8 +39,8 @@ class Handshake:
         Raises: StartFailed: it ended, or sent something else.
         """
         message = await self._receive()
-        path = os.fsdecode(message)
-        if not os.path.isabs(path) or "\0" in path:
+        path = message.decode("utf-8", "replace")
+        if not os.path.isabs(path) or "\0" in path or "\ufffd" in path:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
         return path
 

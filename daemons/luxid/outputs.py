@@ -17,8 +17,8 @@ from typing import Final
 import attrs
 import trio
 
+from common.errors import Unavailable
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
 from common.watch import EventKind, FolderWatch
 from daemons.luxid.bells import Bell, Bells
@@ -26,7 +26,6 @@ from daemons.luxid.bells import Bell, Bells
 # of one answer, in bytes
 LONGEST_PIECE: Final = 2**20
 _PIECE: Final = re.compile(r"job-(\d+)\.(\d{20})", re.ASCII)
-_log: Final = get_log(__name__)
 
 
 @attrs.frozen
@@ -67,17 +66,27 @@ class OutputWatch:
 
     @contextmanager
     def listen(self, job_id: JobId) -> Iterator[Bell]:
-        """The bell that rings when the job has printed something. Raises: OSError: no more watches are left."""
+        """The bell that rings when the job has printed something.
+
+        Raises: Unavailable: the folder cannot be watched; the system's limit of watches may be reached.
+        """
         with self._bells.listen(job_id) as bell:
             if self._watch is None:
-                self._watch = FolderWatch(self._folder, kinds=EventKind.MODIFY | EventKind.CREATE)
-                self._nursery.start_soon(self._follow, self._watch)
+                self._watch = self._begin()
             try:
                 yield bell
             finally:
                 if len(self._bells) == 1 and bell.listeners == 1 and self._watch is not None:
                     self._watch.close()
                     self._watch = None
+
+    def _begin(self) -> FolderWatch:
+        try:
+            watch = FolderWatch(self._folder, kinds=EventKind.MODIFY | EventKind.CREATE)
+        except OSError as error:
+            raise Unavailable(f"the output cannot be followed: {error}; ask without a timeout") from error
+        self._nursery.start_soon(self._follow, watch)
+        return watch
 
     async def _follow(self, watch: FolderWatch) -> None:
         try:

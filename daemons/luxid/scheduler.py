@@ -54,6 +54,8 @@ class Scheduler:
         # what was asked for jobs with a process; until they end
         self.asks: dict[JobId, Ask] = {}
         self.swept_deaths = 0
+        # told of each job that ended
+        self.on_ended: Callable[[Job], None] = _ignore
         # why no job is started for the moment
         self._obstacles: set[str] = set()
         self._nursery: trio.Nursery | None = None
@@ -132,6 +134,7 @@ class Scheduler:
         self.table.put(job)
         self.queue.end(job.job_id, state)
         self.asks.pop(job.job_id, None)
+        self.on_ended(job)
         self.bells.ring(job.job_id)
         _log.info("job.ended", job=job.job_id, state=state.value)
         self.pump()
@@ -220,6 +223,10 @@ class Scheduler:
 
     def statistics(self) -> SchedulerStatistics:
         return SchedulerStatistics(self.queue.counts(), self.queue.touched, self.swept_deaths)
+
+
+def _ignore(_: Job) -> None:
+    pass
 
 
 def timestamp() -> Timestamp:

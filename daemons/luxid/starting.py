@@ -11,10 +11,11 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import RemoteError, Unavailable
+from common.errors import GantryError, RemoteError, Unavailable
 from common.jobs import Job
 from common.locks import JobId
 from common.log import get_log
+from daemons.luxid.core.queue import Phase
 from daemons.luxid.core.recovery import START_SOURCE, fail_job
 from daemons.luxid.handshake import Handshake, StartFailed
 from daemons.luxid.launcher import Launcher, Started
@@ -49,6 +50,7 @@ class Starter:
         # job -> the opcode that its present process was to begin with
         self._begun_at: dict[JobId, int | None] = {}
         self._pause_s = FIRST_PAUSE_S
+        scheduler.on_ended = self._forget_job
         # by the names of their livelocks' files, the jobs that have a process
         self.livelocks: dict[str, JobId] = {}
         # jobs that are being started -> whether a process of theirs was reaped meanwhile
@@ -62,8 +64,6 @@ class Starter:
         self._exits[job_id] = trio.Event()
         try:
             await self._start(job)
-        except StartFailed as error:
-            await self.failed(job, error.message)
         except Unavailable as error:
             # the fork server is away, or the disk is full: not the job's fault
             await self._back_off(job, error.message)
@@ -72,6 +72,11 @@ class Starter:
                 await self._wait_for_exit(job, error.message)
             else:
                 await self._back_off(job, f"the fork server refuses: {error.message}")
+        except GantryError as error:
+            await self._broke(job, error.message)
+        except Exception as error:
+            _log.exception("job.start_crashed", job=job_id)
+            await self._broke(job, f"internal error: {error!r}")
         finally:
             self._exits.pop(job_id, None)
 
@@ -90,9 +95,17 @@ class Starter:
         if job.livelock is not None:
             self.livelocks.pop(os.path.basename(job.livelock), None)
 
+    def _forget_job(self, job: Job) -> None:
+        self.forget(job)
+        self._failures.pop(job.job_id, None)
+        self._begun_at.pop(job.job_id, None)
+
     def made_progress(self, job: Job) -> bool:
         """Whether the process that is now gone has ended at least one opcode."""
-        return self._begun_at.pop(job.job_id, None) != job.next_index
+        has_progress = self._begun_at.pop(job.job_id, None) != job.next_index
+        if has_progress:
+            self._failures.pop(job.job_id, None)
+        return has_progress
 
     async def failed(self, job: Job, reason: str) -> None:
         """A process came to nothing: try again, but not for ever."""
@@ -100,11 +113,16 @@ class Starter:
         if failures < ATTEMPTS:
             await self._back_off(job, reason)
             return
-        del self._failures[job.job_id]
         text = f"job could not be started: {reason} ({ATTEMPTS} attempts)"
         _log.error("job.not_started", job=job.job_id, reason=reason, attempts=ATTEMPTS)
         self._scheduler.queue.hold(job.job_id)
         await self._scheduler.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
+
+    async def _broke(self, job: Job, reason: str) -> None:
+        if self._scheduler.queue.phase(job.job_id) is Phase.STARTING:
+            await self.failed(job, reason)
+        else:
+            self.on_broken(job.job_id)
 
     async def _start(self, job: Job) -> None:
         has_process = False

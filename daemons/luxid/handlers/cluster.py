@@ -21,6 +21,8 @@ from protocol.wconfd import ReadConfig
 PROTOCOL_VERSION: Final = 3000000
 OS_API_VERSION: Final = 20
 EXPORT_VERSION: Final = 0
+# while wconfd is being restarted
+CONFIG_WAIT_S: Final = 5.0
 
 # keys of the answer that are plain copies; null where the cluster object has none
 # fmt: off
@@ -82,7 +84,7 @@ class ClusterFacts:
         }
 
     async def _config(self) -> _Config:
-        config = await self._wconfd.call(ReadConfig())
+        config = await self._wconfd.call_retrying(ReadConfig(), CONFIG_WAIT_S)
         return _Config(config.get("cluster", {}), config.get("nodes", {}), config.get("version"))
 
     def _value(self, name: str, config: _Config | None) -> Any:

@@ -9,7 +9,8 @@ from tests.support.cluster import Cluster
 def test_the_answer_has_the_name_and_every_key_of_the_sheet(cluster: Cluster) -> None:
     info = cluster.luxi(QueryClusterInfo())
 
-    assert info["name"] == "test"
+    assert info["name"] == "cluster.test"
+    assert info["master"] == "node1.test"
     assert info["os_api_version"] == 20
     assert {"master", "uuid", "tags", "max_running_jobs", "enabled_hypervisors", "ssh_key_bits"} <= info.keys()
     assert len(info) == 55
@@ -18,7 +19,7 @@ def test_the_answer_has_the_name_and_every_key_of_the_sheet(cluster: Cluster) ->
 def test_values_come_in_the_order_asked_and_an_unknown_name_is_null(cluster: Cluster) -> None:
     names = ("drain_flag", "colour", "cluster_name", "watcher_pause")
 
-    assert cluster.luxi(QueryConfigValues(names)) == (False, None, "test", None)
+    assert cluster.luxi(QueryConfigValues(names)) == (False, None, "cluster.test", None)
 
 
 def test_a_watcher_pause_counts_until_it_is_over(cluster: Cluster) -> None:
@@ -32,5 +33,6 @@ def test_a_watcher_pause_counts_until_it_is_over(cluster: Cluster) -> None:
 
 def test_what_needs_no_configuration_is_answered_without_wconfd(idle: Cluster) -> None:
     idle.start("luxid")
+    idle.kill("wconfd")
 
     assert idle.luxi(QueryConfigValues(("drain_flag", "colour"))) == (False, None)

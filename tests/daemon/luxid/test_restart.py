@@ -61,7 +61,8 @@ def test_a_job_that_ended_meanwhile_is_seen_as_ended(cluster: Cluster) -> None:
 def test_a_job_that_died_meanwhile_is_finished_at_once_and_keeps_what_had_ended(cluster: Cluster) -> None:
     """luxid.md 12, DIFF-11; 13, BUG-6."""
     job_id = cluster.submit(dummy(result="kept"), delay(60), dummy())
-    cluster.wait(job_id, status="running")
+    under_way = (["success", "running", "queued"],)
+    wait_until(lambda: cluster.job(job_id, "opstatus") == under_way, what="the second opcode runs")
     pid = read_job(cluster, job_id).process_id
     cluster.kill("luxid")
     os.killpg(pid or 0, signal.SIGKILL)
