@@ -12,13 +12,13 @@ from cli.lockargs import LOCK, LockWish
 from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
 from cli.times import DURATION
-from common.jobs import FINAL
+from common.jobs import FINAL, JobState
 
 _FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
 
 
 class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`ID`, or `ID:status,...`: a job, and the states it may have ended in."""
+    """`ID`, or `ID:status,...`: a job, and the states it may have ended in; success if left out."""
 
     name = "dependency"
 
@@ -26,7 +26,7 @@ class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in n
         if isinstance(value, list):
             return value
         number, _, names = value.partition(":")
-        statuses = [name for name in names.split(",") if name]
+        statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
         wrong = next((name for name in statuses if name not in _FINAL_NAMES), None)
         if wrong is not None:
             self.fail(f"no job ends as '{wrong}'; write {', '.join(_FINAL_NAMES)}", param, ctx)
@@ -56,7 +56,8 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
     examples=(
         "gnt-job run --lock node/web1 -- apt-get --yes upgrade",
         "gnt-job run --lock node/web1:shared --lock node/db1 --wait -- rsync -a web1: db1:",
-        "gnt-job run --after 12:success --shell -- 'make test && make deploy'",
+        "gnt-job run --after 12 --shell -- 'make test && make deploy'",
+        "gnt-job run --after 13:error,canceled -- logger 'the deployment went wrong'",
         "gnt-job run --reason rate-limit:2:backup -- backup web1",
     ),
 )
@@ -67,7 +68,7 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
     "depends",
     type=DependencyType(),
     multiple=True,
-    help="Start after job ID[:success|error|canceled,...] has ended so; repeatable.",
+    help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
 )
 @click.option("--timeout", type=DURATION, help="End the command after this time: 90, 90s, 5m, 2h.")
 @click.option(

@@ -48,7 +48,7 @@ def test_options_become_parameters(start_luxid: Start, job: Job) -> None:
     assert ended == Ended(0, "1\n", "")
     op = submitted(luxid)
     assert op["locks"] == {"node/web1": "shared", "network/fe80::1": "exclusive", "instance/[lockset]": "exclusive"}
-    assert op["depends"] == [[7, []], [8, ["success", "canceled"]]]
+    assert op["depends"] == [[7, ["success"]], [8, ["success", "canceled"]]]
     assert (op["timeout"], op["cwd"], op["env"]) == (120.0, "/srv", {"A": "b=c", "HERE": "now"})
     assert (op["shell"], op["exit_codes"], op["argv"]) == (True, [0, 3], ["make; true"])
 
