@@ -1,11 +1,8 @@
-"""WConfD: the methods of wconfd, as requests with their arguments in wire order.
+"""The lock methods. None but `waitLocks`, which is ours, ever waits for a lock.
 
-None but `waitLocks` (ours) ever waits for a lock. Unit is `[]` on the wire.
-
-Source: wconfd.md section 2; `waitLocks` and the node and group calls are ours.
+Source: wconfd.md 2.1.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -16,14 +13,6 @@ from protocol.messages import Request
 # `[]` on the wire
 Unit = tuple[()]
 Owned = tuple[Lock, LockMode]
-
-
-@attrs.frozen
-class Echo(Request[str]):
-    """Answer the text: a sign of life."""
-
-    METHOD = "echo"
-    text: str
 
 
 @attrs.frozen
@@ -156,65 +145,8 @@ class CleanupLocks(Request[Unit]):
 
 
 @attrs.frozen
-class ReadConfig(Request[Mapping[str, Any]]):
-    """The whole configuration, a snapshot."""
+class Echo(Request[str]):
+    """Answer the text: a sign of life."""
 
-    METHOD = "readConfig"
-
-
-@attrs.frozen
-class VerifyConfig(Request[Unit]):
-    """Check the configuration; all problems are in the error."""
-
-    METHOD = "verifyConfig"
-
-
-@attrs.frozen
-class LockConfig(Request[Mapping[str, Any] | None]):
-    """Take `cluster/config` now, and answer the configuration; null if others are in the way."""
-
-    METHOD = "lockConfig"
-    owner: Owner
-    shared: bool
-
-
-@attrs.frozen
-class UnlockConfig(Request[Unit]):
-    """Release `cluster/config` and drop the pending request; fine if it is not held."""
-
-    METHOD = "unlockConfig"
-    owner: Owner
-
-
-@attrs.frozen
-class WriteConfig(Request[Unit]):
-    """Replace the whole configuration; the owner must hold `cluster/config` exclusively."""
-
-    METHOD = "writeConfig"
-    owner: Owner
-    config: Mapping[str, Any]
-
-
-@attrs.frozen
-class WriteConfigAndUnlock(Request[bool]):
-    """Replace the whole configuration and release its lock; false if the owner does not hold it."""
-
-    METHOD = "writeConfigAndUnlock"
-    owner: Owner
-    config: Mapping[str, Any]
-
-
-@attrs.frozen
-class FlushConfig(Request[Unit]):
-    """Write the configuration and tell all nodes, whether it has changed or not."""
-
-    METHOD = "flushConfig"
-
-
-@attrs.frozen
-class FlushConfigGroup(Request[Unit]):
-    """The same, for the nodes of one group."""
-
-    METHOD = "flushConfigGroup"
-    # a uuid; an unknown one means no nodes
-    group: str
+    METHOD = "echo"
+    text: str

@@ -1,0 +1,178 @@
+"""Changes of single objects of the configuration.
+
+While anybody holds `cluster/config` they change nothing and answer false, or null where a value is
+the answer; the client asks again.
+
+Source: wconfd.md 2.3; the filter rules' are ours.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from common.locks import JobId, Owner
+from common.objects.kinds import AdminState, AdminStateSource
+from common.reasons import ReasonTrail
+from protocol.messages import Request
+from protocol.wconfd.locks import Unit
+
+# an object's serial number and mtime after a change
+Stamp = tuple[int, float]
+
+
+@attrs.frozen
+class AddInstance(Request[bool]):
+    """Add an instance, or replace it; the owner's reserved addresses are committed."""
+
+    METHOD = "addInstance"
+    instance: Mapping[str, Any]
+    owner: Owner
+    replace: bool
+
+
+@attrs.frozen
+class AddInstanceDisk(Request[bool]):
+    """Add a disk, or replace it, and attach it."""
+
+    METHOD = "addInstanceDisk"
+    instance: str
+    disk: Mapping[str, Any]
+    # its place among the instance's disks; null: the last one
+    index: int | None
+    replace: bool
+
+
+@attrs.frozen
+class AttachInstanceDisk(Request[bool]):
+    METHOD = "attachInstanceDisk"
+    instance: str
+    disk: str
+    index: int | None
+
+
+@attrs.frozen
+class DetachInstanceDisk(Request[bool]):
+    """Take a disk from an instance; it stays in the configuration."""
+
+    METHOD = "detachInstanceDisk"
+    instance: str
+    disk: str
+
+
+@attrs.frozen
+class RemoveInstanceDisk(Request[bool]):
+    """Take a disk from an instance, and delete it."""
+
+    METHOD = "removeInstanceDisk"
+    instance: str
+    disk: str
+
+
+@attrs.frozen
+class RemoveInstance(Request[bool]):
+    """Delete an instance, and free its port and addresses; its disks stay."""
+
+    METHOD = "removeInstance"
+    instance: str
+
+
+@attrs.frozen
+class SetInstanceStatus(Request[Mapping[str, Any] | None]):
+    """Set what is not null; answers the instance."""
+
+    METHOD = "setInstanceStatus"
+    instance: str
+    admin_state: AdminState | None
+    disks_active: bool | None
+    admin_state_source: AdminStateSource | None
+
+
+@attrs.frozen
+class SetInstancePrimaryNode(Request[bool]):
+    METHOD = "setInstancePrimaryNode"
+    instance: str
+    node: str
+
+
+@attrs.frozen
+class AllocatePort(Request[int | None]):
+    """Take a TCP or UDP port that nobody has."""
+
+    METHOD = "allocatePort"
+
+
+@attrs.frozen
+class AddTcpUdpPort(Request[bool]):
+    """Give a port back."""
+
+    METHOD = "addTcpUdpPort"
+    port: int
+
+
+@attrs.frozen
+class UpdateCluster(Request[Stamp | None]):
+    """Replace the object if its serial number is still the given one."""
+
+    METHOD = "updateCluster"
+    object: Mapping[str, Any]
+
+
+@attrs.frozen
+class UpdateNode(Request[Stamp | None]):
+    METHOD = "updateNode"
+    object: Mapping[str, Any]
+
+
+@attrs.frozen
+class UpdateInstance(Request[Stamp | None]):
+    METHOD = "updateInstance"
+    object: Mapping[str, Any]
+
+
+@attrs.frozen
+class UpdateNodeGroup(Request[Stamp | None]):
+    METHOD = "updateNodeGroup"
+    object: Mapping[str, Any]
+
+
+@attrs.frozen
+class UpdateNetwork(Request[Stamp | None]):
+    METHOD = "updateNetwork"
+    object: Mapping[str, Any]
+
+
+@attrs.frozen
+class UpdateDisk(Request[Stamp | None]):
+    METHOD = "updateDisk"
+    object: Mapping[str, Any]
+
+
+@attrs.frozen
+class ReplaceFilter(Request[str | None]):
+    """Add a filter rule, or replace the one of this uuid; answers the uuid."""
+
+    METHOD = "replaceFilter"
+    # null: a new one
+    uuid: str | None
+    priority: int
+    predicates: tuple[Any, ...]
+    action: Any
+    reason_trail: ReasonTrail
+    watermark: JobId
+
+
+@attrs.frozen
+class DeleteFilter(Request[bool]):
+    """Delete a filter rule; true also if there is none."""
+
+    METHOD = "deleteFilter"
+    uuid: str
+
+
+@attrs.frozen
+class PrepareClusterDestruction(Request[Unit]):
+    """Take the BGL from its exclusive holder, for ever, and let the cluster have no master."""
+
+    METHOD = "prepareClusterDestruction"
+    owner: Owner
