@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable
 
+from common.livelock import Livelock
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
@@ -117,8 +118,6 @@ def test_who_died_while_wconfd_was_down_holds_nothing_when_it_is_ready(
 
 def test_the_sweep_finds_what_no_event_tells_of(idle: Cluster, connect: Connect, job: Job) -> None:
     # the file lies outside of the folder that is watched, and its holder goes without a trace
-    from common.livelock import Livelock
-
     outside = idle.root / "outside"
     outside.mkdir()
     livelock = Livelock.create(outside, "job_000001")
