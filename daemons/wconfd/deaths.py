@@ -15,7 +15,9 @@ from typing import Final
 
 import trio
 
+from common.errors import GantryError
 from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.locks import Owner
 from common.log import get_log
 from common.watch import EventKind, FolderWatch
 from daemons.wconfd.lockstore import LockStore
@@ -63,13 +65,16 @@ class Deaths:
             self._remove_stale_files()
 
     async def clean_up(self) -> int:
-        """Look at every owner now; answers how many were dead.
+        """Look at every owner now; answers how many livelocks it found dead. On return the dead hold nothing.
 
         Raises: nothing; what could not be written is tried again by the next sweep.
         """
         dead = [path for path in self._locks.known.paths() if not is_alive(path)]
         for path in dead:
             await self._bury(path)
+        # those that another task has just found dead
+        with contextlib.suppress(GantryError):
+            await self._locks.settled()
         return len(dead)
 
     async def _look_at_newcomers(self) -> None:
@@ -87,14 +92,14 @@ class Deaths:
 
     async def _bury(self, path: str) -> None:
         """Free all owners of a livelock whose process is dead, and delete the file."""
-        for owner in self._locks.known.forget(path):
-            try:
-                if await self._locks.bury(owner):
-                    _log.info("owner.died", owner=owner, livelock=path)
-            except Exception as error:
-                # whatever it is, the other owners must not suffer
-                self._locks.known.restore(owner)
-                _log.error("owner.not_freed", owner=owner, reason=error, retry="by the next sweep")
+        owners = sorted(self._locks.known.forget(path), key=Owner.sort_key)
+        try:
+            for owner in await self._locks.bury(owners):
+                _log.info("owner.died", owner=owner, livelock=path)
+        except Exception as error:
+            # whatever it is, the owners of other livelocks must not suffer
+            self._locks.known.restore(owners)
+            _log.error("owner.not_freed", livelock=path, reason=error, retry="by the next sweep")
         # an owner may name any path; only livelocks are ours to delete
         if Path(path).parent == self._folder:
             _remove_if_dead(path)

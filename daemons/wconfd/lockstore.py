@@ -8,7 +8,7 @@ Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN section 8.
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
@@ -29,6 +29,8 @@ _log: Final = get_log(__name__)
 
 # a change of the locks, as the core's functions make it: of the state before
 LockStep = Callable[[LockState], Change]
+# of one step of the writer: whose locks were changed, and how
+_Answer = tuple[tuple[Owner, Change], ...]
 
 
 class LockStore:
@@ -78,19 +80,37 @@ class LockStore:
             LockRuleViolation: as the core's function.
         Durability: on return the change survives a loss of power.
         """
-        self.known.meet(owner)
-        return await self._change(owner, step)
 
-    async def bury(self, owner: Owner) -> bool:
-        """Free what a dead owner holds or waits for; false if that was nothing.
+        def alone(state: LockState) -> tuple[LockState, _Answer]:
+            change = step(state)
+            return change.state, ((owner, change),)
+
+        self.known.meet(owner)
+        ((_, change),) = await self._writer.change(alone)
+        return change
+
+    async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
+        """Free what dead owners hold or wait for, in one change; answers those who had something.
+
+        Its place among the changes is fixed before the first checkpoint.
 
         Raises, Durability: as `change`.
         """
-        state = await self._writer.settled()
-        if not state.table.modes_of(owner) and state.pending_of(owner) is None:
-            return False
-        await self._change(owner, lambda state: free_all(state, owner))
-        return True
+
+        def free(state: LockState) -> tuple[LockState, _Answer]:
+            changes: list[tuple[Owner, Change]] = []
+            for owner in (owner for owner in owners if state.knows(owner)):
+                changes.append((owner, free_all(state, owner)))
+                state = changes[-1][1].state
+            return state, tuple(changes)
+
+        if self._writer.is_idle and not any(map(self.state.knows, owners)):
+            return ()
+        return tuple(owner for owner, _ in await self._writer.change(free))
+
+    async def settled(self) -> None:
+        """Wait until all changes begun before this call are durable. Raises: as `change`, if there are any."""
+        await self._writer.settled()
 
     def forget_idle(self) -> None:
         """Know only the owners that hold or wait, unless some change is under way."""
@@ -103,13 +123,6 @@ class LockStore:
             while self.state.pending_of(owner):
                 await self._sleepers.setdefault(owner, trio.Event()).wait()
         return self.state.pending_of(owner) is None
-
-    async def _change(self, owner: Owner, step: LockStep) -> Change:
-        def pair(state: LockState) -> tuple[LockState, tuple[Owner, Change]]:
-            change = step(state)
-            return change.state, (owner, change)
-
-        return (await self._writer.change(pair))[1]
 
     # what the configuration's handlers need
 
@@ -134,9 +147,9 @@ class LockStore:
             self._is_degraded = False
             _log.info("locks.recovered", path=self._path)
 
-    def _tell(self, answers: Sequence[tuple[Owner, Change] | None]) -> None:
+    def _tell(self, answers: Sequence[_Answer | None]) -> None:
         """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
-        changes = [answer for answer in answers if answer]
+        changes = [each for answer in answers if answer for each in answer]
         for owner, change in changes:
             self._wake(owner)
             for granted in change.granted:

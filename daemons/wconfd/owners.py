@@ -36,9 +36,10 @@ class KnownOwners:
             self._has_newcomers.set()
         self._add(owner)
 
-    def restore(self, owner: Owner) -> None:
-        """Know an owner again that could not be freed; it is no newcomer."""
-        self._add(owner)
+    def restore(self, owners: Iterable[Owner]) -> None:
+        """Know owners again that could not be freed; they are no newcomers."""
+        for owner in owners:
+            self._add(owner)
 
     def paths(self) -> tuple[str, ...]:
         return tuple(self._owners)

@@ -63,6 +63,10 @@ class LockState:
         parked = self._parked.get(owner)
         return parked.request if parked else None
 
+    def knows(self, owner: Owner) -> bool:
+        """Whether the owner holds or waits. Cost: O(1)."""
+        return owner in self._parked or bool(self.table.modes_of(owner))
+
     def all_pending(self) -> tuple[PendingRequest, ...]:
         """Every pending request, in order of trial: (priority, owner)."""
         return tuple(sorted((parked.request for parked in self._parked.values()), key=lambda request: request.place))
