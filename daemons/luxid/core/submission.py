@@ -24,13 +24,13 @@ def parse_jobs(jobs: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[ParsedJob, 
 
     Raises: InvalidRequest, OpcodeUnknown: the first that is wrong, with its place: `job 2, opcode 1: ...`.
     """
-    return tuple(_parse_job(ops, f"job {place}, " if len(jobs) > 1 else "") for place, ops in enumerate(jobs, 1))
+    return tuple(_parse_job(ops, [f"job {place}"] if len(jobs) > 1 else []) for place, ops in enumerate(jobs, 1))
 
 
-def _parse_job(ops: Sequence[Mapping[str, Any]], where: str) -> ParsedJob:
+def _parse_job(ops: Sequence[Mapping[str, Any]], where: list[str]) -> ParsedJob:
     if not ops:
-        raise InvalidRequest(f"{where}a job needs at least one opcode; got an empty list")
-    return tuple(_parse_op(op, f"{where}opcode {place}") for place, op in enumerate(ops, 1))
+        raise InvalidRequest(": ".join([*where, "a job needs at least one opcode; got an empty list"]))
+    return tuple(_parse_op(op, ", ".join([*where, f"opcode {place}"])) for place, op in enumerate(ops, 1))
 
 
 def _parse_op(op: Mapping[str, Any], where: str) -> OpCode:

@@ -42,7 +42,7 @@ def test_the_design_documents_spelling_of_the_attribute_is_accepted(cluster: Clu
     [
         ((dummy(depends=[[-2, []]]),), "job 2, opcode 1: .*points before the submission"),
         ((dummy(), {"OP_ID": "OP_NO"}), "job 2, opcode 2: unknown opcode"),
-        ((), "job 2, a job needs at least one opcode"),
+        ((), "job 2: a job needs at least one opcode"),
     ],
 )
 def test_one_bad_job_refuses_all_and_spends_no_id(cluster: Cluster, second: tuple, text: str) -> None:
