@@ -4,6 +4,7 @@ Source: luxid.md 5.10.
 """
 
 import argparse
+import logging
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -69,5 +70,7 @@ def fail(name: str, error: Exception) -> NoReturn:
     """Say why the daemon cannot run, and end with 1."""
     message = error.message if isinstance(error, GantryError) else str(error)
     print(f"{name}: error: {message}", file=sys.stderr)
-    _log.error("daemon.failed", reason=message)
+    # without a log of its own the event would go to stderr as well, and without its reason
+    if logging.getLogger().hasHandlers():
+        _log.error("daemon.failed", reason=message)
     sys.exit(1)

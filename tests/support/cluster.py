@@ -47,7 +47,7 @@ class Cluster:
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         self._clients: dict[Path, BlockingClient] = {}
         root.mkdir(parents=True, exist_ok=True)
-        (root / "gantry.toml").write_text(settings)
+        self.configure(settings)
         if not self.paths.config_data.exists():
             create_cluster(self.paths, "cluster.test", "node1.test")
 
@@ -56,6 +56,10 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    def configure(self, settings: str) -> None:
+        """Write the settings file, for the daemons that are started from now on."""
+        (self.root / "gantry.toml").write_text(settings)
 
     def start(self, *names: str) -> None:
         """Start daemons (all, if none is named), one after the other, each until it is ready."""
