@@ -106,6 +106,13 @@ class ConfigVerifyError(ConfigurationError):
         return [self.message, list(self.problems)]
 
 
+class ProgrammerError(GantryError):
+    """the caller asks for what its own steps before do not allow"""
+
+    code = "conflict"
+    wire_name = "ProgrammerError"
+
+
 class ReservationError(GantryError):
     """the name, address or number is taken"""
 

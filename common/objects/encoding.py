@@ -27,6 +27,15 @@ class EncodedConfig:
     content: bytes
     _rows: Mapping[str, _Rows] = attrs.field(repr=False, eq=False)
 
+    def object(self, table: str, key: str) -> bytes:
+        """The bytes of one object, of the cluster as ("cluster", "cluster").
+
+        Raises: KeyError.
+        Cost: O(its size).
+        """
+        row = self._rows[table][key][1]
+        return row[len(ascii_json(key)) + 1 :]
+
 
 def encode_config(config: Config, before: EncodedConfig | None = None) -> EncodedConfig:
     """Encode a configuration.

@@ -27,10 +27,13 @@ class ConfigFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        # None: whatever is there is foreign
         self._identity: tuple[int, int, int] | None = None
+        # whether memory has yet to follow a file that another program has put there
+        self._is_ahead = False
 
     def read(self) -> Config:
-        """Read and check the configuration.
+        """Read and check the configuration; if it is sound, whatever is in the file is ours from now on.
 
         Raises:
             NotFound: there is no such file.
@@ -40,7 +43,7 @@ class ConfigFile:
         """
         try:
             with self.path.open("rb") as file:
-                self._identity = _identity(os.fstat(file.fileno()))
+                identity = _identity(os.fstat(file.fileno()))
                 content = file.read()
         except FileNotFoundError:
             raise NotFound(
@@ -51,7 +54,17 @@ class ConfigFile:
         config = self._decode(content)
         if problems := find_problems(config):
             raise self._damaged("$", f"it is inconsistent: {'; '.join(problems)}")
+        self._is_ahead = self._identity is not None and self._identity != identity
+        self._identity = identity
         return config
+
+    def foreign_change(self) -> str | None:
+        """What another program has done to the file, and what to do; None: it is as we left it."""
+        try:
+            self._check_identity()
+        except (ForeignChange, OSError) as error:
+            return str(error)
+        return None
 
     def write(self, content: bytes) -> None:
         """Replace the file.
@@ -62,8 +75,12 @@ class ConfigFile:
         Durability: on return the content survives a loss of power.
         """
         self._check_identity()
+        if self._is_ahead:
+            # should this write fail, memory keeps what is older than the file
+            self._identity = None
         try:
             write_file(self.path, content, mode=_MODE)
+            self._is_ahead = False
         finally:
             self._adopt(content)
 
@@ -76,7 +93,9 @@ class ConfigFile:
             raise ForeignChange(f"'{self.path}' was changed by another program; {self._advice()}")
 
     def _advice(self) -> str:
-        return "nothing was written and nothing will be; put the right file there and restart wconfd"
+        return (
+            "nothing was written and nothing will be; put the right file there, and call reloadConfig or restart wconfd"
+        )
 
     def _adopt(self, content: bytes) -> None:
         """Know the file again if it is ours; a write may fail after the file was replaced."""

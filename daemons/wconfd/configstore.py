@@ -8,6 +8,7 @@ Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, Self, TypeVar
 
 import trio
@@ -17,8 +18,9 @@ from common.log import get_log
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from common.paths import Paths
+from common.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
-from daemons.wconfd.core.configstate import ConfigState, is_urgent, nodes_of_group
+from daemons.wconfd.core.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
 from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
 
@@ -28,6 +30,7 @@ Step = Callable[[Config, float], tuple[Config, T]]
 
 _log: Final = get_log(__name__)
 _RETRY_S: Final = 5.0
+_TOUCHED: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 
 
 class ConfigStore:
@@ -40,6 +43,8 @@ class ConfigStore:
         self._writer = StepWriter(config, self._write, self._publish)
         self._distribution = distribution
         self._changed = trio.Event()
+        # as it was last seen
+        self._foreign: str | None = None
 
     @classmethod
     def load(cls, paths: Paths, distribution: Distribution | None = None) -> Self:
@@ -57,6 +62,10 @@ class ConfigStore:
     def state(self) -> ConfigState:
         """The durable configuration and its bytes."""
         return self._state
+
+    @property
+    def path(self) -> Path:
+        return self._file.path
 
     @property
     def config(self) -> Config:
@@ -105,6 +114,53 @@ class ConfigStore:
             await self._spread(group)
         except OSError as error:
             raise Unavailable(f"the ssconf files could not be written: {error}; repeat the call") from error
+
+    async def foreign_change(self) -> str | None:
+        """What another program has done to the file, and what to do; None: it is as we left it.
+
+        Raises: Unavailable: the daemon is shutting down.
+        """
+        # as a step, so that no write of our own is in the midst
+        found = await self._writer.change(lambda config: (config, self._file.foreign_change()))
+        if found != self._foreign:
+            if found is None:
+                _log.info("config.no_longer_foreign", path=self._file.path)
+            else:
+                _log.error("config.foreign", path=self._file.path, error=found)
+            self._foreign = found
+        return found
+
+    async def reload(self) -> None:
+        """Take over what another program has put into the file.
+
+        Raises:
+            DamagedFile, NotFound: it is none or an inconsistent one; the message has all problems.
+            Unavailable: it cannot be read, or not be written again.
+        Durability: on return the content survives a loss of power.
+        """
+        while not await self._writer.change(self._reload_step):
+            # changes were in the same turn; with them out of the way
+            pass
+        await self.foreign_change()
+
+    def _reload_step(self, config: Config) -> tuple[Config, bool]:
+        if config is not self._written.config:
+            # replacing it now would lose changes of this turn that are answered as made
+            return config, False
+        try:
+            return reloaded(config, self._file.read(), time.time()), True
+        except OSError as error:
+            raise Unavailable(f"'{self._file.path}' cannot be read: {error}") from error
+
+    async def follow_file(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Notice at once what other programs do to the file, and log it; for `nursery.start`, until cancelled."""
+        async with FolderWatch(self._file.path.parent, kinds=_TOUCHED) as watch:
+            await self.foreign_change()
+            task_status.started()
+            while True:
+                events = await watch.events()
+                if any(event.name == self._file.path.name or event.needs_rescan for event in events):
+                    await self.foreign_change()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Be the writer, and tell the nodes; for `nursery.start`.

@@ -8,10 +8,12 @@ Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN section 5.
 """
 
 import contextlib
+import itertools
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
@@ -26,15 +28,33 @@ _DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
 _log: Final = get_log(__name__)
 
 
+class OwnerTable(Protocol):
+    """Something else, beside the locks, that owners have; whoever has it is known to the locks' index."""
+
+    def owners(self) -> frozenset[Owner]:
+        """Everybody who has anything, or is about to."""
+        ...
+
+    async def drop_owner(self, owner: Owner) -> bool:
+        """Take all that an owner has; false if that was nothing. Raises: Unavailable."""
+        ...
+
+    async def settled(self) -> None:
+        """Wait for all changes begun before this call. Raises: Unavailable."""
+        ...
+
+
 class Deaths:
     """Frees what dead owners hold or wait for.
 
     Args:
+        tables: what else owners have; they lose it after their locks.
         grace_s: a livelock file younger than this is not deleted: its maker may not have locked it yet.
     """
 
-    def __init__(self, locks: LockStore, folder: Path, *, grace_s: float) -> None:
+    def __init__(self, locks: LockStore, folder: Path, *, grace_s: float, tables: Sequence[OwnerTable] = ()) -> None:
         self._locks = locks
+        self._tables = tables
         self._folder = folder
         self._grace_s = grace_s
         # deaths that only the sweep found
@@ -61,7 +81,7 @@ class Deaths:
             if found:
                 self.swept += found
                 _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
-            self._locks.forget_idle()
+            self._locks.forget_idle(frozenset().union(*(table.owners() for table in self._tables)))
             self._remove_stale_files()
 
     async def clean_up(self) -> int:
@@ -75,6 +95,8 @@ class Deaths:
         # those that another task has just found dead
         with contextlib.suppress(GantryError):
             await self._locks.settled()
+            for table in self._tables:
+                await table.settled()
         return len(dead)
 
     async def _look_at_newcomers(self) -> None:
@@ -96,6 +118,9 @@ class Deaths:
         try:
             for owner in await self._locks.bury(owners):
                 _log.info("owner.died", owner=owner, livelock=path)
+            for table, owner in itertools.product(self._tables, owners):
+                if await table.drop_owner(owner):
+                    _log.info("owner.dropped", owner=owner, livelock=path)
         except Exception as error:
             # whatever it is, the owners of other livelocks must not suffer
             self._locks.known.restore(owners)

@@ -112,10 +112,10 @@ class LockStore:
         """Wait until all changes begun before this call are durable. Raises: as `change`, if there are any."""
         await self._writer.settled()
 
-    def forget_idle(self) -> None:
-        """Know only the owners that hold or wait, unless some change is under way."""
+    def forget_idle(self, others: frozenset[Owner] = frozenset()) -> None:
+        """Know only these and the owners that hold or wait, unless some change is under way."""
         if self._writer.is_idle:
-            self.known.keep(self.state.owners())
+            self.known.keep(self.state.owners() | others)
 
     async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
         """Sleep until the owner has no pending request; False when the time is over and it still has."""

@@ -3,6 +3,7 @@
 Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 """
 
+import sys
 from typing import Final
 
 import trio
@@ -11,10 +12,14 @@ from common.daemon import run_daemon
 from common.livelock import Livelock
 from common.log import get_log
 from common.settings import Settings
+from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.core.minors import without_written
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import routes
+from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.tempresstore import ReservationStore
 from protocol.server import Access, ServerRules, Service, serve_unix
 
 NAME: Final = "wconfd"
@@ -22,7 +27,9 @@ _log: Final = get_log(__name__)
 
 
 def main() -> None:
-    """The program gantry-wconfd."""
+    """The program gantry-wconfd; with --check FILE... it only looks at files."""
+    if sys.argv[1:2] == ["--check"]:
+        sys.exit(check_files(sys.argv[2:]))
     run_daemon(NAME, "The lock and configuration daemon.", serve)
 
 
@@ -36,16 +43,21 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     paths = settings.paths
     config = ConfigStore.load(paths)
     locks = LockStore.load(paths.locks_data)
+    reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
-    deaths = Deaths(locks, paths.livelocks, grace_s=settings.wconfd.livelock_grace_s)
+    short_lock = ShortLock(config, locks, livelock.path)
+    deaths = Deaths(locks, paths.livelocks, grace_s=settings.wconfd.livelock_grace_s, tables=[reservations])
     _log.info("state.read", owners=len(locks.state.owners()), config_serial=config.config.serial_no)
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(locks.run)
             await nursery.start(config.run)
+            await nursery.start(config.follow_file)
+            await nursery.start(reservations.run)
+            await reservations.change(lambda state: (without_written(config.config, state), None))
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, settings.wconfd.sweep_s)
-            service = Service(routes(locks, config, deaths))
+            service = Service(routes(locks, config, deaths, reservations, short_lock))
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
     finally:

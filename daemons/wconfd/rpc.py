@@ -5,20 +5,30 @@ Source: wconfd.md section 2; STYLE 2.4.
 
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.handlers.changes import change_routes
 from daemons.wconfd.handlers.config import config_routes
 from daemons.wconfd.handlers.locks import lock_routes
+from daemons.wconfd.handlers.misc import misc_routes
+from daemons.wconfd.handlers.reservations import reservation_routes
 from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.service import Route
 from protocol.wconfd import Echo
 
 
-def routes(locks: LockStore, config: ConfigStore, deaths: Deaths) -> list[Route]:
+def routes(
+    locks: LockStore, config: ConfigStore, deaths: Deaths, reservations: ReservationStore, short_lock: ShortLock
+) -> list[Route]:
     """The table."""
     return [
         Route(Echo, _echo),
         *lock_routes(locks, deaths),
         *config_routes(config, locks),
+        *change_routes(short_lock, reservations),
+        *reservation_routes(reservations, config, short_lock),
+        *misc_routes(config, locks, short_lock.livelock),
     ]
 
 

@@ -96,7 +96,7 @@ class ConfigStatus:
     path: str
     serial_no: int
     mtime: float
-    # why changes are refused until `reloadConfig`; absent while the file is as we left it
+    # why changes are refused until `reloadConfig`; null while the file is as we left it
     foreign_change: str | None = None
 
 

@@ -53,8 +53,24 @@ def written(before: Config, given: Config, now: float) -> Config:
     return advanced(before, given, now)
 
 
+def reloaded(before: Config, given: Config, now: float) -> Config:
+    """What a file changed by another program leads to: its content, with a serial number that nobody has seen.
+
+    Args:
+        now: seconds since the epoch.
+    """
+    if is_same(before, given):
+        return before
+    return attrs.evolve(given, serial_no=max(before.serial_no, given.serial_no) + 1, mtime=now)
+
+
 def is_same(one: Config, other: Config) -> bool:
     """Whether these are the same JSON value; to Python alone, true and 1 are equal."""
+    return is_same_object(one, other)
+
+
+def is_same_object(one: attrs.AttrsInstance, other: attrs.AttrsInstance) -> bool:
+    """The same for any object of the configuration."""
     return one == other and _same_json(to_json(one), to_json(other))
 
 

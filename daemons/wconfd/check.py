@@ -1,0 +1,90 @@
+"""`gantry-wconfd --check FILE...`: whether files of wconfd are sound, told without a daemon.
+
+Source: wconfd.md 6.2, 7.6 and 7.7.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from common.errors import DamagedFile, InvalidRequest
+from common.objects.codec import decode_config
+from daemons.wconfd.core import lockstate, tempres
+from daemons.wconfd.core.verify import find_problems
+
+# a place, as `byte 17` or `$.cluster.uuid`, and what is wrong there
+Problem = tuple[str, str]
+
+_USAGE: Final = """usage: gantry-wconfd --check FILE...
+
+Checks config.data, locks.data and tempres.data files, also copies of them under names that begin so.
+Ends with 0 if all are sound, with 1 if any is not; for each problem a line says file, place and reason.
+"""
+
+
+def check_files(names: Sequence[str]) -> int:
+    """Check these files and print what was found; answers the exit code: 0 sound, 1 not, 2 none was given."""
+    if not names or any(name.startswith("-") for name in names):
+        print(_USAGE, end="", file=sys.stdout if "--help" in names or "-h" in names else sys.stderr)
+        return 0 if "--help" in names or "-h" in names else 2
+    found = [(name, list(_problems(Path(name)))) for name in names]
+    for name, problems in found:
+        for where, reason in problems:
+            print(f"{name}: {where}: {reason}")
+        if not problems:
+            print(f"{name}: ok")
+    return int(any(problems for _, problems in found))
+
+
+def _problems(path: Path) -> Iterator[Problem]:
+    check = next((check for stem, check in _CHECKS.items() if path.name.startswith(stem)), None)
+    if check is None:
+        yield "$", f"it is none of the files of wconfd by its name; they begin with {', '.join(_CHECKS)}"
+        return
+    try:
+        yield from check(path.read_bytes())
+    except OSError as error:
+        yield "-", f"it cannot be read: {error.strerror}"
+
+
+def _check_config(content: bytes) -> Iterator[Problem]:
+    try:
+        config = decode_config(orjson.loads(content))
+    except orjson.JSONDecodeError as error:
+        yield f"byte {len(error.doc[: error.pos].encode())}", f"it is not JSON: {error.msg}"
+    except InvalidRequest as error:
+        for problem in error.message.removeprefix("invalid configuration: ").split("; "):
+            reason, _, where = problem.rpartition(" @ ")
+            yield (where, reason) if reason else ("$", where)
+    else:
+        for problem in find_problems(config):
+            yield "$", problem
+
+
+def _check_locks(content: bytes) -> Iterator[Problem]:
+    try:
+        lockstate.decode(content)
+    except DamagedFile as error:
+        yield _place_and_reason(error)
+
+
+def _check_reservations(content: bytes) -> Iterator[Problem]:
+    try:
+        tempres.decode(content)
+    except DamagedFile as error:
+        yield _place_and_reason(error)
+
+
+def _place_and_reason(error: DamagedFile) -> Problem:
+    where = str(error.fields["where"])
+    return where, error.message.partition(f" at {where}: ")[2]
+
+
+_CHECKS: Final[Mapping[str, Callable[[bytes], Iterator[Problem]]]] = {
+    "config.data": _check_config,
+    "locks.data": _check_locks,
+    "tempres.data": _check_reservations,
+}

@@ -1,0 +1,58 @@
+"""Claims: resources of one kind that owners have taken, each by one owner at most."""
+
+from collections.abc import Iterator
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+from immutables import Map
+
+from common.errors import ReservationError
+from common.locks import Owner
+
+R = TypeVar("R")
+_EMPTY: Final[Map[Any, Any]] = Map()
+
+
+@attrs.frozen
+class Claims(Generic[R]):
+    """A value; start from `Claims()`. All costs are O(1), but where it says more."""
+
+    # no empty set
+    _of: Map[Owner, frozenset[R]] = _EMPTY
+    # derived: whose each resource is
+    _owners: Map[R, Owner] = attrs.field(default=_EMPTY, eq=False, repr=False)
+
+    def __contains__(self, resource: object) -> bool:
+        return resource in self._owners
+
+    def owner_of(self, resource: R) -> Owner | None:
+        return self._owners.get(resource)
+
+    def of(self, owner: Owner) -> frozenset[R]:
+        return self._of.get(owner, frozenset())
+
+    def owners(self) -> frozenset[Owner]:
+        """Cost: O(owners)."""
+        return frozenset(self._of)
+
+    def rows(self) -> Iterator[tuple[Owner, frozenset[R]]]:
+        """Every owner with what it has, in owner order."""
+        return iter(sorted(self._of.items(), key=lambda row: row[0].sort_key()))
+
+    def with_claim(self, owner: Owner, resource: R) -> "Claims[R]":
+        """Raises: ReservationError: somebody has it, maybe this very owner."""
+        if (holder := self._owners.get(resource)) is not None:
+            raise ReservationError(
+                f"'{resource}' is reserved by {holder}; choose another, or wait until it is dropped",
+                owner=str(holder),
+            )
+        return Claims(self._of.set(owner, self.of(owner) | {resource}), self._owners.set(resource, owner))
+
+    def without(self, owner: Owner) -> "Claims[R]":
+        """Without all of an owner's. Cost: O(what it has)."""
+        if owner not in self._of:
+            return self
+        owners = self._owners
+        for resource in self._of[owner]:
+            owners = owners.delete(resource)
+        return Claims(self._of.delete(owner), owners)

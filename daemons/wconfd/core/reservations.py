@@ -1,0 +1,68 @@
+"""Temporary reservations: what is taken although the configuration does not say so yet.
+
+A job that makes an instance takes its MACs, addresses, volumes, secrets and minors one by one,
+and writes the instance at the end. Till then a reservation keeps others away; after it the
+configuration does. So a new thing must be free in both. All but minors have an owner, and are
+dropped at the end of its opcode, or at its death; minors belong to a disk.
+
+Source: wconfd.md 2.4.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+from immutables import Map
+
+from common.locks import Owner
+from common.objects.kinds import DiskUuid, NodeUuid
+from daemons.wconfd.core.claims import Claims
+from daemons.wconfd.core.ipnotes import IpNote
+
+Minors = Map[NodeUuid, Map[int, DiskUuid]]
+_EMPTY: Final[Map[Any, Any]] = Map()
+
+
+@attrs.frozen
+class Reservations:
+    """A value; start from `Reservations()`."""
+
+    # lower case
+    macs: Claims[str] = attrs.field(factory=Claims)
+    secrets: Claims[str] = attrs.field(factory=Claims)
+    # "volume group/volume"
+    volumes: Claims[str] = attrs.field(factory=Claims)
+    ips: Claims[IpNote] = attrs.field(factory=Claims)
+    # no empty table
+    minors: Minors = _EMPTY
+
+    def owners(self) -> frozenset[Owner]:
+        """Everybody who has reserved anything. Cost: O(owners)."""
+        return frozenset().union(*(claims.owners() for claims in self._claims().values()))
+
+    def has(self, owner: Owner) -> bool:
+        return any(claims.of(owner) for claims in self._claims().values())
+
+    def without_owner(self, owner: Owner) -> "Reservations":
+        """Without all that an owner has reserved; the very same if that is nothing."""
+        if not self.has(owner):
+            return self
+        changes: Mapping[str, Any] = {name: claims.without(owner) for name, claims in self._claims().items()}
+        return attrs.evolve(self, **changes)
+
+    def with_minor(self, node: NodeUuid, minor: int, disk: DiskUuid) -> "Reservations":
+        """The caller guarantees that the minor is free."""
+        taken: Map[int, DiskUuid] = self.minors.get(node, _EMPTY)
+        return attrs.evolve(self, minors=self.minors.set(node, taken.set(minor, disk)))
+
+    def without_minors(self, *disks: str) -> "Reservations":
+        """Without the minors of these disks; the very same if there are none. Cost: O(minors)."""
+        minors = self.minors
+        for node, taken in self.minors.items():
+            kept = Map((minor, disk) for minor, disk in taken.items() if disk not in disks)
+            if len(kept) != len(taken):
+                minors = minors.set(node, kept) if kept else minors.delete(node)
+        return self if minors is self.minors else attrs.evolve(self, minors=minors)
+
+    def _claims(self) -> Mapping[str, Claims[Any]]:
+        return {"macs": self.macs, "secrets": self.secrets, "volumes": self.volumes, "ips": self.ips}

@@ -1,0 +1,190 @@
+"""Changes of single objects: each a function of the core, made while nobody holds the configuration's lock.
+
+Source: wconfd.md 2.3; the filter rules' are ours.
+"""
+
+import uuid as uuids
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeVar
+
+import attrs
+
+from common.errors import Unavailable
+from common.log import get_log
+from common.objects.cluster import Cluster
+from common.objects.codec import decode_object, to_json
+from common.objects.config import Config
+from common.objects.disk import AnyDisk
+from common.objects.filter import FilterRule
+from common.objects.instance import AnyInstance
+from common.objects.network import Network
+from common.objects.node import Node
+from common.objects.nodegroup import NodeGroup
+from daemons.wconfd.configstore import Step
+from daemons.wconfd.core import filterrules, instancedisks, instances, objectupdates, ports
+from daemons.wconfd.core.objectupdates import Stamp
+from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.tempresstore import ReservationStore
+from protocol import wconfd
+from protocol.messages import Request
+from protocol.peer import Peer
+from protocol.service import Route
+
+T = TypeVar("T")
+
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class ChangeHandlers:
+    _short_lock: ShortLock
+    _reservations: ReservationStore
+
+    async def add_instance(self, call: wconfd.AddInstance, peer: Peer) -> bool:
+        given: AnyInstance = _decode(call.instance, AnyInstance, "instance")
+
+        def change(config: Config, now: float) -> Config:
+            notes = self._reservations.state.ips.of(call.owner)
+            return instances.add_instance(config, given, notes, now, replace=call.replace)
+
+        return await self._make(call, peer, change) and await self._release_minors(*given.disks)
+
+    async def add_instance_disk(self, call: wconfd.AddInstanceDisk, peer: Peer) -> bool:
+        disk: AnyDisk = _decode(call.disk, AnyDisk, "disk")
+
+        def change(config: Config, now: float) -> Config:
+            return instancedisks.add_disk(config, call.instance, disk, call.index, now, replace=call.replace)
+
+        return await self._make(call, peer, change) and await self._release_minors(disk.uuid)
+
+    async def attach_instance_disk(self, call: wconfd.AttachInstanceDisk, peer: Peer) -> bool:
+        return await self._make(
+            call,
+            peer,
+            lambda config, now: instancedisks.attach_disk(config, call.instance, call.disk, call.index, now),
+        )
+
+    async def detach_instance_disk(self, call: wconfd.DetachInstanceDisk, peer: Peer) -> bool:
+        return await self._make(
+            call, peer, lambda config, now: instancedisks.detach_disk(config, call.instance, call.disk, now)
+        )
+
+    async def remove_instance_disk(self, call: wconfd.RemoveInstanceDisk, peer: Peer) -> bool:
+        return await self._make(
+            call, peer, lambda config, now: instancedisks.remove_disk(config, call.instance, call.disk, now)
+        )
+
+    async def remove_instance(self, call: wconfd.RemoveInstance, peer: Peer) -> bool:
+        return await self._make(call, peer, lambda config, now: instances.remove_instance(config, call.instance, now))
+
+    async def set_instance_status(self, call: wconfd.SetInstanceStatus, peer: Peer) -> Mapping[str, Any] | None:
+        def step(config: Config, now: float) -> tuple[Config, AnyInstance]:
+            return instances.set_instance_status(
+                config, call.instance, call.admin_state, call.disks_active, call.admin_state_source, now
+            )
+
+        instance = await self._ask(call, peer, step)
+        return None if instance is None else to_json(instance)
+
+    async def set_instance_primary_node(self, call: wconfd.SetInstancePrimaryNode, peer: Peer) -> bool:
+        return await self._make(
+            call, peer, lambda config, now: instances.set_primary_node(config, call.instance, call.node, now)
+        )
+
+    async def allocate_port(self, call: wconfd.AllocatePort, peer: Peer) -> int | None:
+        return await self._ask(call, peer, ports.allocate_port)
+
+    async def add_tcp_udp_port(self, call: wconfd.AddTcpUdpPort, peer: Peer) -> bool:
+        return await self._make(call, peer, lambda config, now: ports.add_port(config, call.port, now))
+
+    async def update_cluster(self, call: wconfd.UpdateCluster, peer: Peer) -> Stamp | None:
+        given = decode_object(call.object, Cluster, "cluster")
+        return await self._ask(call, peer, lambda config, now: objectupdates.update_cluster(config, given, now))
+
+    async def update_node(self, call: wconfd.UpdateNode, peer: Peer) -> Stamp | None:
+        return await self._update(call, peer, "nodes", decode_object(call.object, Node, "node"))
+
+    async def update_instance(self, call: wconfd.UpdateInstance, peer: Peer) -> Stamp | None:
+        return await self._update(call, peer, "instances", _decode(call.object, AnyInstance, "instance"))
+
+    async def update_node_group(self, call: wconfd.UpdateNodeGroup, peer: Peer) -> Stamp | None:
+        return await self._update(call, peer, "nodegroups", decode_object(call.object, NodeGroup, "node group"))
+
+    async def update_network(self, call: wconfd.UpdateNetwork, peer: Peer) -> Stamp | None:
+        return await self._update(call, peer, "networks", decode_object(call.object, Network, "network"))
+
+    async def update_disk(self, call: wconfd.UpdateDisk, peer: Peer) -> Stamp | None:
+        disk: AnyDisk = _decode(call.object, AnyDisk, "disk")
+        stamp = await self._update(call, peer, "disks", disk)
+        if stamp is not None:
+            await self._release_minors(disk.uuid)
+        return stamp
+
+    async def replace_filter(self, call: wconfd.ReplaceFilter, peer: Peer) -> str | None:
+        uuid = call.uuid or str(uuids.uuid4())
+        value = {
+            "uuid": uuid,
+            "priority": call.priority,
+            "predicates": list(call.predicates),
+            "action": call.action,
+            "reason_trail": [entry.to_wire() for entry in call.reason_trail],
+            "watermark": call.watermark,
+        }
+        rule = decode_object(value, FilterRule, "filter rule")
+        is_made = await self._make(call, peer, lambda config, now: filterrules.replace_filter(config, rule, now))
+        return uuid if is_made else None
+
+    async def delete_filter(self, call: wconfd.DeleteFilter, peer: Peer) -> bool:
+        return await self._make(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
+
+    async def _update(self, call: Request[Any], peer: Peer, table: str, given: Any) -> Stamp | None:
+        return await self._ask(call, peer, lambda config, now: objectupdates.update_object(config, table, given, now))
+
+    async def _make(self, call: Request[Any], peer: Peer, change: Callable[[Config, float], Config]) -> bool:
+        """Make a change that has no answer of its own; false: ask again."""
+        return await self._ask(call, peer, lambda config, now: (change(config, now), True)) or False
+
+    async def _ask(self, call: Request[Any], peer: Peer, step: Step[T]) -> T | None:
+        """Make a change; None: ask again."""
+        done = await self._short_lock.change(step)
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
+        return None if done is None else done[0]
+
+    async def _release_minors(self, *disks: str) -> bool:
+        """The configuration has these disks' minors from now on."""
+        try:
+            await self._reservations.release_minors(*disks)
+        except Unavailable as error:
+            # the change itself is made; what is left over is found at the next start
+            _log.warning("minors.not_released", disks=disks, reason=error, effect="released at the next start")
+        return True
+
+
+def _decode(value: Mapping[str, Any], kind: Any, what: str) -> Any:
+    """`decode_object` for a union of classes."""
+    return decode_object(value, kind, what)
+
+
+def change_routes(short_lock: ShortLock, reservations: ReservationStore) -> tuple[Route, ...]:
+    """The rows of the daemon's table that change single objects."""
+    to = ChangeHandlers(short_lock, reservations)
+    return (
+        Route(wconfd.AddInstance, to.add_instance),
+        Route(wconfd.AddInstanceDisk, to.add_instance_disk),
+        Route(wconfd.AttachInstanceDisk, to.attach_instance_disk),
+        Route(wconfd.DetachInstanceDisk, to.detach_instance_disk),
+        Route(wconfd.RemoveInstanceDisk, to.remove_instance_disk),
+        Route(wconfd.RemoveInstance, to.remove_instance),
+        Route(wconfd.SetInstanceStatus, to.set_instance_status),
+        Route(wconfd.SetInstancePrimaryNode, to.set_instance_primary_node),
+        Route(wconfd.AllocatePort, to.allocate_port),
+        Route(wconfd.AddTcpUdpPort, to.add_tcp_udp_port),
+        Route(wconfd.UpdateCluster, to.update_cluster),
+        Route(wconfd.UpdateNode, to.update_node),
+        Route(wconfd.UpdateInstance, to.update_instance),
+        Route(wconfd.UpdateNodeGroup, to.update_node_group),
+        Route(wconfd.UpdateNetwork, to.update_network),
+        Route(wconfd.UpdateDisk, to.update_disk),
+        Route(wconfd.ReplaceFilter, to.replace_filter),
+        Route(wconfd.DeleteFilter, to.delete_filter),
+    )

@@ -1,0 +1,148 @@
+"""The calls on temporary reservations: each a function of the core, carried out by the store.
+
+What is taken is compared with the configuration at the moment of the step, in which the owner's own
+finished changes are: the configuration's own writer has shown them before their caller was answered.
+
+Source: wconfd.md 2.4.
+"""
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+
+from common.locks import Owner
+from common.log import get_log
+from common.objects.config import Config
+from common.objects.kinds import NetworkUuid
+from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.core import addresses, identifiers
+from daemons.wconfd.core.configstate import advanced
+from daemons.wconfd.core.ipnotes import IpAction, IpNote, read_address
+from daemons.wconfd.core.ippools import with_notes
+from daemons.wconfd.core.minors import allocate_minors, drbd_map
+from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.tempres import in_order
+from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.tempresstore import ReservationStore
+from protocol import wconfd
+from protocol.peer import Peer
+from protocol.service import Route
+
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class ReservationHandlers:
+    _store: ReservationStore
+    _config: ConfigStore
+    _short_lock: ShortLock
+    _random_bytes: identifiers.RandomBytes = os.urandom
+
+    async def drop_all(self, call: wconfd.DropAllReservations, _: Peer) -> wconfd.Unit:
+        await self._store.drop_owner(call.owner)
+        return ()
+
+    async def compute_drbd_map(self, _: wconfd.ComputeDrbdMap, __: Peer) -> wconfd.DrbdMap:
+        found = drbd_map(self._config.config, self._store.state)
+        return tuple((node, tuple(minors.items())) for node, minors in found.items())
+
+    async def allocate_drbd_minor(self, call: wconfd.AllocateDrbdMinor, _: Peer) -> tuple[int, ...]:
+        return await self._store.change(
+            lambda state: allocate_minors(self._config.config, state, call.disk, call.nodes)
+        )
+
+    async def release_drbd_minors(self, call: wconfd.ReleaseDrbdMinors, _: Peer) -> wconfd.Unit:
+        await self._store.release_minors(call.disk)
+        return ()
+
+    async def generate_mac(self, call: wconfd.GenerateMac, _: Peer) -> str:
+        return await self._store.change(
+            lambda state: identifiers.generate_mac(
+                state, self._config.config, call.owner, call.network, self._random_bytes
+            ),
+            call.owner,
+        )
+
+    async def reserve_mac(self, call: wconfd.ReserveMac, _: Peer) -> wconfd.Unit:
+        return await self._reserve(
+            call.owner, lambda state, config: identifiers.reserve_mac(state, config, call.owner, call.mac)
+        )
+
+    async def generate_drbd_secret(self, call: wconfd.GenerateDrbdSecret, _: Peer) -> str:
+        return await self._store.change(
+            lambda state: identifiers.generate_secret(state, self._config.config, call.owner, self._random_bytes),
+            call.owner,
+        )
+
+    async def reserve_lv(self, call: wconfd.ReserveLv, _: Peer) -> wconfd.Unit:
+        volume = identifiers.read_volume(call.volume)
+        return await self._reserve(
+            call.owner, lambda state, config: identifiers.reserve_volume(state, config, call.owner, volume)
+        )
+
+    async def reserve_ip(self, call: wconfd.ReserveIp, _: Peer) -> wconfd.Unit:
+        address = read_address(call.address)
+        return await self._reserve(
+            call.owner,
+            lambda state, config: addresses.reserve_ip(
+                state, config, call.owner, call.network, address, check_external=call.check_external
+            ),
+        )
+
+    async def release_ip(self, call: wconfd.ReleaseIp, _: Peer) -> wconfd.Unit:
+        address = read_address(call.address)
+        return await self._reserve(
+            call.owner, lambda state, _: addresses.release_ip(state, call.owner, call.network, address)
+        )
+
+    async def generate_ip(self, call: wconfd.GenerateIp, _: Peer) -> str:
+        return await self._store.change(
+            lambda state: addresses.generate_ip(state, self._config.config, call.owner, call.network), call.owner
+        )
+
+    async def list_reserved_ips(self, call: wconfd.ListReservedIps, _: Peer) -> tuple[tuple[str, str, str], ...]:
+        notes = in_order(self._store.state.ips.of(call.owner))
+        return tuple((note.action.value, note.address, note.network) for note in notes)
+
+    async def commit_temporary_ips(self, call: wconfd.CommitTemporaryIps, peer: Peer) -> wconfd.Unit:
+        return await self._commit(call.owner, peer, lambda: self._store.state.ips.of(call.owner))
+
+    async def commit_release_temporary_ip(self, call: wconfd.CommitReleaseTemporaryIp, peer: Peer) -> wconfd.Unit:
+        note = IpNote(IpAction.RELEASE, NetworkUuid(call.network), read_address(call.address))
+        return await self._commit(None, peer, lambda: frozenset({note}))
+
+    async def _reserve(self, owner: Owner, reserve: Callable[[Reservations, Config], Reservations]) -> wconfd.Unit:
+        await self._store.change(lambda state: (reserve(state, self._config.config), None), owner)
+        return ()
+
+    async def _commit(self, caller: Owner | None, peer: Peer, notes: Callable[[], frozenset[IpNote]]) -> wconfd.Unit:
+        def step(config: Config, now: float) -> tuple[Config, int]:
+            wanted = notes()
+            return advanced(config, with_notes(config, wanted), now), len(wanted)
+
+        count = await self._short_lock.wait_and_change(caller, step)
+        _log.info("addresses.committed", owner=caller, by=peer, count=count)
+        return ()
+
+
+def reservation_routes(store: ReservationStore, config: ConfigStore, short_lock: ShortLock) -> tuple[Route, ...]:
+    """The rows of the daemon's table that are about reservations."""
+    to = ReservationHandlers(store, config, short_lock)
+    return (
+        Route(wconfd.DropAllReservations, to.drop_all),
+        Route(wconfd.ComputeDrbdMap, to.compute_drbd_map),
+        Route(wconfd.AllocateDrbdMinor, to.allocate_drbd_minor),
+        Route(wconfd.ReleaseDrbdMinors, to.release_drbd_minors),
+        Route(wconfd.GenerateMac, to.generate_mac),
+        Route(wconfd.ReserveMac, to.reserve_mac),
+        Route(wconfd.GenerateDrbdSecret, to.generate_drbd_secret),
+        Route(wconfd.ReserveLv, to.reserve_lv),
+        Route(wconfd.ReserveIp, to.reserve_ip),
+        Route(wconfd.ReleaseIp, to.release_ip),
+        Route(wconfd.GenerateIp, to.generate_ip),
+        Route(wconfd.ListReservedIps, to.list_reserved_ips),
+        Route(wconfd.CommitTemporaryIps, to.commit_temporary_ips),
+        Route(wconfd.CommitReleaseTemporaryIp, to.commit_release_temporary_ip),
+    )

@@ -1,0 +1,75 @@
+"""The daemon's own moment with the configuration: a change made while nobody holds `cluster/config`.
+
+Whoever locked the configuration has read it and will write it back as a whole; a change made in
+between would be lost. So changes of single objects are refused meanwhile, and the client asks again.
+
+Theory. Between the look at the lock and the change's place in the queue there is no checkpoint. Whoever
+gets the lock after the look waits for the changes queued before, so it reads this one. Therefore
+nothing need be written to `locks.data`, but where a call cannot say "ask again": it waits in the
+queue of the lock like anybody else.
+
+Source: wconfd.md 2.3, 7.8 and 11 (BUG-3).
+"""
+
+from itertools import count
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from common.errors import Unavailable
+from common.locks import CONFIG_LOCK, LockLevel, LockMode, LockRequest, Owner
+from daemons.wconfd.configstore import ConfigStore, Step
+from daemons.wconfd.core.waiting import update_or_queue
+from daemons.wconfd.lockstore import LockStore
+
+T = TypeVar("T")
+
+# how long a call waits for others to give back the configuration
+PATIENCE_S: Final = 30.0
+
+
+@attrs.frozen
+class ShortLock:
+    _config: ConfigStore
+    _locks: LockStore
+    # the daemon's own, which proves that it lives
+    livelock: str
+    _numbers: "count[int]" = attrs.field(factory=lambda: count(1))
+
+    async def change(self, step: Step[T]) -> tuple[T] | None:
+        """Change the configuration; answers None, and changes nothing, while anybody holds its lock.
+
+        Raises, Durability, Cancellation: as `ConfigStore.change`.
+        """
+        if self._holders():
+            return None
+        return (await self._config.change(step),)
+
+    async def wait_and_change(self, caller: Owner | None, step: Step[T], patience_s: float = PATIENCE_S) -> T:
+        """Change the configuration as soon as nobody but the caller holds its lock.
+
+        Raises: as `ConfigStore.change`, and:
+            Unavailable: the time is over; nothing was changed.
+        Durability, Cancellation: as there.
+        """
+        holders = self._holders()
+        if not holders or caller in holders:
+            return await self._config.change(step)
+        own = Owner(f"wconfd-{next(self._numbers)}", self.livelock)
+        try:
+            await self._take(own, patience_s)
+            return await self._config.change(step)
+        finally:
+            with trio.CancelScope(shield=True):
+                await self._locks.free_level(own, LockLevel.CONFIG)
+
+    async def _take(self, own: Owner, patience_s: float) -> None:
+        request = LockRequest(CONFIG_LOCK, LockMode.EXCLUSIVE)
+        await self._locks.change(own, lambda state: update_or_queue(state, own, 0, [request]))
+        if not await self._locks.wait_granted(own, patience_s):
+            holders = ", ".join(map(str, self._holders()))
+            raise Unavailable(f"the configuration is locked by {holders}; repeat the call when it is given back")
+
+    def _holders(self) -> tuple[Owner, ...]:
+        return tuple(self._locks.state.table.holders(CONFIG_LOCK))

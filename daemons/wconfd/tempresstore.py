@@ -1,0 +1,115 @@
+"""The temporary reservations in memory and in `tempres.data`.
+
+Source: wconfd.md 2.4, 6.1 to 6.3; DESIGN section 8.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Self, TypeVar
+
+from common.atomicfile import write_file
+from common.errors import DamagedFile, Unavailable
+from common.locks import Owner
+from common.log import get_log
+from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.tempres import decode, encode
+from daemons.wconfd.steps import Step, StepStatistics, StepWriter
+
+T = TypeVar("T")
+
+_log: Final = get_log(__name__)
+
+
+class ReservationStore:
+    """The one place that holds the reservations. Make one by `load`; start `run` before any change.
+
+    Args:
+        meet: told of each owner before its change gets its place among the changes.
+    """
+
+    def __init__(self, path: Path, state: Reservations, meet: Callable[[Owner], None] = lambda _: None) -> None:
+        self._path = path
+        self._writer = StepWriter(state, self._write)
+        self._meet = meet
+        # whose changes are under way
+        self._changing: Counter[Owner] = Counter()
+        self.run = self._writer.run
+        for owner in state.owners():
+            meet(owner)
+
+    @classmethod
+    def load(cls, path: Path, meet: Callable[[Owner], None] = lambda _: None) -> Self:
+        """Read the reservations; before trio runs. No file: there are none.
+
+        Raises:
+            DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
+            OSError: the file cannot be read.
+        """
+        try:
+            return cls(path, decode(path.read_bytes()), meet)
+        except FileNotFoundError:
+            _log.info("reservations.missing", path=path, effect="nothing is reserved")
+            return cls(path, Reservations(), meet)
+        except DamagedFile as error:
+            text = (
+                f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
+                f"start without reservations: rm {path}"
+            )
+            raise DamagedFile(text, path=str(path), **error.fields) from error
+
+    @property
+    def state(self) -> Reservations:
+        """The durable state."""
+        return self._writer.state
+
+    def statistics(self) -> StepStatistics:
+        return self._writer.statistics()
+
+    async def change(self, step: Step[Reservations, T], owner: Owner | None = None) -> T:
+        """Change the reservations, of an owner or of a disk, by a step; see `StepWriter.change`.
+
+        Raises: Unavailable: `tempres.data` could not be written; nothing has changed.
+        Durability: on return the change survives a loss of power.
+        """
+        if owner is None:
+            return await self._writer.change(step)
+        self._meet(owner)
+        self._changing[owner] += 1
+        try:
+            return await self._writer.change(step)
+        finally:
+            self._changing[owner] -= 1
+
+    async def release_minors(self, *disks: str) -> None:
+        """Forget the temporary minors of these disks. Raises, Durability: as `change`."""
+        await self._writer.change(lambda state: (state.without_minors(*disks), None))
+
+    # what the deaths of owners need
+
+    def owners(self) -> frozenset[Owner]:
+        """Everybody who has reserved anything, or is about to."""
+        return self.state.owners() | frozenset(+self._changing)
+
+    async def drop_owner(self, owner: Owner) -> bool:
+        """Forget all that an owner has reserved; false if that was nothing. Raises, Durability: as `change`."""
+
+        def step(state: Reservations) -> tuple[Reservations, bool]:
+            after = state.without_owner(owner)
+            return after, after is not state
+
+        if self._writer.is_idle and not self.state.has(owner):
+            return False
+        return await self._writer.change(step)
+
+    async def settled(self) -> None:
+        """Wait for all changes begun before this call. Raises: as `change`."""
+        await self._writer.settled()
+
+    def _write(self, state: Reservations) -> None:
+        """In the writer's thread."""
+        try:
+            write_file(self._path, encode(state))
+        except OSError as error:
+            _log.error("reservations.unwritten", path=self._path, reason=error, effect="nothing can be reserved")
+            raise Unavailable(f"'{self._path}' could not be written: {error}; nothing was changed") from error
