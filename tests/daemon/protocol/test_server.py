@@ -1,7 +1,5 @@
 """DESIGN section 4: calls over a real Unix socket, in both dialects, and what never hurts the daemon."""
 
-# ruff: noqa: ASYNC240 - a test may wait for its own small files
-
 import itertools
 import json
 import logging
