@@ -84,4 +84,5 @@ def test_a_stop_in_the_middle_of_work_loses_nothing_either(cluster: Cluster, job
     cluster.start("wconfd")
     for worker in workers:
         worker.reconnect()
+    for worker in workers:
         worker.finish()
