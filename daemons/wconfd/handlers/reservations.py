@@ -38,7 +38,7 @@ class ReservationHandlers:
     _store: ReservationStore
     _config: ConfigStore
     _short_lock: ShortLock
-    _random_bytes: identifiers.RandomBytes = os.urandom
+    _random_bytes: identifiers.RandomBytes
 
     async def drop_all(self, call: wconfd.DropAllReservations, _: Peer) -> wconfd.Unit:
         await self._store.drop_owner(call.owner)
@@ -127,9 +127,14 @@ class ReservationHandlers:
         return ()
 
 
-def reservation_routes(store: ReservationStore, config: ConfigStore, short_lock: ShortLock) -> tuple[Route, ...]:
+def reservation_routes(
+    store: ReservationStore,
+    config: ConfigStore,
+    short_lock: ShortLock,
+    random_bytes: identifiers.RandomBytes = os.urandom,
+) -> tuple[Route, ...]:
     """The rows of the daemon's table that are about reservations."""
-    to = ReservationHandlers(store, config, short_lock)
+    to = ReservationHandlers(store, config, short_lock, random_bytes)
     return (
         Route(wconfd.DropAllReservations, to.drop_all),
         Route(wconfd.ComputeDrbdMap, to.compute_drbd_map),

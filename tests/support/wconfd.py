@@ -1,0 +1,75 @@
+"""wconfd without its process: the whole table of methods over real files, called by messages."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import orjson
+import trio
+
+from common.paths import Paths
+from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.handlers.changes import change_routes
+from daemons.wconfd.handlers.config import config_routes
+from daemons.wconfd.handlers.locks import lock_routes
+from daemons.wconfd.handlers.misc import misc_routes
+from daemons.wconfd.handlers.reservations import reservation_routes
+from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.shortlock import ShortLock
+from daemons.wconfd.tempresstore import ReservationStore
+from protocol.peer import Peer
+from protocol.service import Service
+
+PEER = Peer(pid=1, uid=0, gid=0)
+
+
+@attrs.frozen
+class Calls:
+    """Calls by name, as a client of Ganeti's makes them; nobody looks whether owners live."""
+
+    config: ConfigStore
+    locks: LockStore
+    reservations: ReservationStore
+    service: Service
+
+    @classmethod
+    async def start(
+        cls, paths: Paths, nursery: trio.Nursery, random_bytes: Callable[[int], bytes] = os.urandom
+    ) -> "Calls":
+        """Load the files and start the writers, which end with the nursery."""
+        paths.make_folders()
+        config = ConfigStore.load(paths)
+        locks = LockStore.load(paths.locks_data)
+        reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
+        for run in (config.run, locks.run, reservations.run):
+            await nursery.start(run)
+        short_lock = ShortLock(config, locks, str(paths.livelocks / "wconf-daemon_1"))
+        deaths = Deaths(locks, paths.livelocks, grace_s=1.0, tables=[reservations])
+        routes = (
+            *lock_routes(locks, deaths),
+            *config_routes(config, locks),
+            *change_routes(short_lock, reservations),
+            *reservation_routes(reservations, config, short_lock, random_bytes),
+            *misc_routes(config, locks, short_lock.livelock),
+        )
+        return cls(config, locks, reservations, Service(routes))
+
+    async def reply(self, message: dict[str, Any]) -> dict[str, Any]:
+        answer = await self.service.answer(orjson.dumps(message), PEER)
+        assert answer.payload is not None
+        reply: dict[str, Any] = orjson.loads(answer.payload)
+        return reply
+
+    async def __call__(self, method: str, *args: Any) -> Any:
+        """The result of a call that must succeed."""
+        reply = await self.reply({"method": method, "args": list(args)})
+        assert reply["success"], reply
+        return reply["result"]
+
+    async def refused(self, method: str, *args: Any) -> tuple[str, str]:
+        """The name and the text of the error of a call that must fail."""
+        reply = await self.reply({"method": method, "args": list(args)})
+        assert not reply["success"], reply
+        return reply["result"][0], reply["result"][1][0]
