@@ -2,11 +2,17 @@
 
 luxid predicts contention from it, the job process turns the known names into requests.
 
+Theory. An opcode class states rules: for each level a mode, and either a scope or the parameters
+that name objects. From the rules and an opcode's values follows its declaration. Instances are locked by
+name, everything else by uuid; so a parameter that names a node, a group or a network needs a
+resolver, unless its partner by uuid is given. A name that cannot be resolved makes its level unknown.
+
 Source: predictive-queue design, "Static locks"; luxid.md 5.11.
 """
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 import attrs
 
@@ -43,6 +49,7 @@ class LockDeclaration:
 
 
 NO_LOCKS = LockDeclaration()
+BIG_LOCK: Final = LockDeclaration(LockMode.EXCLUSIVE)
 
 
 _OBJECT_LEVELS = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
@@ -72,3 +79,99 @@ def requests_for(level: LockLevel, entries: Iterable[LevelDeclaration]) -> list[
         elif entry.scope is Scope.NAMED:
             requests += [LockRequest(member_lock(level, name), entry.mode) for name in sorted(entry.names)]
     return requests
+
+
+# a level and an object's name as users write it -> the name of its lock; None when there is no such object
+Resolver = Callable[[LockLevel, str], str | None]
+
+
+@attrs.frozen
+class LevelRule:
+    """How one level's locks follow from an opcode's parameters."""
+
+    mode: LockMode
+    # NAMED: by the parameters below
+    scope: Scope
+    # each holds a name, or a list of names, of objects that exist
+    existing: tuple[str, ...] = ()
+    # of objects that the opcode makes: the name is the lock's
+    new: tuple[str, ...] = ()
+    # when none of the parameters is set
+    unset: Scope = Scope.UNKNOWN
+    # besides those named there are others, which no parameter tells
+    and_others: bool = False
+
+
+LockRules = Mapping[LockLevel, LevelRule]
+
+ALL_SHARED: Final = LevelRule(LockMode.SHARED, Scope.ALL)
+ALL_EXCLUSIVE: Final = LevelRule(LockMode.EXCLUSIVE, Scope.ALL)
+SOME_SHARED: Final = LevelRule(LockMode.SHARED, Scope.UNKNOWN)
+SOME_EXCLUSIVE: Final = LevelRule(LockMode.EXCLUSIVE, Scope.UNKNOWN)
+
+
+def shared(*existing: str, unset: Scope = Scope.UNKNOWN) -> LevelRule:
+    """Shared locks of the objects that these parameters name."""
+    return LevelRule(LockMode.SHARED, Scope.NAMED, existing, unset=unset)
+
+
+def exclusive(
+    *existing: str, new: tuple[str, ...] = (), unset: Scope = Scope.UNKNOWN, and_others: bool = False
+) -> LevelRule:
+    """Exclusive locks of the objects that these parameters name."""
+    return LevelRule(LockMode.EXCLUSIVE, Scope.NAMED, existing, new, unset, and_others)
+
+
+def apply_rules(rules: LockRules, op: object, resolve: Resolver | None = None) -> LockDeclaration:
+    """The declaration of the opcode `op` by its class's rules; the BGL is shared.
+
+    Args:
+        resolve: without one, instances go by the name as it is given, all others are unknown.
+    """
+    lookup = resolve or _instances_as_they_are
+    return LockDeclaration(levels={level: _apply(level, rule, op, lookup) for level, rule in rules.items()})
+
+
+def _instances_as_they_are(level: LockLevel, name: str) -> str | None:
+    return name if level is LockLevel.INSTANCE else None
+
+
+def _apply(level: LockLevel, rule: LevelRule, op: object, resolve: Resolver) -> tuple[LevelDeclaration, ...]:
+    if rule.scope is not Scope.NAMED:
+        return (LevelDeclaration(rule.mode, rule.scope),)
+    locks = [*_locks_of_existing(level, rule, op, resolve), *_locks_of_new(rule, op)]
+    known = frozenset(lock for lock in locks if lock is not None)
+    if not locks:
+        return (LevelDeclaration(rule.mode, rule.unset),)
+    if len(known) < len(set(locks)):
+        return (LevelDeclaration(rule.mode, Scope.UNKNOWN),)
+    named = LevelDeclaration(rule.mode, Scope.NAMED, known)
+    return (named, LevelDeclaration(rule.mode, Scope.UNKNOWN)) if rule.and_others else (named,)
+
+
+def _locks_of_existing(level: LockLevel, rule: LevelRule, op: object, resolve: Resolver) -> Iterator[str | None]:
+    for parameter in rule.existing:
+        # instances have a parameter by uuid, too, but their locks go by name
+        uuids = () if level is LockLevel.INSTANCE else _words(getattr(op, _partner_by_uuid(parameter), None))
+        if uuids:
+            yield from uuids
+        else:
+            yield from (resolve(level, name) for name in _words(getattr(op, parameter)))
+
+
+def _locks_of_new(rule: LevelRule, op: object) -> Iterator[str]:
+    for parameter in rule.new:
+        yield from _words(getattr(op, parameter))
+
+
+def _partner_by_uuid(parameter: str) -> str:
+    """`node_name` -> `node_uuid`, `target_node` -> `target_node_uuid`, `nodes` -> `node_uuids`."""
+    if parameter.endswith("s"):
+        return f"{parameter.removesuffix('s').removesuffix('_name')}_uuids"
+    return f"{parameter.removesuffix('_name')}_uuid"
+
+
+def _words(value: str | Iterable[str] | None) -> tuple[str, ...]:
+    if value is None or value == "":
+        return ()
+    return (value,) if isinstance(value, str) else tuple(value)

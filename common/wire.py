@@ -59,6 +59,15 @@ def explain(detailed: Converter, value: Any, kind: type[T], what: str) -> T:
         raise InvalidRequest(f"invalid {what}: {'; '.join(problems)}") from error
 
 
+def problems(detailed: Converter, value: Any, kind: Any, path: str) -> list[str]:
+    """All that is wrong with a value, each with its place below `path`; nothing if it can be read."""
+    try:
+        detailed.structure(value, kind)
+    except Exception as error:
+        return transform_error(error, path=path, format_exception=_describe)
+    return []
+
+
 def _describe(error: BaseException, kind: type | None) -> str:
     if isinstance(error, GantryError):
         return error.message

@@ -1,1 +1,1 @@
-"""Opcodes: what a job asks for. `base` has the class and the registry, each family a module."""
+"""Opcodes: what a job asks for. `base` has their class, `registry` finds them, each family is a module."""

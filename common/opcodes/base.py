@@ -4,22 +4,29 @@ An opcode is data: a frozen class with typed parameters, a summary and a declara
 locks. What it does is a logical unit's business (`daemons.jobproc.units`), which only job
 processes import. Luxid reads an opcode strictly when it is submitted; what it then keeps in
 the job file is the normal form that `write_opcode` gives: defaults filled in, optional
-parameters that are unset left out.
+parameters that are unset left out, secrets replaced.
 
-Source: opcodes.md 1 and 2; DESIGN section 7.
+Source: opcodes.md 1 and 2; luxid.md 3.1, 9.1; DESIGN section 7.
 """
 
+import enum
+import re
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 
 from common.dependencies import Dependency
-from common.errors import InvalidRequest
+from common.errors import GantryError, InvalidRequest
 from common.jobs import SUBMIT_PRIORITIES
-from common.lockdecl import NO_LOCKS, LockDeclaration
+from common.lockdecl import BIG_LOCK, LockDeclaration, LockRules, Resolver, apply_rules
+from common.opcodes.codec import Parameter, faults, shape_of
 from common.reasons import ReasonEntry
-from common.wire import structure, unstructure
+
+O = TypeVar("O", bound="OpCode")  # noqa: E741  # an opcode
+
+# stands in a job file for the value of a secret parameter
+REDACTED: Final = "<redacted>"
 
 
 def _submit_priority(_: object, __: object, value: int) -> None:
@@ -37,11 +44,24 @@ def at_least(limit: float) -> Any:
     return check
 
 
+_WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
 @attrs.frozen(kw_only=True)
 class OpCode:
-    """One operation with its parameters. Subclasses are frozen, keyword-only attrs classes too."""
+    """One operation with its parameters. Subclasses are frozen, keyword-only attrs classes too.
+
+    A subclass whose name begins with `Op` is an opcode, and its id follows from the name, unless it states one:
+    `OpTestDelay` is `OP_TEST_DELAY`. Others are common bases of several opcodes.
+    """
 
     OP_ID: ClassVar[str]
+    # the parameter that summaries show
+    SUMMARY: ClassVar[str | None] = None
+    # the locks, if they depend on nothing but names among the parameters; else override `lock_rules`
+    LOCKS: ClassVar[LockRules] = {}
+    # runs alone in the cluster: the BGL exclusively, and no other locks
+    TAKES_BIG_LOCK: ClassVar[bool] = False
 
     dry_run: bool | None = None
     debug_level: int | None = attrs.field(default=None, validator=at_least(0))
@@ -50,13 +70,35 @@ class OpCode:
     comment: str | None = None
     reason: tuple[ReasonEntry, ...] = ()
 
+    def __init_subclass__(cls) -> None:
+        # attrs makes each class twice, the second time with what the first one got
+        if "OP_ID" not in vars(cls) and cls.__name__.startswith("Op"):
+            cls.OP_ID = _WORD_START.sub("_", cls.__name__).upper()
+
     def summary_value(self) -> str | None:
         """What stands in brackets behind the name in lists; None for nothing."""
-        return None
+        if self.SUMMARY is None:
+            return None
+        value = getattr(self, self.SUMMARY)
+        return str(value.value if isinstance(value, enum.Enum) else value)
 
-    def lock_declaration(self) -> LockDeclaration:
-        """The locks that the parameters tell of; pure, the same at any time."""
-        return NO_LOCKS
+    def lock_rules(self) -> LockRules:
+        """The rules that hold for these parameters."""
+        return self.LOCKS
+
+    def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
+        """The locks that the parameters tell of; as pure as `resolve` is.
+
+        Args:
+            resolve: looks up the lock of a named object; without one instances go by the names given,
+                and nodes, groups and networks are unknown unless given by uuid.
+        """
+        return BIG_LOCK if self.TAKES_BIG_LOCK else apply_rules(self.lock_rules(), self, resolve)
+
+    def secret_parameters(self) -> Mapping[str, Any] | None:
+        """What the normal form hides and the job process is handed at its start; None: nothing."""
+        name = shape_of(type(self)).secret
+        return getattr(self, name) if name else None
 
 
 # present in the normal form even when they are unset (opcodes.md 2)
@@ -66,20 +108,60 @@ _ALWAYS_WRITTEN = frozenset({"depends", "comment"})
 def read_opcode(kind: type[OpCode], value: Mapping[str, Any]) -> OpCode:
     """Read an opcode's JSON object; null and missing are the same, `depend` means `depends`.
 
-    Raises: InvalidRequest: an unknown key, a wrong type or a value out of range.
+    Raises: InvalidRequest: an unknown key, a wrong type or a value out of range; names all of them.
     """
-    fields = {"depends" if key == "depend" else key: item for key, item in value.items() if item is not None}
-    if "reason" in value and value["reason"] is None:
+    known = shape_of(kind).parameters
+    given = {"depends" if key == "depend" else key: item for key, item in value.items() if key != "OP_ID"}
+    if "reason" in given and given["reason"] is None:
         raise InvalidRequest("reason must be a list of [source, reason, time in ns], not null; it may be empty")
-    fields.pop("OP_ID", None)
-    return structure(fields, kind, f"opcode {kind.OP_ID}")
+    try:
+        # an unknown key is refused even when it is null
+        read = [(key, item, known[key]) for key, item in given.items()]
+        return kind(**{key: part.read(item, part.kind) for key, item, part in read if item is not None})
+    except Exception as error:
+        found = _all_faults(known, given) or [error.message if isinstance(error, GantryError) else str(error)]
+        raise InvalidRequest(f"invalid opcode {kind.OP_ID}: {'; '.join(found)}") from error
+
+
+def _all_faults(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> list[str]:
+    unknown = [f"unknown key {key!r}" for key in sorted(given.keys() - known.keys(), key=str)]
+    missing = [
+        f"required key {name!r} is missing"
+        for name, parameter in known.items()
+        if parameter.required and given.get(name) is None
+    ]
+    wrong = [
+        fault
+        for name, value in given.items()
+        if name in known and value is not None
+        for fault in faults(known[name], value)
+    ]
+    return unknown + missing + wrong
 
 
 def write_opcode(op: OpCode) -> dict[str, Any]:
-    """The opcode's normal form, as job files hold it."""
-    fields: dict[str, Any] = unstructure(op)
-    kept = {key: item for key, item in fields.items() if item is not None or key in _ALWAYS_WRITTEN}
-    return {"OP_ID": op.OP_ID, **kept}
+    """The opcode's normal form, as job files hold it; values of secret parameters are `<redacted>`."""
+    shape = shape_of(type(op))
+    fields: dict[str, Any] = {"OP_ID": op.OP_ID}
+    for name, parameter in shape.parameters.items():
+        value = getattr(op, name)
+        if value is not None:
+            fields[name] = parameter.write(value)
+        elif name in _ALWAYS_WRITTEN:
+            fields[name] = None
+    if shape.secret in fields:
+        fields[shape.secret] = dict.fromkeys(fields[shape.secret], REDACTED)
+    return fields
+
+
+def with_secrets(op: O, secrets: Mapping[str, Any]) -> O:
+    """The opcode as it was before its normal form was written.
+
+    Args:
+        secrets: what `secret_parameters` gave.
+    """
+    change: dict[str, Any] = {name: secrets} if (name := shape_of(type(op)).secret) else {}
+    return attrs.evolve(op, **change)
 
 
 def summary(op: OpCode) -> str:

@@ -2,12 +2,12 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import attrs
 
 from common.errors import InvalidRequest
-from common.lockdecl import LockDeclaration, declare
+from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
 from common.opcodes.base import OpCode, at_least
 
@@ -26,8 +26,6 @@ def _shortened(text: str) -> str:
 @attrs.frozen(kw_only=True)
 class OpRunCommand(OpCode):
     """Run a program under locks; it succeeds if the exit code is one of those expected."""
-
-    OP_ID: ClassVar[str] = "OP_RUN_COMMAND"
 
     # the program and its arguments; no shell, unless `shell` is set: then the words are joined by blanks
     argv: tuple[str, ...] = attrs.field(validator=_some)
@@ -50,5 +48,5 @@ class OpRunCommand(OpCode):
         text = " ".join(self.argv) if self.shell else shlex.join(self.argv)
         return _shortened(text)
 
-    def lock_declaration(self) -> LockDeclaration:
+    def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
         return declare(self.locks)

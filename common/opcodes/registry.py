@@ -18,7 +18,23 @@ from typing import Any, Final
 from common.errors import InvalidRequest, OpcodeUnknown
 from common.opcodes.base import OpCode, read_opcode
 
-_OWN: Final = ("common.opcodes.test", "common.opcodes.command")
+_OWN: Final = tuple(
+    f"common.opcodes.{family}"
+    for family in (
+        "backup",
+        "cluster",
+        "command",
+        "group",
+        "instance",
+        "instancedisks",
+        "instancelife",
+        "network",
+        "node",
+        "query",
+        "tags",
+        "test",
+    )
+)
 GROUP: Final = "gantry.opcodes"
 
 
@@ -51,8 +67,16 @@ def parse_opcode(value: Any) -> OpCode:
         raise InvalidRequest('an opcode needs a string OP_ID, e.g. "OP_RUN_COMMAND"')
     kind = opcode_classes().get(op_id)
     if kind is None:
-        raise OpcodeUnknown(f"unknown opcode {op_id!r}; known are {', '.join(sorted(opcode_classes()))}", op_id=op_id)
+        raise OpcodeUnknown(f"unknown opcode {op_id!r}{_similar(op_id)}", op_id=op_id)
     return read_opcode(kind, value)
+
+
+def _similar(op_id: str) -> str:
+    # costs its import only where a name is wrong
+    from difflib import get_close_matches
+
+    found = get_close_matches(op_id, opcode_classes())
+    return f"; did you mean {' or '.join(found)}?" if found else ""
 
 
 def _modules() -> Iterator[ModuleType]:
@@ -64,5 +88,7 @@ def _modules() -> Iterator[ModuleType]:
 
 def _defined_in(module: ModuleType) -> Iterator[type[OpCode]]:
     for value in vars(module).values():
-        if isinstance(value, type) and issubclass(value, OpCode) and value.__module__ == module.__name__:
+        is_opcode = isinstance(value, type) and issubclass(value, OpCode) and value.__module__ == module.__name__
+        # a common base of several opcodes has no id
+        if is_opcode and "OP_ID" in vars(value):
             yield value

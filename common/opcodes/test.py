@@ -1,37 +1,62 @@
-"""Opcodes that exist to try the engine: a delay, and a dummy that does what it is told."""
+"""Opcodes that exist to try the engine, or parts of a cluster.
+
+Source: opcodes.md 4, 6.2, 7.
+"""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import attrs
 
-from common.lockdecl import LockDeclaration, declare
+from common.lockdecl import NO_LOCKS, SOME_EXCLUSIVE, LockDeclaration, LockRules, Resolver, declare
 from common.locks import Lock, LockLevel, LockMode, member_lock
+from common.objects.kinds import DiskTemplate, Hypervisor
 from common.opcodes.base import OpCode, at_least
+from common.opcodes.structures import NicParams
+from common.opcodes.types import (
+    SECRET,
+    AllocatorDirection,
+    AllocatorMode,
+    EvacuationMode,
+    Json,
+    JsonList,
+    JsonObject,
+    NonEmpty,
+    Number,
+    Whole,
+)
+
+
+def _seconds(value: float) -> str:
+    """A number as Ganeti's luxid shows it: `1.0`, `0.1`, `1.0e-3`, `2.5e7`."""
+    if value == 0 or 0.1 <= abs(value) < 1e7:
+        return repr(value)
+    shortest = next(text for digits in range(1, 17) if float(text := f"{value:.{digits}e}") == value or digits == 16)
+    mantissa, exponent = shortest.split("e")
+    return f"{mantissa}e{int(exponent)}"
 
 
 @attrs.frozen(kw_only=True)
 class OpTestDelay(OpCode):
     """Sleep, on the master or on nodes, holding the locks of those nodes."""
 
-    OP_ID: ClassVar[str] = "OP_TEST_DELAY"
-
     # seconds
-    duration: float = attrs.field(validator=at_least(0))
+    duration: Number = attrs.field(validator=at_least(0))
     on_master: bool = True
-    on_nodes: tuple[str, ...] = ()
-    on_node_uuids: tuple[str, ...] | None = None
+    on_nodes: tuple[NonEmpty, ...] = ()
+    on_node_uuids: tuple[NonEmpty, ...] | None = None
     # 0: once, without saying so in the log; n > 0: n times
-    repeat: int = attrs.field(default=0, validator=at_least(0))
+    repeat: Whole = 0
     interruptible: bool = False
     no_locks: bool = True
 
     def summary_value(self) -> str:
-        return str(float(self.duration))
+        return _seconds(float(self.duration))
 
-    def lock_declaration(self) -> LockDeclaration:
+    def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
+        """Exactly what the delay takes: the nodes as they are named, and none unless `no_locks` is false."""
         if self.no_locks:
-            return LockDeclaration()
+            return NO_LOCKS
         nodes = self.on_node_uuids or self.on_nodes
         return declare({member_lock(LockLevel.NODE, name): LockMode.EXCLUSIVE for name in nodes})
 
@@ -40,17 +65,61 @@ class OpTestDelay(OpCode):
 class OpTestDummy(OpCode):
     """Take locks, log, return or fail, submit jobs: whatever a test needs."""
 
-    OP_ID: ClassVar[str] = "OP_TEST_DUMMY"
-
     # returned as the opcode's result
-    result: Any = None
+    result: Json = None
     # one text, or a list of texts: written to the log
-    messages: Any = None
+    messages: Json = None
     # true or a text: fail with it
-    fail: Any = None
+    fail: Json = None
     # jobs (lists of opcode objects) to submit; their ids are in the result
-    submit_jobs: Any = None
+    submit_jobs: Json = None
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
 
-    def lock_declaration(self) -> LockDeclaration:
+    def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
         return declare(self.locks)
+
+
+@attrs.frozen(kw_only=True)
+class OpTestAllocator(OpCode):
+    """Call an instance allocator and show what it says."""
+
+    SUMMARY: ClassVar[str | None] = "iallocator"
+    TAKES_BIG_LOCK: ClassVar[bool] = True
+
+    direction: AllocatorDirection
+    mode: AllocatorMode
+    name: NonEmpty
+    nics: tuple[NicParams, ...] | None = None
+    disks: JsonList | None = None
+    hypervisor: Hypervisor | None = None
+    iallocator: NonEmpty | None = None
+    tags: tuple[NonEmpty, ...] = ()
+    memory: Whole | None = None
+    vcpus: Whole | None = None
+    os: NonEmpty | None = None
+    disk_template: DiskTemplate | None = None
+    instances: tuple[NonEmpty, ...] | None = None
+    evac_mode: EvacuationMode | None = None
+    target_groups: tuple[NonEmpty, ...] | None = None
+    spindle_use: Whole = 1
+    count: Whole = 1
+    group_name: NonEmpty | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpTestJqueue(OpCode):
+    """Tell a client, by sockets, each step of the job's life."""
+
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODE: SOME_EXCLUSIVE}
+
+    notify_waitlock: bool = False
+    notify_exec: bool = False
+    log_messages: tuple[str, ...] = ()
+    fail: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class OpTestOsParams(OpCode):
+    """Log the secret parameters; fail if there are none."""
+
+    osparams_secret: JsonObject | None = attrs.field(default=None, repr=False, metadata=SECRET)

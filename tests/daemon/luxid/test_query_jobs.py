@@ -44,7 +44,7 @@ def test_every_field_of_a_job_that_ended(cluster: Cluster) -> None:
     names = ("id", "status", "priority", "archived", "opstatus", "oppriority", "summary")
 
     assert query(cluster, [job_id], *names) == [
-        (job_id, "success", 0, False, ["success", "success"], [0, 0], ["TEST_DUMMY", "TEST_DELAY(0.01)"])
+        (job_id, "success", 0, False, ["success", "success"], [0, 0], ["TEST_DUMMY", "TEST_DELAY(1.0e-2)"])
     ]
     ((log, start, executed, ended),) = query(cluster, [job_id], "oplog", "opstart", "opexec", "opend")
     assert [[entry[0], entry[2], entry[3]] for entry in log[0]] == [[1, "message", "hello"]]

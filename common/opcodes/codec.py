@@ -1,0 +1,156 @@
+"""Parameters of opcodes from JSON values and back.
+
+Theory. There are many opcodes and few types of parameters. So what is made ready, at its first use, is one reader
+and one writer for each type; an opcode is read by a walk over its own keys. A converter generated for each class
+would cost the daemons' start and memory more than it saves.
+
+Source: opcodes.md 2; STYLE section 8 (error texts).
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
+
+import attrs
+from cattrs import BaseConverter, Converter
+from cattrs.gen import make_dict_unstructure_fn, override
+
+from common.opcodes.structures import Change, DiskParams, NicParams, RecreatedDisk
+from common.opcodes.types import Reader, Secrecy, number
+from common.wire import expected, make_converter, problems
+
+Hook = Callable[[Any, Any], Any]
+
+
+@attrs.frozen
+class Parameter:
+    """One parameter of an opcode class."""
+
+    name: str
+    # without the `| None` of one that may be unset
+    kind: Any
+    required: bool
+    # called as read(value, kind); raises if the value is not of the kind
+    read: Hook
+    write: Callable[[Any], Any]
+
+
+@attrs.frozen
+class Shape:
+    """What an opcode class consists of."""
+
+    parameters: Mapping[str, Parameter]
+    # the parameter whose values are secret; the handshake with a job process has room for one
+    secret: str | None
+
+
+_shapes: Final[dict[type, Shape]] = {}
+
+
+def shape_of(kind: type[attrs.AttrsInstance]) -> Shape:
+    """The shape of an opcode class; the same at each call."""
+    shape = _shapes.get(kind)
+    if shape is None:
+        if any(isinstance(field.type, str) for field in attrs.fields(kind)):
+            # a plug-in's module may have its annotations as text
+            attrs.resolve_types(kind)
+        fields = attrs.fields(kind)
+        secrets = [field.name for field in fields if field.metadata.get(Secrecy) is Secrecy.SECRET]
+        shape = Shape({field.name: _parameter(field) for field in fields}, next(iter(secrets), None))
+        _shapes[kind] = shape
+    return shape
+
+
+def faults(parameter: Parameter, value: Any) -> list[str]:
+    """What is wrong with a value, in the words for users: `expected int, got 'x' @ $.priority`."""
+    return problems(_detailed(), value, parameter.kind, f"$.{parameter.name}")
+
+
+def _parameter(field: "attrs.Attribute[Any]") -> Parameter:
+    kind = _without_none(field.type)
+    return Parameter(
+        name=field.name,
+        kind=kind,
+        required=field.default is attrs.NOTHING,
+        read=_fast.get_structure_hook(kind),
+        write=_fast.get_unstructure_hook(kind),
+    )
+
+
+def _without_none(kind: Any) -> Any:
+    arguments = [argument for argument in get_args(kind) if argument is not NoneType]
+    is_optional = get_origin(kind) in (Union, UnionType) and len(arguments) == 1
+    return arguments[0] if is_optional else kind
+
+
+def _make_converter(*, detailed: bool) -> Converter:
+    converter = make_converter(detailed=detailed)
+    read = converter.structure
+    converter.register_structure_hook(float, lambda value, _: number(value))
+    converter.register_structure_hook_func(_has_reader, _read_by_annotation)
+    converter.register_unstructure_hook_func(_has_reader, _as_it_is)
+    converter.register_structure_hook_factory(_is_pair, _pair_reader)
+    converter.register_unstructure_hook_factory(_is_pair, _pair_writer)
+    converter.register_unstructure_hook_factory(lambda kind: kind is NicParams, _writer_of_what_is_set)
+    converter.register_structure_hook(DiskParams, lambda value, _: DiskParams.from_wire(value, read))
+    converter.register_unstructure_hook(DiskParams, DiskParams.to_wire)
+    converter.register_structure_hook(RecreatedDisk, lambda value, _: RecreatedDisk.from_wire(value, read))
+    converter.register_unstructure_hook(RecreatedDisk, RecreatedDisk.to_wire)
+    converter.register_structure_hook_func(
+        _is_change, lambda value, kind: Change.from_wire(value, get_args(kind)[0], read)
+    )
+    converter.register_unstructure_hook_func(
+        _is_change, lambda change: change.to_wire(converter.unstructure(change.params))
+    )
+    return converter
+
+
+def _has_reader(kind: Any) -> bool:
+    return get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], Reader)
+
+
+def _read_by_annotation(value: Any, kind: Any) -> Any:
+    return kind.__metadata__[0].read(value)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _is_change(kind: Any) -> bool:
+    return get_origin(kind) is Change
+
+
+def _is_pair(kind: Any) -> bool:
+    return get_origin(kind) is tuple and len(get_args(kind)) == 2 and get_args(kind)[1] is not Ellipsis
+
+
+def _pair_reader(kind: Any, converter: BaseConverter) -> Hook:
+    parts = [(part, converter.get_structure_hook(part)) for part in get_args(kind)]
+
+    def read(value: Any, _: Any) -> Any:
+        if not isinstance(value, list | tuple) or len(value) != len(parts):
+            raise expected("a list of two", value)
+        return tuple(hook(item, part) for item, (part, hook) in zip(value, parts, strict=True))
+
+    return read
+
+
+def _pair_writer(kind: Any, converter: BaseConverter) -> Callable[[Any], Any]:
+    first, second = (converter.get_unstructure_hook(part) for part in get_args(kind))
+    return lambda value: [first(value[0]), second(value[1])]
+
+
+def _writer_of_what_is_set(kind: Any, converter: BaseConverter) -> Callable[[Any], Any]:
+    unset = {field.name: override(omit_if_default=True) for field in attrs.fields(kind)}
+    return make_dict_unstructure_fn(kind, converter, **unset)  # type: ignore[arg-type]  # names of fields, not options
+
+
+_fast: Final = _make_converter(detailed=False)
+
+
+@cache
+def _detailed() -> Converter:
+    """Made when something is refused for the first time."""
+    return _make_converter(detailed=True)

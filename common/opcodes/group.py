@@ -1,0 +1,99 @@
+"""Opcodes on node groups.
+
+Source: opcodes.md 4, 6.2.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+import attrs
+
+from common.lockdecl import ALL_SHARED, SOME_EXCLUSIVE, SOME_SHARED, LockRules, exclusive
+from common.locks import LockLevel
+from common.objects.kinds import AllocPolicy, DiskTemplate
+from common.opcodes.base import OpCode
+from common.opcodes.types import JsonObject, NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupAdd(OpCode):
+    """Make a node group."""
+
+    SUMMARY: ClassVar[str | None] = "group_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
+
+    group_name: NonEmpty
+    alloc_policy: AllocPolicy | None = None
+    ndparams: JsonObject | None = None
+    diskparams: Mapping[DiskTemplate, JsonObject] | None = None
+    hv_state: JsonObject | None = None
+    disk_state: JsonObject | None = None
+    ipolicy: JsonObject | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupAssignNodes(OpCode):
+    """Put nodes into a node group."""
+
+    SUMMARY: ClassVar[str | None] = "group_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: SOME_EXCLUSIVE, LockLevel.NODE: exclusive("nodes")}
+
+    group_name: NonEmpty
+    force: bool = False
+    nodes: tuple[NonEmpty, ...]
+    node_uuids: tuple[NonEmpty, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupSetParams(OpCode):
+    """Change a node group's parameters; what is unset stays as it is."""
+
+    SUMMARY: ClassVar[str | None] = "group_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_EXCLUSIVE}
+
+    group_name: NonEmpty
+    alloc_policy: AllocPolicy | None = None
+    ndparams: JsonObject | None = None
+    diskparams: Mapping[DiskTemplate, JsonObject] | None = None
+    hv_state: JsonObject | None = None
+    disk_state: JsonObject | None = None
+    ipolicy: JsonObject | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupRemove(OpCode):
+    """Remove an empty node group."""
+
+    SUMMARY: ClassVar[str | None] = "group_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
+
+    group_name: NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupRename(OpCode):
+    """Give a node group another name."""
+
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
+
+    group_name: NonEmpty
+    new_name: NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupEvacuate(OpCode):
+    """Submit the jobs that move all instances out of a node group."""
+
+    SUMMARY: ClassVar[str | None] = "group_name"
+    LOCKS: ClassVar[LockRules] = {
+        LockLevel.NODEGROUP: ALL_SHARED,
+        LockLevel.INSTANCE: SOME_SHARED,
+        LockLevel.NODE: SOME_SHARED,
+    }
+
+    group_name: NonEmpty
+    early_release: bool = False
+    iallocator: NonEmpty | None = None
+    target_groups: tuple[NonEmpty, ...] | None = None
+    sequential: bool = False
+    force_failover: bool = False

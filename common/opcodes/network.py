@@ -1,0 +1,99 @@
+"""Opcodes on networks.
+
+Source: opcodes.md 4, 6.2.
+"""
+
+from typing import ClassVar
+
+import attrs
+
+from common.lockdecl import ALL_SHARED, SOME_EXCLUSIVE, SOME_SHARED, LockRules, exclusive, shared
+from common.locks import LockLevel
+from common.objects.kinds import NicMode
+from common.opcodes.base import OpCode
+from common.opcodes.types import NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkAdd(OpCode):
+    """Make a network."""
+
+    SUMMARY: ClassVar[str | None] = "network_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: ALL_SHARED, LockLevel.NETWORK: exclusive("network_name")}
+
+    network_name: NonEmpty
+    network: str
+    gateway: str | None = None
+    network6: str | None = None
+    gateway6: str | None = None
+    mac_prefix: NonEmpty | None = None
+    add_reserved_ips: tuple[str, ...] | None = None
+    conflicts_check: bool = True
+    tags: tuple[NonEmpty, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkRemove(OpCode):
+    """Remove a network."""
+
+    SUMMARY: ClassVar[str | None] = "network_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: ALL_SHARED, LockLevel.NETWORK: exclusive("network_name")}
+
+    network_name: NonEmpty
+    force: bool = False
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkRename(OpCode):
+    """Give a network another name; since 3.1."""
+
+    LOCKS: ClassVar[LockRules] = {LockLevel.NETWORK: exclusive("network_name")}
+
+    network_name: NonEmpty
+    new_name: NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkSetParams(OpCode):
+    """Change a network; what is unset stays as it is."""
+
+    SUMMARY: ClassVar[str | None] = "network_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NETWORK: exclusive("network_name")}
+
+    network_name: NonEmpty
+    gateway: str | None = None
+    network6: str | None = None
+    gateway6: str | None = None
+    mac_prefix: NonEmpty | None = None
+    add_reserved_ips: tuple[str, ...] | None = None
+    remove_reserved_ips: tuple[str, ...] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkConnect(OpCode):
+    """Connect a network to a node group."""
+
+    SUMMARY: ClassVar[str | None] = "network_name"
+    LOCKS: ClassVar[LockRules] = {
+        LockLevel.NODEGROUP: shared("group_name"),
+        LockLevel.INSTANCE: SOME_SHARED,
+        LockLevel.NETWORK: shared("network_name"),
+    }
+
+    group_name: NonEmpty
+    network_name: NonEmpty
+    network_mode: NicMode
+    network_link: NonEmpty
+    network_vlan: str = ""
+    conflicts_check: bool = True
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkDisconnect(OpCode):
+    """Disconnect a network from a node group."""
+
+    SUMMARY: ClassVar[str | None] = "network_name"
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_EXCLUSIVE}
+
+    group_name: NonEmpty
+    network_name: NonEmpty

@@ -1,0 +1,87 @@
+"""Opcodes on tags.
+
+Source: opcodes.md 4, 6.2.
+"""
+
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+import attrs
+
+from common.lockdecl import LevelRule, LockRules, exclusive, shared
+from common.locks import LockLevel
+from common.opcodes.base import OpCode
+from common.opcodes.types import NonEmpty, TagKind
+
+_LEVELS: Final[Mapping[TagKind, LockLevel]] = {
+    TagKind.INSTANCE: LockLevel.INSTANCE,
+    TagKind.NODE: LockLevel.NODE,
+    TagKind.NODEGROUP: LockLevel.NODEGROUP,
+    TagKind.NETWORK: LockLevel.NETWORK,
+}
+# what Ganeti's luxid shows in a summary
+_KIND_NAMES: Final[Mapping[TagKind, str]] = {
+    TagKind.INSTANCE: "TagKindInstance",
+    TagKind.NODE: "TagKindNode",
+    TagKind.NODEGROUP: "TagKindGroup",
+    TagKind.CLUSTER: "TagKindCluster",
+    TagKind.NETWORK: "TagKindNetwork",
+}
+
+
+def _rules(kind: TagKind, rule: LevelRule) -> LockRules:
+    """The cluster's own tags need no lock."""
+    return {_LEVELS[kind]: rule} if kind in _LEVELS else {}
+
+
+@attrs.frozen(kw_only=True)
+class OpTagsGet(OpCode):
+    """Tell the tags of an object."""
+
+    SUMMARY: ClassVar[str | None] = "kind"
+
+    kind: TagKind
+    use_locking: bool = False
+    # unset or empty for the cluster
+    name: str | None = None
+
+    def summary_value(self) -> str:
+        return _KIND_NAMES[self.kind]
+
+    def lock_rules(self) -> LockRules:
+        return _rules(self.kind, shared("name")) if self.use_locking else {}
+
+
+@attrs.frozen(kw_only=True)
+class OpTagsSearch(OpCode):
+    """Find tags by a regular expression."""
+
+    SUMMARY: ClassVar[str | None] = "pattern"
+
+    pattern: NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpTagsSet(OpCode):
+    """Add tags to an object."""
+
+    kind: TagKind
+    tags: tuple[str, ...]
+    # unset or empty for the cluster
+    name: str | None = None
+
+    def lock_rules(self) -> LockRules:
+        return _rules(self.kind, exclusive("name"))
+
+
+@attrs.frozen(kw_only=True)
+class OpTagsDel(OpCode):
+    """Take tags from an object."""
+
+    kind: TagKind
+    tags: tuple[str, ...]
+    # unset or empty for the cluster
+    name: str | None = None
+
+    def lock_rules(self) -> LockRules:
+        return _rules(self.kind, exclusive("name"))

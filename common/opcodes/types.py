@@ -1,0 +1,232 @@
+"""The types of parameters that are narrower than Python's own, and the closed sets of words.
+
+An annotated type is what it says to the type checker; its `Reader` is what a JSON value goes
+through. Values of Python's own making are not checked again.
+
+Source: opcodes.md 3.
+"""
+
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import attrs
+
+from common.wire import expected
+
+
+class Secrecy(enum.Enum):
+    # never logged or shown; a job file that luxid writes has it
+    PRIVATE = "private"
+    # in memory only; handed to the job process when it starts
+    SECRET = "secret"
+
+
+# metadata of a parameter, which is optional, and left out of `repr` by its declaration
+PRIVATE: Final = {Secrecy: Secrecy.PRIVATE}
+SECRET: Final = {Secrecy: Secrecy.SECRET}
+
+
+@attrs.frozen
+class Reader:
+    """How a JSON value becomes a parameter; it is written as it is."""
+
+    # raises ValueError, made by `expected`
+    read: Callable[[Any], Any]
+
+
+def _non_empty(value: Any) -> str:
+    if not isinstance(value, str) or not value:
+        raise expected("a string that is not empty", value)
+    return value
+
+
+def number(value: Any) -> float:
+    """Read a number; an integral float becomes an integer. Raises: ValueError."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise expected("number", value)
+    return _plain(value)
+
+
+def _plain(value: float) -> float:
+    """An integral float as an integer; beyond 64 bits JSON has no integers that all can read."""
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
+
+
+def _whole(low: int, high: float, what: str) -> Callable[[Any], int]:
+    def read(value: Any) -> int:
+        number = round(value) if isinstance(value, int | float) and abs(value) < 2**63 else -1
+        if isinstance(value, bool) or not low <= number <= high:
+            raise expected(what, value)
+        return number
+
+    return read
+
+
+def _json(value: Any) -> Any:
+    """Any JSON value in its normal form: lists and objects are copied, integral floats become integers."""
+    if isinstance(value, dict):
+        return {key: _json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_json(item) for item in value]
+    return _plain(value) if isinstance(value, float) else value
+
+
+def _json_object(value: Any) -> Any:
+    if not isinstance(value, dict):
+        raise expected("an object", value)
+    return _json(value)
+
+
+def _json_list(value: Any) -> Any:
+    if not isinstance(value, list | tuple):
+        raise expected("a list", value)
+    return _json(value)
+
+
+def _export_target(value: Any) -> Any:
+    if isinstance(value, list | tuple) or (isinstance(value, str) and value):
+        return _json(value)
+    raise expected("a node's name or, for a remote export, a list", value)
+
+
+NonEmpty = Annotated[str, Reader(_non_empty)]
+Whole = Annotated[int, Reader(_whole(0, 2**63, "a whole number >= 0"))]
+Positive = Annotated[int, Reader(_whole(1, 2**63, "a whole number > 0"))]
+DiskIndex = Annotated[int, Reader(_whole(0, 15, "a disk's index, 0 to 15"))]
+Number = Annotated[float, Reader(number)]
+Json = Annotated[Any, Reader(_json)]
+JsonObject = Annotated[Mapping[str, Any], Reader(_json_object)]
+JsonList = Annotated[Sequence[Any], Reader(_json_list)]
+ExportTarget = Annotated[str | Sequence[Any], Reader(_export_target)]
+
+
+class ListAction(enum.Enum):
+    """What to do with an item of a list."""
+
+    ADD = "add"
+    ATTACH = "attach"
+    REMOVE = "remove"
+    DETACH = "detach"
+
+
+class EvacuationMode(enum.Enum):
+    PRIMARY_ONLY = "primary-only"
+    SECONDARY_ONLY = "secondary-only"
+    ALL = "all"
+
+
+class ExportMode(enum.Enum):
+    LOCAL = "local"
+    REMOTE = "remote"
+
+
+class FileDriver(enum.Enum):
+    LOOP = "loop"
+    BLKTAP = "blktap"
+    BLKTAP2 = "blktap2"
+
+
+class AllocatorMode(enum.Enum):
+    ALLOCATE = "allocate"
+    ALLOCATE_SECONDARY = "allocate-secondary"
+    MULTI_ALLOCATE = "multi-allocate"
+    RELOCATE = "relocate"
+    NODE_EVACUATE = "node-evacuate"
+    CHANGE_GROUP = "change-group"
+
+
+class AllocatorDirection(enum.Enum):
+    IN = "in"
+    OUT = "out"
+
+
+class CreationMode(enum.Enum):
+    CREATE = "create"
+    IMPORT = "import"
+    REMOTE_IMPORT = "remote-import"
+
+
+class MigrationMode(enum.Enum):
+    LIVE = "live"
+    NON_LIVE = "non-live"
+
+
+class OutOfBandCommand(enum.Enum):
+    HEALTH = "health"
+    POWER_CYCLE = "power-cycle"
+    POWER_OFF = "power-off"
+    POWER_ON = "power-on"
+    POWER_STATUS = "power-status"
+
+
+class QueryKind(enum.Enum):
+    CLUSTER = "cluster"
+    INSTANCE = "instance"
+    NODE = "node"
+    GROUP = "group"
+    OS = "os"
+    EXPORT = "export"
+    NETWORK = "network"
+
+
+class RebootType(enum.Enum):
+    SOFT = "soft"
+    HARD = "hard"
+    FULL = "full"
+
+
+class ReplaceDisksMode(enum.Enum):
+    ON_PRIMARY = "replace_on_primary"
+    ON_SECONDARY = "replace_on_secondary"
+    NEW_SECONDARY = "replace_new_secondary"
+    AUTO = "replace_auto"
+
+
+class StorageType(enum.Enum):
+    FILE = "file"
+    SHAREDFILE = "sharedfile"
+    GLUSTER = "gluster"
+    LVM_PV = "lvm-pv"
+    LVM_VG = "lvm-vg"
+    DISKLESS = "diskless"
+    BLOCKDEV = "blockdev"
+    RADOS = "rados"
+    EXT = "ext"
+
+
+class TagKind(enum.Enum):
+    INSTANCE = "instance"
+    NODE = "node"
+    NODEGROUP = "nodegroup"
+    CLUSTER = "cluster"
+    NETWORK = "network"
+
+
+class OptionalCheck(enum.Enum):
+    """A check of the cluster that may be left out."""
+
+    NPLUSONE_MEM = "nplusone_mem"
+    # since 3.1
+    HVPARAM_ASSESSMENT = "hvparam_assessment"
+
+
+_FAULTS: Final = """
+    CLUSTERCFG CLUSTERCERT CLUSTERCLIENTCERT CLUSTERFILECHECK CLUSTERDANGLINGNODES CLUSTERDANGLINGINST INSTANCEBADNODE
+    INSTANCEDOWN INSTANCELAYOUT INSTANCEMISSINGDISK INSTANCEFAULTYDISK INSTANCEWRONGNODE INSTANCESPLITGROUPS
+    INSTANCEPOLICY INSTANCEUNSUITABLENODE INSTANCEMISSINGCFGPARAMETER NODEDRBD NODEDRBDVERSION NODEDRBDHELPER
+    NODEFILECHECK NODEHOOKS NODEHV NODELVM NODEN1 NODENET NODEOS NODEORPHANINSTANCE NODEORPHANLV NODERPC NODESSH
+    NODEVERSION NODESETUP NODETIME NODEOOBPATH NODEUSERSCRIPTS NODEFILESTORAGEPATHS NODEFILESTORAGEPATHUNUSABLE
+    NODESHAREDFILESTORAGEPATHUNUSABLE NODEGLUSTERSTORAGEPATHUNUSABLE GROUPDIFFERENTPVSIZE EXTAGS
+"""
+VERIFY_ERRORS: Final = frozenset(f"E{fault}" for fault in _FAULTS.split())
+
+
+def _verify_error(value: Any) -> str:
+    if not isinstance(value, str) or value not in VERIFY_ERRORS:
+        raise expected("an error code of a verification, e.g. 'ENODENET'", value)
+    return value
+
+
+# the code of an error that a verification of the cluster may find
+VerifyError = Annotated[str, Reader(_verify_error)]
