@@ -7,6 +7,7 @@ import os
 import signal
 from typing import Final
 
+import attrs
 import trio
 
 from common.errors import Unavailable
@@ -23,6 +24,8 @@ from daemons.luxid.signals import signal_group, signal_process
 
 # clients wait twice as long for a reply (luxid.md 1.5)
 CANCEL_WAIT_S: Final = 44.0
+# until a process of an external executor is ready for signals (luxid.md 2.4)
+PID_WAIT_S: Final = 6.2
 # a running opcode may heed the signal; longer than this nobody is kept waiting for it
 RUNNING_WAIT_S: Final = 1.0
 _log: Final = get_log(__name__)
@@ -66,8 +69,14 @@ class Canceller:
         return True, f"job {job_id} was canceled"
 
     async def _cancel_running(self, job_id: JobId, bell: Bell) -> Done:
-        job = self._scheduler.job(job_id)
         self._scheduler.asks.setdefault(job_id, Ask.CANCEL)
+        with trio.move_on_after(PID_WAIT_S) as scope:
+            await self._until_pid(job_id, bell)
+        if scope.cancelled_caught:
+            return False, f"job {job_id} is just being started; try again"
+        if self._scheduler.queue.phase(job_id) is None:
+            return self._answer_canceled(job_id)
+        job = self._scheduler.job(job_id)
         if not signal_process(job, signal.SIGTERM):
             self._deaths.suspect(job_id)
         while self._scheduler.queue.phase(job_id) is not None:
@@ -83,12 +92,18 @@ class Canceller:
                 )
         return self._answer_canceled(job_id)
 
+    async def _until_pid(self, job_id: JobId, bell: Bell) -> None:
+        while self._scheduler.queue.phase(job_id) is not None and self._scheduler.job(job_id).process_id is None:
+            await bell.wait()
+
     async def _until_ended(self, job_id: JobId, bell: Bell) -> None:
         while self._scheduler.queue.phase(job_id) is not None:
             await bell.wait()
 
     def _kill(self, job_id: JobId) -> Done:
         job = self._scheduler.job(job_id)
+        if job.process_id is None:
+            job = attrs.evolve(job, process_id=self._scheduler.child_pids.get(job_id))
         self._scheduler.asks[job_id] = Ask.KILL
         if signal_group(job, signal.SIGTERM):
             self._nursery.start_soon(self._kill_after_grace, job)

@@ -1,14 +1,14 @@
 """The handshake with a process that was just made, from luxid's end.
 
-Until the go-ahead the process does nothing but hold its livelock. So luxid needs to write nothing into
-the job file before it knows path and pid: whatever ends in between, luxid or the process, leaves a job
-that says queued, and a process that ends when it finds its socket closed. The job is started again, once.
+Until the go-ahead the process does nothing but hold its livelock. So whatever ends before, luxid or the process,
+leaves a job that says queued, and a process that ends when it finds its socket closed. The job is started again, once.
 
 Source: protocol/forkserver.py; luxid.md 9.1.
 """
 
 import os
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import orjson
 import trio
@@ -26,10 +26,15 @@ class StartFailed(GantryError):
 
 
 class Handshake:
-    """The messages of one start, in order: `livelock`, then `give_go_ahead`."""
+    """The messages of one start, in order: `livelock`, then `give_go_ahead`.
 
-    def __init__(self, stream: trio.SocketStream) -> None:
+    Args:
+        timeout_s: of each message.
+    """
+
+    def __init__(self, stream: trio.abc.Stream, timeout_s: float) -> None:
         self._stream = stream
+        self._timeout_s = timeout_s
         self._framer = Framer(_LIMIT)
         self._messages: list[bytes] = []
 
@@ -44,30 +49,41 @@ class Handshake:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
         return path
 
-    async def give_go_ahead(self, op_count: int) -> None:
-        """Tell the process to start, and give it the secrets it asks for: none so far, one null an opcode.
+    async def give_go_ahead(self, secrets: Sequence[Mapping[str, Any] | None]) -> None:
+        """Tell the process to start, and give it the secrets it asks for.
 
+        Args:
+            secrets: for each opcode its secret parameters, or None.
         Raises: StartFailed: it is gone, or sent something else.
         """
         await self._send(GO_AHEAD)
         message = await self._receive()
         if message != WANT_SECRETS:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of asking for its secrets")
-        await self._send(orjson.dumps([None] * op_count))
+        await self._send(orjson.dumps(secrets))
 
     async def _send(self, message: bytes) -> None:
         try:
-            await self._stream.send_all(pack(message))
+            with trio.fail_after(self._timeout_s):
+                await self._stream.send_all(pack(message))
+        except trio.TooSlowError:
+            raise self._no_answer() from None
         except (trio.BrokenResourceError, OSError) as error:
             raise StartFailed from error
 
     async def _receive(self) -> bytes:
-        while not self._messages:
-            try:
-                received = await self._stream.receive_some(_CHUNK)
-            except (trio.BrokenResourceError, OSError) as error:
-                raise StartFailed from error
-            if not received:
-                raise StartFailed
-            self._messages += self._framer.feed(received)
+        try:
+            with trio.fail_after(self._timeout_s):
+                while not self._messages:
+                    received = await self._stream.receive_some(_CHUNK)
+                    if not received:
+                        raise StartFailed
+                    self._messages += self._framer.feed(bytes(received))
+        except trio.TooSlowError:
+            raise self._no_answer() from None
+        except (trio.BrokenResourceError, OSError) as error:
+            raise StartFailed from error
         return self._messages.pop(0)
+
+    def _no_answer(self) -> StartFailed:
+        return StartFailed(f"no answer from the job's process within {self._timeout_s:g} s")

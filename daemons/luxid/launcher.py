@@ -33,19 +33,41 @@ class Started:
     """A process that waits for its go-ahead at the other end of `stream`; whoever gets this closes it."""
 
     pid: int
-    stream: trio.SocketStream
+    stream: trio.abc.Stream
+
+
+@attrs.frozen
+class StartRules:
+    """How jobs are started with a launcher."""
+
+    # a job whose processes come to nothing this often in a row is ended
+    attempts: int
+    # luxid's own livelock, to be in the job file before a process is asked for, and then the pid is left to the
+    # process to write; None: nothing is written until path and pid are known
+    own_livelock: str | None = None
 
 
 class Launcher(Protocol):
     """Makes job processes; the fork server's client is one, an external executor another."""
 
+    @property
+    def rules(self) -> StartRules: ...
+
     async def start(self, job_id: JobId) -> Started:
         """Raises: Unavailable: it is away, no process is started. RemoteError: it refuses."""
         ...
 
+    async def abandon(self, started: Started) -> None:
+        """End a process whose start failed; its stream is closed already. Never raises."""
+        ...
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be there for starts until cancelled."""
+        ...
+
 
 @attrs.frozen
-class ForkServerEvents:
+class LauncherEvents:
     """Whom to tell; called in the event loop, must not raise."""
 
     connected: Callable[[], None]
@@ -56,7 +78,11 @@ class ForkServerEvents:
 class ForkServerClient:
     """The launcher that asks the fork server."""
 
-    def __init__(self, paths: Paths, events: ForkServerEvents) -> None:
+    # of starts in a row that come to nothing, before the job is ended
+    ATTEMPTS: Final = 3
+
+    def __init__(self, paths: Paths, events: LauncherEvents) -> None:
+        self.rules = StartRules(self.ATTEMPTS)
         self._path = paths.forkserver_socket
         self._events = events
         self._sock: socket.socket | None = None
@@ -82,6 +108,9 @@ class ForkServerClient:
             ours.close()
             raise
         return Started(pid, trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
+
+    async def abandon(self, started: Started) -> None:
+        """Nothing to do: a child that finds its socket closed ends."""
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Keep the connection; started after the first attempt. Tells the events as they come."""

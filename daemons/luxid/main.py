@@ -12,6 +12,7 @@ from common.log import get_log
 from common.settings import Settings
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.deaths import Deaths
+from daemons.luxid.executor import ExternalExecutor
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.output import Output
@@ -19,7 +20,7 @@ from daemons.luxid.handlers.queries import Queries
 from daemons.luxid.handlers.queue import Queue
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waiting import Waiting
-from daemons.luxid.launcher import ForkServerClient, ForkServerEvents
+from daemons.luxid.launcher import ForkServerClient, Launcher, LauncherEvents
 from daemons.luxid.loading import FoundQueue, load_queue
 from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.rpc import Handlers, routes
@@ -32,7 +33,7 @@ from protocol.forkserver import JobExited
 from protocol.server import Access, ServerRules, Service, serve_unix
 
 NAME: Final = "luxid"
-AWAY: Final = "the fork server is away"
+AWAY: Final = "nobody makes processes"
 # of a client's connection (luxid.md 1.4)
 IDLE_TIMEOUT_S: Final = 180.0
 _log: Final = get_log(__name__)
@@ -70,12 +71,12 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     scheduler = Scheduler(store, settings.luxid)
     # until it is connected
     scheduler.obstruct(AWAY)
-    events = ForkServerEvents(
+    events = LauncherEvents(
         connected=lambda: _on_connected(scheduler, deaths),
         lost=lambda: scheduler.obstruct(AWAY),
         exited=lambda notice: _on_exited(notice, starter, deaths),
     )
-    launcher = ForkServerClient(settings.paths, events)
+    launcher = _launcher(settings, events)
     starter = Starter(scheduler, launcher, settings.luxid.start_timeout_s)
     deaths = Deaths(scheduler, starter, nursery)
 
@@ -102,6 +103,12 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     await nursery.start(
         serve_unix, settings.paths.query_socket, _service(settings, scheduler, deaths, nursery), _rules(settings)
     )
+
+
+def _launcher(settings: Settings, events: LauncherEvents) -> Launcher:
+    if settings.luxid.executor:
+        return ExternalExecutor(settings.luxid.executor, settings.paths, events)
+    return ForkServerClient(settings.paths, events)
 
 
 def _on_connected(scheduler: Scheduler, deaths: Deaths) -> None:

@@ -7,8 +7,8 @@ Source: DESIGN section 6.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from typing import Final
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 import trio
@@ -29,6 +29,7 @@ from daemons.luxid.store import Store
 # each start is mostly waiting for a fork and a write; more at once gain nothing
 STARTS_AT_ONCE: Final = 8
 _WRITE_RETRY_S: Final = 1.0
+JobSecrets = Sequence[Mapping[str, Any] | None]
 _log: Final = get_log(__name__)
 
 
@@ -53,6 +54,10 @@ class Scheduler:
         self.livelock_bells: Bells[str] = Bells()
         # what was asked for jobs with a process; until they end
         self.asks: dict[JobId, Ask] = {}
+        # the secret parameters of jobs that have any, an item an opcode: nowhere but here; until they end
+        self.secrets: dict[JobId, JobSecrets] = {}
+        # of jobs that have a process: the one that was made for it, which may be a wrapper
+        self.child_pids: dict[JobId, int] = {}
         self.swept_deaths = 0
         # told of each job that ended
         self.on_ended: Callable[[Job], None] = _ignore
@@ -134,6 +139,8 @@ class Scheduler:
         self.table.put(job)
         self.queue.end(job.job_id, state)
         self.asks.pop(job.job_id, None)
+        self.secrets.pop(job.job_id, None)
+        self.child_pids.pop(job.job_id, None)
         self.on_ended(job)
         self.bells.ring(job.job_id)
         _log.info("job.ended", job=job.job_id, state=state.value)

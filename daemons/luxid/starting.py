@@ -22,8 +22,6 @@ from daemons.luxid.launcher import Launcher, Started
 from daemons.luxid.scheduler import Scheduler, timestamp
 from protocol.forkserver import JobExited
 
-# a job whose processes die this often without doing anything is ended
-ATTEMPTS: Final = 3
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
 BACK_OFF: Final = "a start failed"
@@ -38,7 +36,7 @@ class Starter:
     """Starts jobs, and counts their attempts.
 
     Args:
-        timeout_s: of one start, from the request for a process to its last message.
+        timeout_s: of the request for a process, and of each message of the handshake.
     """
 
     def __init__(self, scheduler: Scheduler, launcher: Launcher, timeout_s: float) -> None:
@@ -110,11 +108,12 @@ class Starter:
     async def failed(self, job: Job, reason: str) -> None:
         """A process came to nothing: try again, but not for ever."""
         failures = self._failures[job.job_id] = self._failures.get(job.job_id, 0) + 1
-        if failures < ATTEMPTS:
+        if failures < self._launcher.rules.attempts:
             await self._back_off(job, reason)
             return
-        text = f"job could not be started: {reason} ({ATTEMPTS} attempts)"
-        _log.error("job.not_started", job=job.job_id, reason=reason, attempts=ATTEMPTS)
+        attempts = f" ({failures} attempts)" if failures > 1 else ""
+        text = f"job could not be started: {reason}{attempts}"
+        _log.error("job.not_started", job=job.job_id, reason=reason, attempts=failures)
         self._scheduler.queue.hold(job.job_id)
         await self._scheduler.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
 
@@ -122,37 +121,45 @@ class Starter:
         if self._scheduler.queue.phase(job.job_id) is Phase.STARTING:
             await self.failed(job, reason)
         else:
+            # its livelock tells the rest: let go, with all opcodes queued, the job is started again
+            _log.warning("job.start_broken", job=job.job_id, reason=reason)
             self.on_broken(job.job_id)
 
     async def _start(self, job: Job) -> None:
-        has_process = False
-        with trio.move_on_after(self._timeout_s):
-            started = await self._launcher.start(job.job_id)
+        """Raises: GantryError: the start failed; before the job was given away if it is still `starting`."""
+        if (own_livelock := self._launcher.rules.own_livelock) is not None:
+            await self._write(attrs.evolve(job, livelock=own_livelock, process_id=None))
+        started = await self._launch(job)
+        try:
             async with started.stream:
-                handshake = Handshake(started.stream)
+                handshake = Handshake(started.stream, self._timeout_s)
                 await self._write_process(job, started, await handshake.livelock())
-                has_process = True
-                try:
-                    await handshake.give_go_ahead(len(job.ops))
-                except StartFailed as error:
-                    _log.warning("job.start_broken", job=job.job_id, reason=error)
-                else:
-                    self._pause_s = FIRST_PAUSE_S
-                    return
-        if not has_process:
-            raise StartFailed(f"no answer from the job's process within {self._timeout_s:g} s")
-        # its livelock tells the rest: let go, with all opcodes queued, the job is started again
-        self.on_broken(job.job_id)
+                secrets = self._scheduler.secrets.get(job.job_id)
+                await handshake.give_go_ahead(secrets or [None] * len(job.ops))
+        except Exception:
+            await self._launcher.abandon(started)
+            raise
+        self._pause_s = FIRST_PAUSE_S
+
+    async def _launch(self, job: Job) -> Started:
+        with trio.move_on_after(self._timeout_s):
+            return await self._launcher.start(job.job_id)
+        raise StartFailed(f"no process was made within {self._timeout_s:g} s")
 
     async def _write_process(self, job: Job, started: Started, livelock: str) -> None:
-        job = attrs.evolve(job, livelock=livelock, process_id=started.pid)
+        is_ours = self._launcher.rules.own_livelock is None
+        job = attrs.evolve(job, livelock=livelock, process_id=started.pid if is_ours else None)
+        await self._write(job)
+        self.expect(job)
+        self._begun_at[job.job_id] = job.next_index
+        self._scheduler.child_pids[job.job_id] = started.pid
+        self._scheduler.started(job)
+        _log.info("job.started", job=job.job_id, pid=started.pid, livelock=livelock)
+
+    async def _write(self, job: Job) -> None:
         # never left half done: once the write is on its way the process is the job's
         with trio.CancelScope(shield=True):
             await self._scheduler.store.save(job)
-        self.expect(job)
-        self._begun_at[job.job_id] = job.next_index
-        self._scheduler.started(job)
-        _log.info("job.started", job=job.job_id, pid=started.pid, livelock=livelock)
 
     async def _wait_for_exit(self, job: Job, reason: str) -> None:
         """An earlier process of this job has let its livelock go and is about to end: only then comes the next."""

@@ -3,8 +3,10 @@
 Source: luxid.md 2.4-2.6.
 """
 
+import os
 import signal
 import time
+from pathlib import Path
 from typing import Any, Final
 
 import trio
@@ -60,7 +62,7 @@ class Jobs:
         """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
         job = self._scheduler.job(call.job_id)
         message = self._scheduler.store.paths.messages / f"{call.job_id}.prio"
-        message.write_text(str(call.priority))
+        _write_message(message, str(call.priority))
         if not signal_process(job, signal.SIGUSR1):
             message.unlink(missing_ok=True)
             return [False, f"job {call.job_id} is just being started, or its process has just ended; try again"]
@@ -104,6 +106,18 @@ class Jobs:
             raise
         finally:
             self._scheduler.archived(job_ids)
+
+
+def _write_message(path: Path, text: str) -> None:
+    """Whole and for its owner alone from the first moment on: the process reads it at any signal."""
+    temp = path.with_suffix(".tmp")
+    temp.unlink(missing_ok=True)
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+    temp.replace(path)
 
 
 def _is_old(job: Job, ended_before: float | None) -> bool:

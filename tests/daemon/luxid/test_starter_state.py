@@ -12,7 +12,7 @@ from common.locks import JobId
 from common.paths import Paths
 from common.settings import LuxidSettings
 from daemons.luxid.core.queue import Phase
-from daemons.luxid.launcher import Started
+from daemons.luxid.launcher import Started, StartRules
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter
 from daemons.luxid.store import Store, open_store
@@ -26,6 +26,7 @@ class FakeLauncher:
     """Processes that send a livelock's path and take the go-ahead; they only exist as a stream."""
 
     def __init__(self) -> None:
+        self.rules = StartRules(attempts=3)
         self.starts = 0
         self.is_away = False
         self.sends = b"/livelocks/job_1"
@@ -39,6 +40,12 @@ class FakeLauncher:
         await theirs.send(pack(self.sends) + pack(b""))
         self._ends.append(theirs)
         return Started(999_999, trio.SocketStream(ours))
+
+    async def abandon(self, started: Started) -> None:
+        pass
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
 
     def close(self) -> None:
         for end in self._ends:
