@@ -26,6 +26,7 @@ from cattrs.v import format_exception
 from common.dependencies import Dependency
 from common.errors import GantryError, InvalidRequest
 from common.locks import JobId, Lock, LockLevel, LockRequest, Owner, parse_lock
+from common.qlang import Expression
 from common.reasons import ReasonEntry
 
 T = TypeVar("T")
@@ -163,7 +164,7 @@ def make_converter(*, detailed: bool) -> Converter:
     converter.register_structure_hook(Lock, lambda value, _: parse_lock(_str(value, str)))
     converter.register_unstructure_hook(Lock, str)
     converter.register_structure_hook(LockLevel, lambda value, _: LockLevel.parse(value))
-    for kind in (Owner, LockRequest, Dependency, ReasonEntry):
+    for kind in (Owner, LockRequest, Dependency, ReasonEntry, Expression):
         converter.register_structure_hook(kind, lambda value, _, read=kind.from_wire: read(value))
         converter.register_unstructure_hook(kind, kind.to_wire)
     return converter

@@ -1,0 +1,232 @@
+"""Expressions of the query language, made into functions that judge a thing.
+
+Two users, two customs (`QUERY`, `PREDICATE`): a query that compares what cannot be compared is a mistake
+that its author wants to hear of; a filter rule has nobody to tell, and just does not match.
+
+Source: luxid.md 6.3, 7.2; DESIGN section 11 (every operator works in every predicate).
+"""
+
+import enum
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from common.errors import GantryError
+from common.qlang import All, Always, Compare, Contains, Expression, IsTrue, Matches, Not, Order, Some, Value
+
+T = TypeVar("T")
+Test = Callable[[T], bool]
+
+
+class FilterError(GantryError):
+    """the filter does not fit the fields"""
+
+    code = "invalid"
+    wire_name = "ParameterError"
+
+
+class NoValue(enum.Enum):
+    """What a field gives that has no value for a thing."""
+
+    NO_VALUE = "no value"
+
+
+NO_VALUE: Final = NoValue.NO_VALUE
+
+
+@attrs.frozen
+class Field(Generic[T]):
+    """How the value of a field is got from a thing: JSON-able, or NO_VALUE."""
+
+    read: Callable[[T], Any]
+    # what else `==` takes for the same as a value: the short forms of a host name
+    aliases: Callable[[Any], Iterable[Value]] | None = None
+
+
+@attrs.frozen(kw_only=True)
+class Custom:
+    """What becomes of values that do not fit."""
+
+    # values of different kinds have an order (null < bool < number < string < list < object), and are no mistake
+    compares_kinds: bool
+    # a condition on a field without a value holds, and is no mistake
+    passes_no_value: bool
+    # the caller hears of a mistake; else it makes the whole expression false, also under `!`
+    raises: bool
+
+
+QUERY: Final = Custom(compares_kinds=False, passes_no_value=True, raises=True)
+PREDICATE: Final = Custom(compares_kinds=True, passes_no_value=False, raises=False)
+
+_KINDS: Final = ("null", "a bool", "a number", "a string", "a list", "an object")
+_ORDERS: Final[dict[Order, Callable[[Any, Any], bool]]] = {
+    Order.EQUAL: operator.eq,
+    Order.LESS: operator.lt,
+    Order.GREATER: operator.gt,
+    Order.AT_MOST: operator.le,
+    Order.AT_LEAST: operator.ge,
+}
+
+
+def compile_expression(
+    expression: Expression, fields: Callable[[str], Field[T] | None], custom: Custom = QUERY
+) -> Test[T]:
+    """Make an expression into a function that says whether it holds for a thing.
+
+    Args:
+        fields: the field of a name; None: there is none.
+    Returns:
+        The function. By the custom it raises FilterError, or never; mistakes count when they are
+        reached: after a false part of `&` and a true part of `|` nothing is looked at.
+    Raises: FilterError: a field is unknown; if the custom is to raise.
+    Cost: of the function: linear in the expression, but a run of `==` on one field under `|` is
+        looked up at once, as when thousands of ids are named.
+    """
+    if not custom.raises:
+        return _forgiving(_Compiler(fields, custom).compile(expression))
+    for name in expression.field_names():
+        if fields(name) is None:
+            raise FilterError(f"there is no field {name!r} to filter by")
+    return _Compiler(fields, custom).compile(expression)
+
+
+def _forgiving(test: Test[T]) -> Test[T]:
+    def holds(thing: T) -> bool:
+        try:
+            return test(thing)
+        except FilterError:
+            return False
+
+    return holds
+
+
+@attrs.frozen
+class _Compiler(Generic[T]):
+    _fields: Callable[[str], Field[T] | None]
+    _custom: Custom
+
+    def compile(self, expression: Expression) -> Test[T]:
+        match expression:
+            case Always():
+                return lambda _: True
+            case All(parts=parts):
+                every = [self.compile(part) for part in parts]
+                return lambda thing: all(test(thing) for test in every)
+            case Some(parts=parts):
+                return self._some(parts)
+            case Not(part=part):
+                inner = self.compile(part)
+                return lambda thing: not inner(thing)
+            case Compare(field=name, order=order, value=value):
+                return self._equal(name, (value,)) if order is Order.EQUAL else self._compare(name, order, value)
+            case Contains(field=name, value=value):
+                return self._on(name, lambda found: self._contains(name, found, value))
+            case IsTrue(field=name):
+                return self._on(name, lambda found: _wanted(name, found, bool, "true or false"))
+            case Matches(field=name, regex=regex):
+                return self._on(name, lambda found: regex.is_in(_wanted(name, found, str, "text")))
+        raise TypeError(f"no expression: {expression!r}")
+
+    def _some(self, parts: Sequence[Expression]) -> Test[T]:
+        tests: list[Test[T]] = []
+        for key, run in groupby(parts, _equality):
+            if key is None:
+                tests += [self.compile(part) for part in run]
+            else:
+                tests.append(self._equal(key[0], [part.value for part in run if isinstance(part, Compare)]))
+        return tests[0] if len(tests) == 1 else lambda thing: any(test(thing) for test in tests)
+
+    def _on(self, name: str, judge: Callable[[Any], bool]) -> Test[T]:
+        """A test of one field's value."""
+        field = self._fields(name)
+        if field is None:
+            return _unknown(name)
+        read, passes = field.read, self._custom.passes_no_value
+
+        def test(thing: T) -> bool:
+            found = read(thing)
+            if found is not NO_VALUE:
+                return judge(found)
+            if passes:
+                return True
+            raise FilterError(f"field {name!r} has no value")
+
+        return test
+
+    def _equal(self, name: str, values: Sequence[Value]) -> Test[T]:
+        """The field is one of these values, which are of one kind."""
+        wanted, rank = frozenset(values), _rank(values[0])
+        field = self._fields(name)
+        aliases = field.aliases if field is not None else None
+
+        def judge(found: Any) -> bool:
+            if _rank(found) != rank:
+                return self._differ(name, found, values[0])
+            return found in wanted or (aliases is not None and not wanted.isdisjoint(aliases(found)))
+
+        return self._on(name, judge)
+
+    def _compare(self, name: str, order: Order, value: Value) -> Test[T]:
+        holds, rank = _ORDERS[order], _rank(value)
+
+        def judge(found: Any) -> bool:
+            if _rank(found) == rank:
+                return holds(found, value)
+            return self._differ(name, found, value) or holds(_rank(found), rank)
+
+        return self._on(name, judge)
+
+    def _contains(self, name: str, found: Any, value: Value) -> bool:
+        items = _wanted(name, found, list, "a list")
+        rank = _rank(value)
+        for item in items:
+            if _rank(item) != rank:
+                self._differ(name, item, value)
+        return any(_rank(item) == rank and item == value for item in items)
+
+    def _differ(self, name: str, found: Any, value: Value) -> bool:
+        """Values of two kinds are not equal; or a mistake."""
+        if self._custom.compares_kinds:
+            return False
+        kinds = f"is {_KINDS[_rank(found)]}, and {value!r} is {_KINDS[_rank(value)]}"
+        raise FilterError(f"field {name!r} cannot be compared with {value!r:.60}: {found!r:.60} {kinds}")
+
+
+def _equality(part: Expression) -> tuple[str, int] | None:
+    if isinstance(part, Compare) and part.order is Order.EQUAL:
+        return (part.field, _rank(part.value))
+    return None
+
+
+def _unknown(name: str) -> Test[Any]:
+    def test(_: object) -> bool:
+        raise FilterError(f"there is no field {name!r} to filter by")
+
+    return test
+
+
+def _wanted(name: str, found: Any, kind: type, what: str) -> Any:
+    if isinstance(found, tuple):
+        found = list(found)
+    if not isinstance(found, kind):
+        raise FilterError(f"field {name!r} is not {what} but {_KINDS[_rank(found)]}: {found!r:.60}")
+    return found
+
+
+def _rank(value: Any) -> int:
+    """The place of a JSON value's kind among all kinds."""
+    match value:
+        case str():
+            return 3
+        case bool():
+            return 1
+        case int() | float():
+            return 2
+        case None:
+            return 0
+        case list() | tuple():
+            return 4
+    return 5
