@@ -29,6 +29,7 @@ class ConfigFile:
         self.path = path
         # None: whatever is there is foreign
         self._identity: tuple[int, int, int] | None = None
+        self._was_read = False
         # whether memory has yet to follow a file that another program has put there
         self._is_ahead = False
 
@@ -54,8 +55,8 @@ class ConfigFile:
         config = self._decode(content)
         if problems := find_problems(config):
             raise self._damaged("$", f"it is inconsistent: {'; '.join(problems)}")
-        self._is_ahead = self._identity is not None and self._identity != identity
-        self._identity = identity
+        self._is_ahead = self._was_read and self._identity != identity
+        self._was_read, self._identity = True, identity
         return config
 
     def foreign_change(self) -> str | None:

@@ -6,6 +6,7 @@ a write. What is the configuration's own: its bytes are kept beside it, and the 
 Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,6 +31,7 @@ Step = Callable[[Config, float], tuple[Config, T]]
 
 _log: Final = get_log(__name__)
 _RETRY_S: Final = 5.0
+_RELOAD_TRIES: Final = 10
 _TOUCHED: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 
 
@@ -136,11 +138,15 @@ class ConfigStore:
         Raises:
             DamagedFile, NotFound: it is none or an inconsistent one; the message has all problems.
             Unavailable: it cannot be read, or not be written again.
+            Conflict: the file, or the configuration, changes all the time.
         Durability: on return the content survives a loss of power.
         """
-        while not await self._writer.change(self._reload_step):
-            # changes were in the same turn; with them out of the way
-            pass
+        for _ in range(_RELOAD_TRIES):
+            with contextlib.suppress(Conflict):
+                if await self._writer.change(self._reload_step):
+                    break
+        else:
+            raise Conflict(f"'{self._file.path}' or the configuration is being changed; repeat the call")
         await self.foreign_change()
 
     def _reload_step(self, config: Config) -> tuple[Config, bool]:

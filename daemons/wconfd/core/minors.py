@@ -60,7 +60,7 @@ def allocate_minors(
 def without_written(config: Config, state: Reservations) -> Reservations:
     """Without the minors that the configuration has for the same disk: they are no longer temporary."""
     written = {(node, minor, disk) for node, minor, disk in _in_config(config)}
-    return state.without_minors(*{entry[2] for entry in _in_reservations(state) if entry in written})
+    return state.with_minors_that(lambda node, minor, disk: (node, minor, disk) not in written)
 
 
 def _in_config(config: Config) -> Iterator[tuple[NodeUuid, int, DiskUuid]]:

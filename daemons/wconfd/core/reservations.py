@@ -8,7 +8,7 @@ dropped at the end of its opcode, or at its death; minors belong to a disk.
 Source: wconfd.md 2.4.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -57,9 +57,13 @@ class Reservations:
 
     def without_minors(self, *disks: str) -> "Reservations":
         """Without the minors of these disks; the very same if there are none. Cost: O(minors)."""
+        return self.with_minors_that(lambda _, __, disk: disk not in disks)
+
+    def with_minors_that(self, may_stay: Callable[[NodeUuid, int, DiskUuid], bool]) -> "Reservations":
+        """With only some of the minors; the very same if these are all. Cost: O(minors)."""
         minors = self.minors
         for node, taken in self.minors.items():
-            kept = Map((minor, disk) for minor, disk in taken.items() if disk not in disks)
+            kept = Map((minor, disk) for minor, disk in taken.items() if may_stay(node, minor, disk))
             if len(kept) != len(taken):
                 minors = minors.set(node, kept) if kept else minors.delete(node)
         return self if minors is self.minors else attrs.evolve(self, minors=minors)
