@@ -112,6 +112,19 @@ class Paths:
         return self.output / f"job-{job_id}"
 
     @property
+    def submissions(self) -> Path:
+        """The keys that clients gave to their submissions; ours."""
+        return self.data / "submissions"
+
+    @property
+    def job_logs(self) -> Path:
+        """Log lines of jobs that run, until their files have them; ours."""
+        return self.data / "joblogs"
+
+    def job_log(self, job_id: int) -> Path:
+        return self.job_logs / f"job-{job_id}"
+
+    @property
     def damaged(self) -> Path:
         """Job files set aside because they could not be read; ours."""
         return self.data / "queue-damaged"
@@ -184,6 +197,8 @@ class Paths:
             (self.queue, 0o750),
             (self.archive, 0o750),
             (self.output, 0o750),
+            (self.job_logs, 0o750),
+            (self.submissions, 0o750),
             (self.damaged, 0o750),
             (self.livelocks, 0o750),
             (self.messages, 0o750),

@@ -25,6 +25,8 @@ class SubmitJob(Request[JobId]):
 
     METHOD = "SubmitJob"
     job: JobInput
+    # chosen by the client, another one for each submission: sent again, it gets the same id; ours
+    key: str | None = None
 
 
 @attrs.frozen
@@ -41,6 +43,8 @@ class SubmitManyJobs(Request[tuple[Any, ...]]):
 
     METHOD = "SubmitManyJobs"
     jobs: tuple[JobInput, ...]
+    # as for `SubmitJob`; ours
+    key: str | None = None
 
 
 @attrs.frozen

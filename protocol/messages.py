@@ -49,8 +49,15 @@ def structure_request(kind: type[Request[Any]], params: Sequence[Any] | Mapping[
 
 
 def positional(request: Request[Any]) -> list[Any]:
-    """The arguments as they go over the wire, in order."""
-    return [unstructure(getattr(request, name)) for name in _shape(type(request)).names]
+    """The arguments as they go over the wire, in order.
+
+    Those at the end that may be left out and are null are: a daemon of Ganeti counts them.
+    """
+    shape = _shape(type(request))
+    values = [unstructure(getattr(request, name)) for name in shape.names]
+    while len(values) > len(shape.required) and values[-1] is None:
+        values.pop()
+    return values
 
 
 def reply_to_wire(reply: object) -> Any:

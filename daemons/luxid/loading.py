@@ -10,6 +10,7 @@ Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
 import gc
 import os
 import re
+import time
 from collections.abc import Iterable
 from typing import Final
 
@@ -23,6 +24,7 @@ from common.locks import JobId
 from common.log import get_log
 from common.paths import Paths
 from daemons.luxid.core.recovery import Fate, judge_fate
+from daemons.luxid.submissionkeys import KeyedSubmission, load_keys, remove_cut_off
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
 _TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
@@ -41,6 +43,8 @@ class FoundQueue:
     jobs: tuple[FoundJob, ...]
     # of all files, live, archived or damaged
     highest_id: JobId
+    # submissions of the last day that have one
+    keys: tuple[KeyedSubmission, ...] = ()
 
 
 def load_queue(paths: Paths) -> FoundQueue:
@@ -61,7 +65,11 @@ def load_queue(paths: Paths) -> FoundQueue:
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
     highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
-    return FoundQueue(jobs, JobId(highest))
+    keys = load_keys(paths, time.time())
+    cut_off = remove_cut_off(paths, keys, (found.job for found in jobs)) if keys else ()
+    gone = {job_id for submission in cut_off for job_id in submission.job_ids}
+    kept = tuple(found for found in jobs if found.job.job_id not in gone) if gone else jobs
+    return FoundQueue(kept, JobId(highest), tuple(key for key in keys if key not in cut_off))
 
 
 def _load_job(paths: Paths, job_id: JobId) -> FoundJob | None:

@@ -27,6 +27,7 @@ from daemons.luxid.rpc import Handlers, routes
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter
 from daemons.luxid.store import Store, open_store
+from daemons.luxid.submissionkeys import SubmissionKeys
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.client import Client
 from protocol.forkserver import JobExited
@@ -101,7 +102,10 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     nursery.start_soon(deaths.sweep, settings.luxid.sweep_s)
     await nursery.start(launcher.run)
     await nursery.start(
-        serve_unix, settings.paths.query_socket, _service(settings, scheduler, deaths, nursery), _rules(settings)
+        serve_unix,
+        settings.paths.query_socket,
+        _service(settings, scheduler, deaths, SubmissionKeys(settings.paths, found.keys), nursery),
+        _rules(settings),
     )
 
 
@@ -127,12 +131,14 @@ def _look_at_everything(scheduler: Scheduler, deaths: Deaths) -> None:
     deaths.suspect_all()
 
 
-def _service(settings: Settings, scheduler: Scheduler, deaths: Deaths, nursery: trio.Nursery) -> Service:
+def _service(
+    settings: Settings, scheduler: Scheduler, deaths: Deaths, keys: SubmissionKeys, nursery: trio.Nursery
+) -> Service:
     canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
     return Service(
         routes(
             Handlers(
-                submission=Submission(scheduler, settings.luxid),
+                submission=Submission(scheduler, settings.luxid, keys, Access(frozenset(settings.access.uids))),
                 jobs=Jobs(scheduler, canceller),
                 queries=Queries(scheduler),
                 waiting=Waiting(scheduler),

@@ -46,8 +46,11 @@ class Store:
         """Never give out ids up to this one: files with them were seen."""
         self._serial = max(self._serial, at_least)
 
-    async def add_jobs(self, jobs: Sequence[Job]) -> None:
+    async def add_jobs(self, jobs: Sequence[Job], first: Sequence[FileWrite] = ()) -> None:
         """Make new jobs durable, and before them the serial that covers them, in one group.
+
+        Args:
+            first: written with them, after the serial.
 
         The jobs have the ids from `serial + 1` on; these are spent at once, whatever becomes of the write.
 
@@ -55,7 +58,7 @@ class Store:
             Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
             Unavailable, TypeError: one cannot be written as JSON; no id is spent.
         """
-        writes = [FileWrite(self.paths.job_file(job.job_id), encode_job(job)) for job in jobs]
+        writes = [*first, *(FileWrite(self.paths.job_file(job.job_id), encode_job(job)) for job in jobs)]
         self._serial = jobs[-1].job_id
         serial = FileWrite(self.paths.serial_file, f"{self._serial}\n".encode())
         try:

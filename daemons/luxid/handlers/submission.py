@@ -12,8 +12,9 @@ from common.jobs import Job, to_timestamp
 from common.locks import JobId
 from common.log import get_log
 from common.settings import LuxidSettings
-from daemons.luxid.core.submission import build_jobs, parse_jobs
+from daemons.luxid.core.submission import ParsedJob, build_jobs, parse_jobs
 from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.submissionkeys import KeyClaim, SubmissionKeys
 from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.peer import Access, Peer
 
@@ -21,32 +22,49 @@ _log: Final = get_log(__name__)
 
 
 class Submission:
-    """The methods that take jobs."""
+    """The methods that take jobs.
 
-    def __init__(self, scheduler: Scheduler, settings: LuxidSettings) -> None:
+    Args:
+        privileged: who may submit to a drained queue.
+    """
+
+    def __init__(self, scheduler: Scheduler, settings: LuxidSettings, keys: SubmissionKeys, privileged: Access) -> None:
         self._scheduler = scheduler
         self._store = scheduler.store
         self._limit = settings.max_queued_jobs
+        self._keys = keys
+        self._privileged = privileged
         # jobs that are being written
         self._arriving = 0
 
     async def submit_job(self, call: SubmitJob, peer: Peer) -> JobId:
-        self._check_drained()
-        return (await self._submit([call.job], peer))[0].job_id
+        return (await self._submit([call.job], call.key, peer))[0]
 
     async def submit_job_to_drained_queue(self, call: SubmitJobToDrainedQueue, peer: Peer) -> JobId:
-        if not Access().allows(peer):
-            raise Denied("only root and the daemon's own user may submit to a drained queue")
-        return (await self._submit([call.job], peer))[0].job_id
+        if not self._privileged.allows(peer):
+            raise Denied(
+                f"user {peer.uid} may not submit to a drained queue; root, the daemon's own user and those in "
+                "'uids' of '[access]' may"
+            )
+        return (await self._take(parse_jobs([call.job]), peer))[0].job_id
 
     async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> list[list[Any]]:
-        self._check_drained()
-        if not call.jobs:
-            return []
-        return [[True, job.job_id] for job in await self._submit(call.jobs, peer)]
+        return [[True, job_id] for job_id in await self._submit(call.jobs, call.key, peer)]
 
-    async def _submit(self, inputs: Sequence[JobInput], peer: Peer) -> Sequence[Job]:
+    async def _submit(self, inputs: Sequence[JobInput], key: str | None, peer: Peer) -> list[JobId]:
+        """Take the jobs, or tell what became of them when they were sent before."""
         parsed = parse_jobs(inputs)
+        if key is None or not parsed:
+            self._check_drained()
+            return [job.job_id for job in await self._take(parsed, peer)] if parsed else []
+        async with self._keys.claim(peer.uid, key, parsed) as claim:
+            if claim.earlier is not None:
+                _log.info("submission.repeated", jobs=claim.earlier.count, first=claim.earlier.first_id, uid=peer.uid)
+                return [JobId(job_id) for job_id in claim.earlier.job_ids]
+            self._check_drained()
+            return [job.job_id for job in await self._take(parsed, peer, claim)]
+
+    async def _take(self, parsed: Sequence[ParsedJob], peer: Peer, claim: KeyClaim | None = None) -> Sequence[Job]:
         self._check_room(len(parsed))
         now_ns = time.time_ns()
         received = (to_timestamp(now_ns / 1e9), now_ns)
@@ -54,13 +72,18 @@ class Submission:
         jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, self._exists)
         self._arriving += len(jobs)
         try:
-            await self._store.add_jobs(jobs)
+            await self._store.add_jobs(jobs, [claim.file(jobs)] if claim else [])
         except TypeError as error:
             raise InvalidRequest(f"an opcode cannot be written as JSON: {error}") from error
         finally:
             self._arriving -= len(jobs)
-        for job in jobs:
+        if claim is not None:
+            claim.fulfil(jobs)
+        for job, ops in zip(jobs, parsed, strict=True):
             _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), uid=peer.uid, client_pid=peer.pid)
+            secrets = [op.secret_parameters() for op in ops]
+            if any(secrets):
+                self._scheduler.secrets[job.job_id] = secrets
         self._scheduler.add(jobs)
         return jobs
 

@@ -1,0 +1,192 @@
+"""Submissions that their clients named by a key of their own, so that a second delivery gives the same ids.
+
+Theory. A key is a small file of its own beside the queue, written in one group with the job files: after
+the serial and before the jobs. A crash can cut the group off, and then the key is there and the last of its jobs
+are not. Nobody was answered and none of the jobs was started, so the next luxid removes the rest:
+a submission with a key is taken whole or not at all.
+
+A key belongs to its user, and is kept for a day. The same key with other jobs is refused.
+
+Source: DESIGN sections 4 ("may be delivered twice") and 11.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import orjson
+import trio
+
+from common.atomicfile import FileWrite
+from common.errors import Conflict, InvalidRequest
+from common.jobs import Job, JobState, Timestamp
+from common.locks import JobId
+from common.log import get_log
+from common.opcodes.base import write_opcode
+from common.paths import Paths
+from daemons.luxid.core.submission import ParsedJob
+
+KEPT_S: Final = 24 * 3600.0
+LONGEST_KEY: Final = 200
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class KeyedSubmission:
+    """What was submitted under a key."""
+
+    # of user and key, and the name of the file
+    name: str
+    # of the jobs, without their secrets
+    digest: str
+    first_id: JobId
+    count: int
+    received_at: Timestamp
+
+    @property
+    def job_ids(self) -> range:
+        return range(self.first_id, self.first_id + self.count)
+
+
+class SubmissionKeys:
+    """The keys of the last day."""
+
+    def __init__(self, paths: Paths, known: Iterable[KeyedSubmission]) -> None:
+        self._folder = paths.submissions
+        # oldest first
+        self._known = {each.name: each for each in sorted(known, key=lambda each: each.received_at)}
+        # being written
+        self._arriving: dict[str, trio.Event] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @contextlib.asynccontextmanager
+    async def claim(self, uid: int, key: str, jobs: Sequence[ParsedJob]) -> AsyncIterator["KeyClaim"]:
+        """Be the one who submits under this key; waits while somebody else does.
+
+        Raises: InvalidRequest: the key is empty or too long. Conflict: it was used for other jobs.
+        """
+        if not 0 < len(key) <= LONGEST_KEY:
+            raise InvalidRequest(f"a submission key has 1 to {LONGEST_KEY} characters, got {len(key)}")
+        name, digest = _hash(f"{uid}:{key}".encode()), _digest(jobs)
+        while (arriving := self._arriving.get(name)) is not None:
+            await arriving.wait()
+        if (earlier := self._known.get(name)) is not None and earlier.digest != digest:
+            raise Conflict(
+                f"submission key {key!r} was used for other jobs ({_ids(earlier)}); take a new one for each submission"
+            )
+        self._arriving[name] = trio.Event()
+        try:
+            yield KeyClaim(self, name, digest, earlier)
+        finally:
+            self._arriving.pop(name).set()
+
+    def file(self, submission: KeyedSubmission) -> FileWrite:
+        return FileWrite(self._folder / submission.name, orjson.dumps(attrs.asdict(submission)))
+
+    def remember(self, submission: KeyedSubmission) -> None:
+        """Take note of a submission that is durable, and forget those older than a day."""
+        self._known[submission.name] = submission
+        for each in list(self._known.values()):
+            if each.received_at[0] > submission.received_at[0] - KEPT_S:
+                break
+            del self._known[each.name]
+            with contextlib.suppress(OSError):
+                (self._folder / each.name).unlink()
+
+
+@attrs.frozen
+class KeyClaim:
+    """The right to submit under a key."""
+
+    _keys: SubmissionKeys
+    _name: str
+    _digest: str
+    # made under this key before; None: it is new
+    earlier: KeyedSubmission | None
+
+    def file(self, jobs: Sequence[Job]) -> FileWrite:
+        """The file that keeps the key, to be written with these jobs."""
+        return self._keys.file(self._submission(jobs))
+
+    def fulfil(self, jobs: Sequence[Job]) -> None:
+        """The jobs, and the file, are durable."""
+        self._keys.remember(self._submission(jobs))
+
+    def _submission(self, jobs: Sequence[Job]) -> KeyedSubmission:
+        received_at = jobs[0].received_at
+        assert received_at is not None
+        return KeyedSubmission(self._name, self._digest, jobs[0].job_id, len(jobs), received_at)
+
+
+def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
+    """Read the keys, and remove those that are older than a day or cannot be read. Raises: OSError."""
+    found = []
+    for name in os.listdir(paths.submissions):
+        path = paths.submissions / name
+        submission = _read(path)
+        if submission is not None and submission.received_at[0] > now_s - KEPT_S:
+            found.append(submission)
+        else:
+            path.unlink(missing_ok=True)
+    return found
+
+
+def remove_cut_off(paths: Paths, known: Iterable[KeyedSubmission], jobs: Iterable[Job]) -> list[KeyedSubmission]:
+    """Remove what is left of submissions that a crash cut off; answers which.
+
+    Args:
+        jobs: all live ones, as found.
+    Raises: OSError.
+    """
+    live = {job.job_id: job for job in jobs}
+    removed: list[KeyedSubmission] = []
+    for submission in known:
+        there = [JobId(job_id) for job_id in submission.job_ids if _exists(paths, JobId(job_id))]
+        # files are renamed in the order of their ids: what is cut off is a tail, and nothing has happened to the rest
+        is_head = there == list(submission.job_ids[: len(there)])
+        if len(there) < submission.count and is_head and all(_is_untouched(live.get(job_id)) for job_id in there):
+            _log.warning("submission.cut_off", jobs=_ids(submission), effect="removed; its client was not answered")
+            for job_id in there:
+                paths.job_file(job_id).unlink()
+            (paths.submissions / submission.name).unlink(missing_ok=True)
+            removed.append(submission)
+    return removed
+
+
+def _exists(paths: Paths, job_id: JobId) -> bool:
+    places = (paths.job_file(job_id), paths.archived_job_file(job_id), paths.damaged / f"job-{job_id}")
+    return any(place.exists() for place in places)
+
+
+def _is_untouched(job: Job | None) -> bool:
+    return job is not None and job.livelock is None and all(op.state is JobState.QUEUED for op in job.ops)
+
+
+def _read(path: Path) -> KeyedSubmission | None:
+    try:
+        value = orjson.loads(path.read_bytes())
+        return KeyedSubmission(
+            path.name, value["digest"], JobId(value["first_id"]), value["count"], tuple(value["received_at"])
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
+        return None
+
+
+def _digest(jobs: Sequence[ParsedJob]) -> str:
+    return _hash(orjson.dumps([[write_opcode(op) for op in ops] for ops in jobs], option=orjson.OPT_SORT_KEYS))
+
+
+def _hash(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:40]
+
+
+def _ids(submission: KeyedSubmission) -> str:
+    last = submission.first_id + submission.count - 1
+    return f"{submission.first_id}-{last}" if submission.count > 1 else str(last)
