@@ -21,12 +21,12 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from common.errors import GantryError, JobCanceled
+from common.errors import GantryError, JobCanceled, PrerequisiteError
 from common.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.livelock import Livelock
 from common.locks import BGL, JobId, LockLevel, LockRequest, Owner
 from common.log import get_log
-from common.opcodes.base import OpCode
+from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.settings import Settings
 from daemons.jobproc.context import UnitContext
@@ -159,7 +159,7 @@ class _Life:
     def _execute(self, index: int) -> Any:
         """Raises: JobCanceled; whatever the unit raises."""
         self._wait_for_left_processes(index)
-        op = parse_opcode(self._record.job.ops[index].input)
+        op = self._opcode(index)
         unit = make_unit(op)
         context = self._context(index)
         unit.expand_names(context)
@@ -170,6 +170,22 @@ class _Life:
             return unit.run(context)
         finally:
             self._leash = context.leash
+
+    def _opcode(self, index: int) -> OpCode:
+        """The opcode with its secrets. Raises: PrerequisiteError: these are lost."""
+        op = parse_opcode(self._record.job.ops[index].input)
+        if (secrets := self._secrets_of(index)) is not None:
+            return with_secrets(op, secrets)
+        if REDACTED in (op.secret_parameters() or {}).values():
+            raise PrerequisiteError(
+                "the secret parameters are lost: they are kept in memory only, and the queue daemon was restarted "
+                "since the job was submitted; submit it again",
+                "wrong_state",
+            )
+        return op
+
+    def _secrets_of(self, index: int) -> Mapping[str, Any] | None:
+        return self._secrets[index] if index < len(self._secrets) else None
 
     def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[Any], context: UnitContext) -> None:
         """Level by level, and as few requests as possible: all that is known goes in one."""
@@ -223,12 +239,11 @@ class _Life:
         return bool(self._signals.wait(0, leash))
 
     def _context(self, index: int) -> UnitContext:
-        secrets = self._secrets[index] if index < len(self._secrets) else None
         return UnitContext(
             job_id=self._job_id,
             op_index=index,
             settings=self._settings,
-            secrets=secrets or _NO_SECRETS,
+            secrets=self._secrets_of(index) or _NO_SECRETS,
             livelock_fd=self._livelock.fd,
             signals=self._signals,
             output=self._output,

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from common.errors import ExecutionError, InvalidRequest, JobCanceled, PrerequisiteError
 from common.opcodes.base import OpCode
-from common.opcodes.test import OpTestDelay, OpTestDummy
+from common.opcodes.test import OpTestDelay, OpTestDummy, OpTestOsParams
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
 
@@ -47,6 +47,18 @@ class TestDummyUnit(LogicalUnit[OpTestDummy]):
         if submitted is None:
             return self.op.result
         return {"jobs": submitted, "value": self.op.result}
+
+
+class TestOsParamsUnit(LogicalUnit[OpTestOsParams]):
+    """Log the secret parameters, so that their way can be seen."""
+
+    OPCODE: ClassVar[type[OpCode]] = OpTestOsParams
+    __test__ = False
+
+    def run(self, context: UnitContext) -> None:
+        if not self.op.osparams_secret:
+            raise ExecutionError("there are no secret parameters")
+        context.feedback(f"secret parameters: {self.op.osparams_secret}")
 
 
 def _texts(messages: Any) -> list[str]:

@@ -245,3 +245,12 @@ def test_a_wrong_priority_never_reaches_a_process(cluster: Cluster) -> None:
 
     with pytest.raises(RemoteError, match="priority must be"):
         cluster.luxi(ChangeJobPriority(job_id, 5))
+
+
+def test_secrets_are_handed_over_by_opcode(cluster: Cluster) -> None:
+    """luxid.md 9.1, step 8."""
+    secret = {"OP_ID": "OP_TEST_OS_PARAMS", "osparams_secret": {"pw": "hunter2"}}
+    job_id = cluster.submit(dummy(), secret, {"OP_ID": "OP_TEST_OS_PARAMS"})
+    cluster.wait(job_id)
+
+    assert json.loads(given(cluster, job_id)["secrets"]) == [None, {"pw": "hunter2"}, None]
