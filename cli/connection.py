@@ -1,29 +1,49 @@
 """Connections to the daemons of the installation meant."""
 
 import errno
+from pathlib import Path
 from typing import Final, TypeVar
 
-from cli.context import paths, up_command
-from common.errors import Denied, RemoteError, Unavailable
+from cli.context import command_line, paths, up_command
+from cli.pids import find_supervisor
+from common.errors import Denied, GantryError, RemoteError, Unavailable
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 
 R = TypeVar("R")
 
+# seconds; a restart takes a fraction of one, unless the queue is long
+RESTART_PATIENCE_S: Final = 5.0
 _NOBODY_THERE: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR)
 
 
-def open_luxid() -> BlockingClient:
-    """A client of luxid; connects at its first call, does not wait for a luxid that is not there.
+def open_luxid(*, is_patient: bool = True) -> BlockingClient:
+    """A client of luxid; connects at its first call.
 
+    Args:
+        is_patient: wait for a luxid that is away for a few seconds, if a supervisor is there to
+            start it again. False for who asks whether it is there.
     Raises: NotFound, InvalidRequest, OSError: there is no such installation.
     """
-    return BlockingClient(paths().query_socket, connect_timeout_s=0, daemon="luxid")
+    return _client(paths().query_socket, "luxid", is_patient)
 
 
-def open_wconfd() -> BlockingClient:
+def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
     """The same of wconfd."""
-    return BlockingClient(paths().wconfd_socket, connect_timeout_s=0, daemon="wconfd")
+    return _client(paths().wconfd_socket, "wconfd", is_patient)
+
+
+def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
+    patience_s = RESTART_PATIENCE_S if is_patient and _is_supervised() else 0
+    return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon)
+
+
+def _is_supervised() -> bool:
+    """Whether a supervisor starts daemons again; False where this user may not know."""
+    try:
+        return find_supervisor(paths()) is not None
+    except (GantryError, OSError):
+        return False
 
 
 def ask_luxid(request: Request[R]) -> R:
@@ -39,10 +59,15 @@ def ask_wconfd(request: Request[R]) -> R:
 
 
 def with_next_step(error: Unavailable) -> Unavailable:
-    """The error with the command that starts the daemon, if nobody listens at its socket."""
+    """The error with what to do about it, if nobody listens at the daemon's socket."""
     cause = error.__cause__
     if isinstance(error, RemoteError | Denied) or not isinstance(cause, OSError) or cause.errno not in _NOBODY_THERE:
         return error
     # the text of `dial` begins with the daemon's name
     name = error.message.partition(" does not answer")[0]
+    if _is_supervised():
+        return Unavailable(
+            f"{name} is being restarted and is not yet back; try again, or see why with: "
+            f"{command_line('gantry', 'status')}; tail {paths().log_file(name)}"
+        )
     return Unavailable(f"{name} is not running; start it with: {up_command()}")

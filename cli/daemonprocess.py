@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 from typing import Final
 
@@ -40,11 +41,12 @@ class DaemonProcess:
         """Start it; it leaves our session, so that a Ctrl-C reaches only us."""
         self.name = name
         self._paths = paths
-        address = paths.sockets / f"notify-{name}"
+        address = paths.notify_socket(name)
         address.unlink(missing_ok=True)
-        self._notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
-        self._notifications.bind(str(address))
-        self._notifications.setblocking(False)
+        # readable when it says something, such as that it is ready
+        self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
+        self.notifications.bind(str(address))
+        self.notifications.setblocking(False)
         self._address = address
         with paths.log_file(name).open("ab") as log:
             self._log_start = log.tell()
@@ -59,6 +61,8 @@ class DaemonProcess:
             )
         # readable once the process has ended
         self.pidfd = os.pidfd_open(self._process.pid)
+        # on the monotonic clock
+        self.ready_by = time.monotonic() + READY_TIMEOUT_S
 
     @property
     def pid(self) -> int:
@@ -74,21 +78,35 @@ class DaemonProcess:
             StopAsked.
         """
         with selectors.DefaultSelector() as selector:
-            for source in (self._notifications, self.pidfd, stop):
+            for source in (self.notifications, self.pidfd, stop):
                 selector.register(source, selectors.EVENT_READ)
-            while events := selector.select(READY_TIMEOUT_S):
-                sources = [key.fileobj for key, _ in events]
-                if self._said_ready():
-                    return
-                if stop in sources:
+            while not self.check_ready():
+                events = selector.select(max(self.ready_by - time.monotonic(), 0))
+                if stop in [key.fileobj for key, _ in events]:
                     raise StopAsked
-                if self.pidfd in sources:
-                    raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self._log_tail()}")
-        raise Unavailable(f"{self.name} was not ready after {READY_TIMEOUT_S:.0f} s{self._log_tail()}")
+
+    def check_ready(self) -> bool:
+        """Whether it has said that it is ready; once it did, it is not asked again.
+
+        Raises: Unavailable: it ended before, or was silent for too long; with the end of its log.
+        """
+        # in this order: one that ends at once after it was ready has been ready
+        has_ended = self.has_ended
+        if self._said_ready():
+            return True
+        if has_ended:
+            raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self._log_tail()}")
+        if time.monotonic() >= self.ready_by:
+            raise Unavailable(f"{self.name} was not ready after {READY_TIMEOUT_S:.0f} s{self._log_tail()}")
+        return False
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
 
     def _said_ready(self) -> bool:
         with contextlib.suppress(BlockingIOError):
-            while message := self._notifications.recv(4096):
+            while message := self.notifications.recv(4096):
                 if b"READY=1" in message.split(b"\n"):
                     return True
         return False
@@ -114,7 +132,7 @@ class DaemonProcess:
     def close(self) -> None:
         """Let go of a process that has ended."""
         os.close(self.pidfd)
-        self._notifications.close()
+        self.notifications.close()
         self._address.unlink(missing_ok=True)
 
     def _log_tail(self) -> str:

@@ -27,8 +27,10 @@ _FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
 _STATUS_WIDTH: Final = max(map(len, _FINAL_NAMES))
 _TIME_WIDTH: Final = 6
 _REFRESH_PER_SECOND: Final = 4
-# how often the reasons for waiting are asked; only for the eye, nothing depends on it
+# how often the reasons for waiting are asked: most of the time, and while some are to be expected: a job
+# that has just begun to wait asks for its locks a moment later. Only for the eye, nothing depends on it
 _REASONS_S: Final = 1.0
+_SOON_S: Final = 0.2
 # header, line of counts, and a line for the cursor
 _FRAME_LINES: Final = 3
 
@@ -42,7 +44,7 @@ def show_live(followers: Followers, job_ids: Sequence[int]) -> None:
     view = _View(console, job_ids)
     with Live(get_renderable=view.render, console=console, refresh_per_second=_REFRESH_PER_SECOND):
         while not followers.is_done:
-            event = followers.next_event(timeout_s=_REASONS_S)
+            event = followers.next_event(timeout_s=view.reasons_due_s(time.monotonic()))
             if isinstance(event, Change):
                 view.note(event)
             view.update_reasons(time.monotonic())
@@ -68,20 +70,31 @@ class _View:
         self._console = console
         self._lines = {job_id: _JobLine(job_id) for job_id in job_ids}
         self._reasons: Mapping[int, str] = {}
-        self._reasons_at = 0.0
+        # when they were asked, and when they shall be again
+        self._asked_at = 0.0
+        self._ask_at = 0.0
 
     def note(self, change: Change) -> None:
         line = self._lines[change.job_id]
+        if line.status != change.status:
+            # never more often than that, however many jobs change
+            self._ask_at = min(self._ask_at, self._asked_at + _SOON_S)
         line.row = change.values
         if change.log:
             line.last_word = message_text(change.log[-1])
 
+    def reasons_due_s(self, now: float) -> float:
+        """Seconds until `update_reasons` has something to do."""
+        return max(self._ask_at - now, 0.0)
+
     def update_reasons(self, now: float) -> None:
         """Ask again what the jobs wait for, if that is due and any does."""
+        if now < self._ask_at:
+            return
         waiting = [line.job_id for line in self._lines.values() if line.status in ("queued", "waiting")]
-        if waiting and now - self._reasons_at >= _REASONS_S:
-            self._reasons_at = now
-            self._reasons = why_waiting(waiting)
+        self._reasons = why_waiting(waiting) if waiting else {}
+        self._asked_at = now
+        self._ask_at = now + (_REASONS_S if all(job_id in self._reasons for job_id in waiting) else _SOON_S)
 
     def render(self) -> RenderableType:
         table = Table(box=None, pad_edge=False, header_style="", expand=True)

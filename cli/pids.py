@@ -32,11 +32,6 @@ class Running:
     since: float
 
 
-def supervisor_pid_file(paths: Paths) -> Path:
-    """Held by the process that keeps the daemons running; ours alone."""
-    return paths.run / "gantry-supervisor.pid"
-
-
 def find_running(pid_file: Path) -> Running | None:
     """Who holds this pid file; None if nobody does, whatever stands in it.
 
@@ -62,7 +57,7 @@ def find_daemon(paths: Paths, name: str) -> Running | None:
 
 def find_supervisor(paths: Paths) -> Running | None:
     """Raises: as `find_running`."""
-    return find_running(supervisor_pid_file(paths))
+    return find_running(paths.supervisor_pid_file)
 
 
 def end_process(pid: int, timeout_s: float) -> bool:

@@ -122,7 +122,7 @@ def _log_bug(bug_id: str, error: Exception, program: str) -> str:
 
     again = f"set {DEBUG_VARIABLE}=1 and try again to see where"
     try:
-        path = load_settings().paths.log / "commands.log"
+        path = load_settings().paths.commands_log
         set_up_logging(program, path=path)
     except (GantryError, OSError):
         return again

@@ -1,14 +1,14 @@
 """`gantry status`: which daemons run, since when, and what the queue holds."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
 import click
 
 from cli.commands import Command
-from cli.connection import ask_luxid, ask_wconfd
+from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import paths as installation_paths
 from cli.context import up_command, uses_color, wants_json
 from cli.pids import DAEMONS, Running, find_daemon, find_supervisor
@@ -33,10 +33,14 @@ class DaemonStatus:
     running: Running | None
     # it answers calls
     is_ready: bool
+    # this user may not read its pid file
+    is_hidden: bool = False
 
     @property
     def state(self) -> str:
-        return "down" if self.running is None else "ready" if self.is_ready else "starting"
+        if self.is_ready:
+            return "ready"
+        return "unknown" if self.is_hidden else "down" if self.running is None else "starting"
 
 
 @click.command("status", cls=Command, examples=("gantry --root ~/try status", "gantry status --output json | jq .jobs"))
@@ -47,7 +51,7 @@ def status() -> int:
     is_up = all(daemon.is_ready for daemon in daemons)
     jobs = _count_jobs() if daemons[-1].is_ready else None
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if daemons[-1].is_ready else None
-    supervisor = find_supervisor(paths)
+    supervisor = _supervisor(paths)
     if wants_json():
         say_json(_as_json(daemons, supervisor, jobs, drained))
     else:
@@ -56,9 +60,26 @@ def status() -> int:
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
     if not is_up:
-        names = [daemon.name for daemon in daemons if not daemon.is_ready]
-        complain(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not ready; start with: {up_command()}")
+        complain(_what_is_wrong(daemons, paths))
     return DONE if is_up else NOT_REACHED
+
+
+def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths) -> str:
+    names = [daemon.name for daemon in daemons if not daemon.is_ready]
+    which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+    if any(daemon.is_hidden and not daemon.is_ready for daemon in daemons):
+        return (
+            f"{which} not reached, and this user may not read the pid files in '{paths.run}'; "
+            f"ask to be in the group of '{paths.sockets}', or try as its owner"
+        )
+    return f"{which} not ready; start with: {up_command()}"
+
+
+def _supervisor(paths: Paths) -> Running | None:
+    try:
+        return find_supervisor(paths)
+    except PermissionError:
+        return None
 
 
 def _row(daemon: DaemonStatus) -> tuple[str, str, Running | None]:
@@ -70,7 +91,10 @@ def _cells(name: str, state: str, running: Running | None) -> list[str]:
 
 
 def _daemon_status(paths: Paths, name: str) -> DaemonStatus:
-    running = find_daemon(paths, name)
+    try:
+        running = find_daemon(paths, name)
+    except PermissionError:
+        return DaemonStatus(name, None, _answers(paths, name), is_hidden=True)
     return DaemonStatus(name, running, running is not None and _answers(paths, name))
 
 
@@ -78,9 +102,11 @@ def _answers(paths: Paths, name: str) -> bool:
     try:
         match name:
             case "luxid":
-                ask_luxid(QueryConfigValues(()))
+                with open_luxid(is_patient=False) as luxid:
+                    luxid.call(QueryConfigValues(()))
             case "wconfd":
-                ask_wconfd(Echo("status"))
+                with open_wconfd(is_patient=False) as wconfd:
+                    wconfd.call(Echo("status"))
             case _:
                 dial(paths.forkserver_socket, name).close()
     except GantryError:

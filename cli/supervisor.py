@@ -1,7 +1,8 @@
 """The process that keeps an installation's daemons running; `gantry up` is or starts one.
 
 It starts wconfd, the fork server and luxid, each when the one before is ready. One that ends
-by itself is started again, after pauses that grow. SIGTERM, SIGINT and a terminal that hangs
+by itself is started again: at once, and if it soon ends again, after pauses that grow. Nothing
+here waits for one daemon alone, so the end of another is seen meanwhile. SIGTERM, SIGINT and a terminal that hangs
 up stop all of them, luxid first; job processes are children of nobody here and go on.
 
 Run as a program it is the detached supervisor: `python -P -m cli.supervisor ROOT-or-'-' FD`; to the
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Final, Self, TextIO
 
 from cli.daemonprocess import DaemonProcess, StopAsked
-from cli.pids import DAEMONS, supervisor_pid_file
+from cli.pids import DAEMONS
 from common.errors import GantryError, Unavailable
 from common.log import get_log, set_up_logging
 from common.paths import Paths
@@ -28,15 +29,10 @@ from common.settings import load_settings
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0
-# a daemon that lived for so long is well: the next pause is the first again
+# a daemon that lived for so long is well: its next restart is at once again
 WELL_AFTER_S: Final = 60.0
 
 _log = get_log(__name__)
-
-
-def log_file(paths: Paths) -> Path:
-    """Where the supervisor logs, in the foreground too."""
-    return paths.log / "gantry-supervisor.log"
 
 
 class Supervisor:
@@ -51,7 +47,10 @@ class Supervisor:
         self._paths = paths
         self._root = root
         self._tell = tell
+        # all that have been started and not been seen to end
         self._running: dict[str, DaemonProcess] = {}
+        # those of them that have not yet said that they are ready
+        self._starting: set[str] = set()
         self._started_at: dict[str, float] = {}
         self._pauses: dict[str, float] = {}
         # when a daemon that has ended is tried again, on the monotonic clock
@@ -60,7 +59,7 @@ class Supervisor:
 
     def __enter__(self) -> Self:
         """Raises: Conflict: another supervisor runs; the message names its pid."""
-        self._pid_file = PidFile.take(supervisor_pid_file(self._paths))
+        self._pid_file = PidFile.take(self._paths.supervisor_pid_file)
         self._signals.open()
         return self
 
@@ -70,23 +69,24 @@ class Supervisor:
         self._pid_file.release()
 
     def start_all(self) -> None:
-        """Start the daemons in order.
+        """Start the daemons in order, each when the one before is ready.
 
         Raises: Unavailable: one does not get ready, and why. StopAsked.
         """
         for name in DAEMONS:
-            self._start(name)
+            self._launch(name).wait_ready(self._signals.reader)
+            self._note_ready(name)
 
     def keep_running(self) -> None:
         """Restart what ends, until a signal asks us to stop."""
-        try:
-            while not self._wait_for_event():
-                for name in [name for name, process in self._running.items() if _has_ended(process)]:
+        while not self._wait_for_event():
+            for name, process in list(self._running.items()):
+                if name in self._starting:
+                    self._look_at_start(name, process)
+                elif process.has_ended:
                     self._note_end(name)
-                for name in [name for name, due_at in self._restarts.items() if due_at <= time.monotonic()]:
-                    self._try_again(name)
-        except StopAsked:
-            return
+            for name in [name for name, due_at in self._restarts.items() if due_at <= time.monotonic()]:
+                self._try_again(name)
 
     def stop(self) -> None:
         """Stop all daemons, the last one started first."""
@@ -96,55 +96,64 @@ class Supervisor:
             if process is not None and not process.stop():
                 self._tell(f"{name} did not end in time and was killed")
 
-    def _start(self, name: str) -> None:
-        process = DaemonProcess(name, self._paths, self._root)
-        self._running[name] = process
-        process.wait_ready(self._signals.reader)
+    def _launch(self, name: str) -> DaemonProcess:
+        process = self._running[name] = DaemonProcess(name, self._paths, self._root)
+        self._starting.add(name)
+        return process
+
+    def _look_at_start(self, name: str, process: DaemonProcess) -> None:
+        try:
+            if process.check_ready():
+                self._note_ready(name)
+        except Unavailable as error:
+            self._starting.discard(name)
+            self._running.pop(name).stop()
+            self._note_failure(name, error)
+
+    def _note_ready(self, name: str) -> None:
+        self._starting.discard(name)
         self._started_at[name] = time.monotonic()
-        _log.info("supervisor.started", daemon=name, pid=process.pid)
-        self._tell(f"{name:<10}  ready  pid {process.pid}")
+        pid = self._running[name].pid
+        _log.info("supervisor.started", daemon=name, pid=pid)
+        self._tell(f"{name:<10}  ready  pid {pid}")
 
     def _wait_for_event(self) -> bool:
-        """Wait until a daemon ends, a restart is due or a signal comes; whether it is a signal."""
+        """Wait until a daemon is ready or ends, something is due or a signal comes; whether it is a signal."""
+        dues = [*self._restarts.values(), *(self._running[name].ready_by for name in self._starting)]
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals.reader, selectors.EVENT_READ)
-            for process in self._running.values():
+            for name, process in self._running.items():
                 selector.register(process.pidfd, selectors.EVENT_READ)
-            due = min(self._restarts.values(), default=None)
-            selector.select(None if due is None else max(due - time.monotonic(), 0))
+                if name in self._starting:
+                    selector.register(process.notifications, selectors.EVENT_READ)
+            selector.select(max(min(dues) - time.monotonic(), 0) if dues else None)
         return self._signals.has_come()
 
     def _note_end(self, name: str) -> None:
         process = self._running.pop(name)
         how = process.how_ended()
         process.close()
-        if time.monotonic() - self._started_at.get(name, 0) > WELL_AFTER_S:
+        if time.monotonic() - self._started_at[name] > WELL_AFTER_S:
             self._pauses.pop(name, None)
-        self._schedule(name, f"ended {how}")
+        self._schedule(name, f"ended {how}", self._pauses.get(name, 0.0))
 
     def _try_again(self, name: str) -> None:
         del self._restarts[name]
         try:
-            self._start(name)
-        except (Unavailable, OSError) as error:
-            self._tell(str(error))
-            if (process := self._running.pop(name, None)) is not None:
-                process.stop()
-            self._schedule(name, "did not start")
+            self._launch(name)
+        except OSError as error:
+            self._note_failure(name, error)
 
-    def _schedule(self, name: str, why: str) -> None:
-        """Start it again after a pause, which doubles each time."""
-        pause = self._pauses.get(name, FIRST_PAUSE_S)
-        self._pauses[name] = min(2 * pause, LONGEST_PAUSE_S)
-        self._restarts[name] = time.monotonic() + pause
-        _log.warning("supervisor.ended", daemon=name, why=why, restart_s=pause)
-        self._tell(f"{name:<10}  {why}; starting it again in {pause:g} s")
+    def _note_failure(self, name: str, error: Exception) -> None:
+        self._tell(str(error))
+        self._schedule(name, "did not start", self._pauses.get(name, FIRST_PAUSE_S))
 
-
-def _has_ended(process: DaemonProcess) -> bool:
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.pidfd, selectors.EVENT_READ)
-        return bool(selector.select(0))
+    def _schedule(self, name: str, why: str, pause_s: float) -> None:
+        """Start it again after a pause; the next one is longer."""
+        self._pauses[name] = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
+        self._restarts[name] = time.monotonic() + pause_s
+        _log.warning("supervisor.ended", daemon=name, why=why, restart_s=pause_s)
+        self._tell(f"{name:<10}  {why}; starting it again{f' in {pause_s:g} s' if pause_s else ''}")
 
 
 class _SignalPipe:
@@ -180,7 +189,7 @@ def main() -> None:
     report = os.fdopen(fd, "w", buffering=1)
     try:
         paths = load_settings(root).paths
-        set_up_logging("supervisor", path=log_file(paths))
+        set_up_logging("supervisor", path=paths.supervisor_log)
         with Supervisor(paths, root, lambda text: _report(report, text)) as supervisor:
             supervisor.start_all()
             report.close()

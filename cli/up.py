@@ -9,13 +9,14 @@ from typing import Final
 import click
 
 from cli.commands import Command
+from cli.connection import open_luxid
 from cli.context import command_line, effective_root, installation, up_command
 from cli.daemonprocess import StopAsked, python_environment
 from cli.pids import DAEMONS, find_daemon, find_supervisor
-from cli.query import jobs_now
+from cli.query import query_jobs
 from cli.run import DONE, FAILED
 from cli.screen import remark, say
-from cli.supervisor import Supervisor, log_file
+from cli.supervisor import Supervisor
 from common.errors import Conflict, GantryError, Unavailable
 from common.log import set_up_logging
 from common.paths import Paths
@@ -67,7 +68,7 @@ def _make_cluster(paths: Paths) -> None:
 
 
 def _up_here(paths: Paths) -> int:
-    set_up_logging("supervisor", path=log_file(paths))
+    set_up_logging("supervisor", path=paths.supervisor_log)
     try:
         with Supervisor(paths, effective_root(), _tell) as supervisor:
             supervisor.start_all()
@@ -88,7 +89,9 @@ def _tell(text: str) -> None:
 def _farewell() -> str:
     """What becomes of the jobs; asked while luxid still runs."""
     try:
-        running = len(jobs_now(None, ("id", "status"), ("waiting", "canceling", "running")))
+        # does not wait: that would ask for the supervisor's pid file, and a process that closes a file loses its locks
+        with open_luxid(is_patient=False) as client:
+            running = len(query_jobs(client, None, ("id", "status"), ("waiting", "canceling", "running")))
     except (GantryError, OSError):
         return f"\nstopping; jobs that run go on, found again by: {up_command()}"
     if not running:
@@ -101,7 +104,7 @@ def _up_detached(paths: Paths) -> int:
     place = "-" if root is None else str(root)
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
-        with log_file(paths).open("ab") as log:
+        with paths.supervisor_log.open("ab") as log:
             supervisor = subprocess.Popen(
                 [sys.executable, "-P", "-m", "cli.supervisor", place, str(writer)],
                 env=python_environment(),
@@ -119,7 +122,7 @@ def _up_detached(paths: Paths) -> int:
         return FAILED
     if len(lines) < len(DAEMONS):
         code = supervisor.wait()
-        raise Unavailable(f"the supervisor ended with {code}; its log is '{log_file(paths)}'")
+        raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.supervisor_log}'")
     # ours no longer: it is not waited for
     supervisor.returncode = 0
     return DONE

@@ -16,10 +16,12 @@ from cli.follow import Change, Event, Followers, LogLine, Output
 from cli.outcome import Outcome, describe, fetch_outcomes, judge
 from cli.run import INTERRUPTED
 from cli.screen import one_line, remark, say, say_json, write
+from common.jobs import JobState
 
 # a job that waits for less than this is not explained
 _SILENCE_S: Final = 1.0
 _PLAIN: Final = "message"
+_STATUS_WIDTH: Final = max(len(state.value) for state in JobState)
 
 
 def watch_jobs(job_ids: Sequence[int], *, is_submitter: bool = False) -> int:
@@ -127,7 +129,8 @@ def _show_several(followers: Followers, job_ids: Sequence[int]) -> None:
                 write(f"{event.job_id:>{width}}  {log_text(line)}\n")
             if statuses.get(event.job_id) != event.status:
                 statuses[event.job_id] = event.status
-                write(f"{event.job_id:>{width}}  {event.status}\n")
+                summary = one_line(",".join(event.values["summary"] or ()))
+                write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {summary}\n")
 
 
 def _show_json(followers: Followers) -> None:

@@ -161,11 +161,29 @@ class Paths:
         """Args: daemon: luxid, wconfd or forkserver."""
         return self.run / _PID_FILES[daemon]
 
+    @property
+    def supervisor_pid_file(self) -> Path:
+        """Held by the process that keeps the daemons running, where systemd does not; ours."""
+        return self.run / "gantry-supervisor.pid"
+
+    def notify_socket(self, daemon: str) -> Path:
+        """Where the supervisor hears that a daemon is ready; ours. Args: daemon: as for `pid_file`."""
+        return self.sockets / f"notify-{daemon}"
+
     # log
 
     def log_file(self, daemon: str) -> Path:
         """Args: daemon: luxid, wconfd or forkserver (whose file the job processes share)."""
         return self.log / _LOG_FILES[daemon]
+
+    @property
+    def supervisor_log(self) -> Path:
+        return self.log / "gantry-supervisor.log"
+
+    @property
+    def commands_log(self) -> Path:
+        """Where command line programs write what they could not expect."""
+        return self.log / "commands.log"
 
     # all of them
 

@@ -93,9 +93,9 @@ def test_several_jobs_are_told_by_lines_that_begin_with_their_id(start_luxid: St
         luxid.change(9, status="success", log=[[1, AT, "message", "done"]])
         ended = watch.end()
 
-    assert first == {" 9  running\n", "10  queued\n"}
-    assert canceled == "10  canceled\n"
-    assert normalised(ended.out) == " 9  CTIME done\n 9  success\n"
+    assert first == {" 9  running    TEST_DELAY(1.0)\n", "10  queued     TEST_DELAY(1.0)\n"}
+    assert canceled == "10  canceled   TEST_DELAY(1.0)\n"
+    assert normalised(ended.out) == " 9  CTIME done\n 9  success    TEST_DELAY(1.0)\n"
     assert (ended.code, ended.err) == (1, "error: job 10 was canceled\n")
 
 

@@ -57,6 +57,13 @@ def test_what_is_ours_lies_outside_ganetis_queue() -> None:
     assert PATHS.output in PATHS.output_file(7).parents
 
 
+def test_the_supervisor_has_places_of_its_own() -> None:
+    assert PATHS.supervisor_pid_file == Path("/r/gantry-supervisor.pid")
+    assert PATHS.notify_socket("luxid") == Path("/r/socket/notify-luxid")
+    assert PATHS.supervisor_log == Path("/l/gantry-supervisor.log")
+    assert PATHS.commands_log == Path("/l/commands.log")
+
+
 def test_paths_cannot_be_changed() -> None:
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         PATHS.data = Path("/other")  # type: ignore[misc]

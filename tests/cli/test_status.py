@@ -1,0 +1,49 @@
+"""`gantry status` for somebody who may not see everything. Source: STYLE section 8."""
+
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+import cli.status
+from cli.main import group
+from cli.run import exit_code
+from common.paths import Paths
+from tests.cli.fakeluxid import FakeJob, fake_luxid
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise PermissionError(13, "Permission denied")
+
+
+@pytest.fixture(autouse=True)
+def hidden_pid_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pid files that this user may not read; for root there is no such file."""
+    monkeypatch.setattr(cli.status, "find_daemon", _refuse)
+    monkeypatch.setattr(cli.status, "find_supervisor", _refuse)
+
+
+def test_a_daemon_that_answers_is_ready_though_its_pid_file_is_hidden(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    with fake_luxid(paths.query_socket, FakeJob(5)):
+        code = exit_code(group, "gantry", ["--root", str(tmp_path), "status"])
+
+    shown = capsys.readouterr()
+    assert code == 3
+    assert (
+        shown.out
+        == """\
+DAEMON      STATE    PID  SINCE
+wconfd      unknown    -  -
+forkserver  unknown    -  -
+luxid       ready      -  -
+queue: 1 queued
+"""
+    )
+    assert shown.err == (
+        f"error: wconfd, forkserver are not reached, and this user may not read the pid files in '{tmp_path}/run'; "
+        f"ask to be in the group of '{tmp_path}/run/socket', or try as its owner\n"
+    )
