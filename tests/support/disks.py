@@ -1,5 +1,6 @@
 """Disks that are small, full or unwritable; all of it needs root."""
 
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -8,7 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.wait import wait_until
+
 _FILLER = "filler"
+_QUIET_ROUNDS = 5
 
 
 @contextmanager
@@ -24,12 +28,15 @@ def small_disk(folder: Path, *, kilobytes: int = 2048) -> Iterator[Path]:
 
 @contextmanager
 def no_room(folder: Path) -> Iterator[None]:
-    """Fill the file system of `folder` to the last byte, for the time being."""
+    """Fill the file system of `folder` to the last byte, for the time being.
+
+    A write that was on its way when it became full may give a page back when it is done.
+    """
     filler = folder / _FILLER
     fd = os.open(filler, os.O_WRONLY | os.O_CREAT)
     try:
-        for size in (2**16, 4096, 1):
-            _write_until_full(fd, bytes(size))
+        quiet = itertools.count()
+        wait_until(lambda: not _fill(fd) and next(quiet) == _QUIET_ROUNDS, what=f"'{folder}' is full and stays so")
         yield
     finally:
         os.close(fd)
@@ -46,12 +53,18 @@ def immutable(folder: Path) -> Iterator[None]:
         subprocess.run(["chattr", "-i", str(folder)], check=True, capture_output=True)
 
 
-def _write_until_full(fd: int, piece: bytes) -> None:
+def _fill(fd: int) -> int:
+    """Bytes for which there was room."""
+    return sum(_write_until_full(fd, bytes(size)) for size in (2**16, 4096, 1))
+
+
+def _write_until_full(fd: int, piece: bytes) -> int:
+    written = 0
     while True:
         try:
-            os.write(fd, piece)
+            written += os.write(fd, piece)
         except OSError:
-            return
+            return written
 
 
 def _skip_unless_done(*command: str) -> None:
