@@ -83,6 +83,8 @@ class ReservationStore:
 
     async def release_minors(self, *disks: str) -> None:
         """Forget the temporary minors of these disks. Raises, Durability: as `change`."""
+        if self._writer.is_idle and self.state.without_minors(*disks) is self.state:
+            return
         await self._writer.change(lambda state: (state.without_minors(*disks), None))
 
     # what the deaths of owners need

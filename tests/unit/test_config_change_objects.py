@@ -11,6 +11,7 @@ from common.objects.config import Config
 from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
 from daemons.wconfd.core import filterrules, ports
+from daemons.wconfd.core.configstate import reloaded
 from daemons.wconfd.core.objects import find_key
 from daemons.wconfd.core.objectupdates import update_cluster, update_object
 from tests.support.configs import disk, instance, small_config
@@ -86,6 +87,20 @@ def test_another_cluster_is_not_updated() -> None:
 
     with pytest.raises(ConfigurationError, match="no object with the uuid 'none'"):
         update_cluster(config, attrs.evolve(config.cluster, uuid="none"), NOW)
+
+
+# a file changed from outside
+
+
+@pytest.mark.parametrize(("theirs", "serial"), [(1, 6), (5, 6), (9, 10)])
+def test_a_reloaded_configuration_has_a_serial_that_nobody_has_seen(theirs: int, serial: int) -> None:
+    before = attrs.evolve(small_config(), serial_no=5)
+    given = attrs.evolve(with_pool(11001), serial_no=theirs)
+
+    after = reloaded(before, given, NOW)
+
+    assert after == attrs.evolve(given, serial_no=serial, mtime=NOW)
+    assert reloaded(after, after, NOW + 1) is after
 
 
 # ports

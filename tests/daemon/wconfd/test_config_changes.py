@@ -8,8 +8,11 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
+from common.errors import Unavailable
 from common.objects.codec import decode_config
 from common.paths import Paths
+from daemons.wconfd.core import ports
+from daemons.wconfd.shortlock import ShortLock
 from tests.support.configs import disk_json, instance_json
 from tests.support.wait import wait_until_async
 from tests.support.wconfd import PEER, Calls
@@ -226,6 +229,17 @@ async def test_commits_wait_until_the_configuration_is_given_back(calls: Calls, 
     assert (await calls("readConfig"))["networks"]["net"]["reservations"] == "1000"
     # and the lock is free again
     await wait_until_async(lambda: not calls.locks.state.owners(), what="the daemon gives the lock back")
+
+
+async def test_a_commit_does_not_wait_for_ever_and_leaves_no_request(calls: Calls, paths: Paths) -> None:
+    await calls("lockConfig", B, False)
+    short_lock = ShortLock(calls.config, calls.locks, str(paths.livelocks / "wconf-daemon_1"))
+
+    with pytest.raises(Unavailable, match="the configuration is locked by job/2; repeat the call"):
+        await short_lock.wait_and_change(None, ports.allocate_port, patience_s=0.0)
+
+    assert not calls.locks.state.all_pending()
+    assert calls.config.config.cluster.highest_used_port == 10999
 
 
 async def test_who_holds_the_configuration_may_commit(calls: Calls) -> None:
