@@ -161,7 +161,8 @@ class Job:
 
     @property
     def next_log_serial(self) -> int:
-        return 1 + max((entry.serial for op in self.ops for entry in op.log), default=0)
+        # within an opcode they only grow
+        return 1 + max((op.log[-1].serial for op in self.ops if op.log), default=0)
 
 
 def job_state(states: Sequence[JobState]) -> JobState:

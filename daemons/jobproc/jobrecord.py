@@ -3,11 +3,9 @@
 Theory. A change of state is durable before the next step is taken. An opcode that gets its locks
 at once and says nothing costs two writes: running, and ended.
 
-A line of the log alone is less urgent, and units can be chatty: lines are collected and written
-together by a timer, `_LOG_DELAY_S` after the first of them, and never more often than so that the
-disk is busy with it for a tenth of the time; a change of state takes along what is there. Such a write
-is as durable as any other. Considered and rejected: to leave out the fsync for it. The rename could
-then reach the disk before the content, and a loss of power would leave an empty job file.
+A line of the log alone never rewrites the file. It is appended to a file beside it (`common.joblog`), at once or, when
+there are many, together with others every `_LOG_PAUSE_S`; a change of state takes along what is there. A job
+keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all who read it bounded.
 
 Source: DESIGN sections 3 and 9; luxid.md 3.1, 4.
 """
@@ -23,6 +21,7 @@ import attrs
 from common.atomicfile import write_file
 from common.errors import ExecutionError, GantryError
 from common.jobfile import decode_job, encode_job
+from common.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
 from common.jobs import (
     Job,
     LogEntry,
@@ -34,35 +33,46 @@ from common.jobs import (
     set_priority,
     to_timestamp,
 )
+from common.log import get_log
 
 CANCELED_TEXT: Final = "job was canceled on request"
 PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]]
-_LOG_DELAY_S: Final = 0.05
-_LOG_SHARE: Final = 10
+# of a job; then one line says that others are left out
+LOG_LIMIT: Final = 100_000
+_LOG_PAUSE_S: Final = 0.02
 _MODE: Final = 0o640
+_log = get_log(__name__)
 
 
 class JobRecord:
-    """A job and its file; safe to use from several threads."""
+    """A job and its file; safe to use from several threads.
 
-    def __init__(self, path: Path, job: Job) -> None:
+    Args:
+        log_path: where log lines go until the next change of state.
+    """
+
+    def __init__(self, path: Path, log_path: Path, job: Job) -> None:
         self._path = path
+        self._log_file = JobLogFile(log_path)
         self._job = job
         self._lock = threading.RLock()
         self._next_serial = job.next_log_serial
         # log lines that are not in the job yet: (index of the opcode, line)
-        self._fresh: list[tuple[int, LogEntry]] = []
+        self._fresh: list[OpLine] = []
+        # those of them that are in no file yet
+        self._unsent: list[bytes] = []
         self._timer: threading.Timer | None = None
-        self._last_write_s = 0.0
+        self._last_sent_at = 0.0
 
     @classmethod
-    def load(cls, path: Path, *, livelock: str, process_id: int) -> "JobRecord":
-        """Read the job; the process is written down with the first change.
+    def load(cls, path: Path, log_path: Path, *, livelock: str, process_id: int) -> "JobRecord":
+        """Read the job, and log lines that an earlier process could not write into it; the process is written down
+        with the first change.
 
         Raises: OSError, DamagedFile.
         """
-        job = decode_job(path.read_bytes(), path.name)
-        return cls(path, attrs.evolve(job, livelock=livelock, process_id=process_id))
+        job = add_lines(decode_job(path.read_bytes(), path.name), read_all_lines(log_path))
+        return cls(path, log_path, attrs.evolve(job, livelock=livelock, process_id=process_id))
 
     @property
     def job(self) -> Job:
@@ -103,22 +113,44 @@ class JobRecord:
             self._write(set_priority(self._job, priority))
 
     def log(self, index: int, message: Any, kind: str = "message") -> None:
-        """Add a line to the opcode's log; readers see it soon (see the theory above)."""
+        """Add a line to the opcode's log; readers see it at once (see the theory above)."""
         with self._lock:
+            if self._next_serial >= LOG_LIMIT:
+                if self._next_serial > LOG_LIMIT:
+                    return
+                kind, message = "message", f"the log of a job holds {LOG_LIMIT} lines; all after this one are left out"
             entry = LogEntry(self._next_serial, _now(), kind, _clean(message))
             self._next_serial += 1
+            self._unsent.append(encode_line(index, entry))
             self._fresh.append((index, entry))
             if self._timer is None:
-                delay_s = max(_LOG_DELAY_S, _LOG_SHARE * self._last_write_s)
-                self._timer = threading.Timer(delay_s, self._write_log)
-                self._timer.daemon = True
-                self._timer.start()
+                self._send_soon()
 
-    def _write_log(self) -> None:
+    def close(self) -> None:
+        """Close the log's file; what is not in it is in the job's, or is lost with the process."""
+        with self._lock:
+            self._log_file.close()
+
+    def _send_soon(self) -> None:
+        left_s = self._last_sent_at + _LOG_PAUSE_S - time.monotonic()
+        if left_s <= 0:
+            self._send_log()
+            return
+        self._timer = threading.Timer(left_s, self._send_log)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def _send_log(self) -> None:
         with self._lock:
             self._timer = None
-            if self._fresh:
-                self._write(self._job)
+            lines, self._unsent = self._unsent, []
+            if not lines:
+                return
+            try:
+                self._log_file.append(lines)
+            except OSError as error:
+                _log.warning("joblog.not_written", file=self._path, error=error, next="with the next change of state")
+            self._last_sent_at = time.monotonic()
 
     def _apply(self, index: int, event: OpEvent, result: Any = None) -> None:
         with self._lock:
@@ -131,11 +163,10 @@ class JobRecord:
             self._write(end_job(self._job, event, _now(), results))
 
     def _write(self, job: Job) -> None:
-        job = _with_log(job, self._fresh)
-        content = encode_job(job)
-        began = time.monotonic()
-        write_file(self._path, content, mode=_MODE)
-        self._last_write_s = time.monotonic() - began
+        # first here: who reads on in the log must find there all that the file will have
+        self._send_log()
+        job = add_lines(job, self._fresh)
+        write_file(self._path, encode_job(job), mode=_MODE)
         self._job = job
         self._fresh.clear()
 
@@ -146,15 +177,6 @@ def result_of(error: BaseException) -> list[Any]:
         return [error.wire_name, _clean(error.wire_args())]
     text = str(error) or "no further details"
     return [ExecutionError.wire_name, [_clean(f"{type(error).__name__}: {text}")]]
-
-
-def _with_log(job: Job, fresh: Sequence[tuple[int, LogEntry]]) -> Job:
-    """The job with these lines; cost: linear in the lines of the opcodes that they belong to."""
-    for index in dict.fromkeys(index for index, _ in fresh):
-        op = job.ops[index]
-        lines = tuple(entry for place, entry in fresh if place == index)
-        job = replace_op(job, index, attrs.evolve(op, log=op.log + lines))
-    return job
 
 
 def _clean(value: Any) -> Any:

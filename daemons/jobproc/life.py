@@ -60,7 +60,8 @@ def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: Process
         return 1
     try:
         path = settings.paths.job_file(job_id)
-        record = JobRecord.load(path, livelock=livelock.path, process_id=os.getpid())
+        log_path = settings.paths.job_log(job_id)
+        record = JobRecord.load(path, log_path, livelock=livelock.path, process_id=os.getpid())
     except (OSError, GantryError) as error:
         _log.error("job.unreadable", job=job_id, error=error)
         livelock.remove()
@@ -127,6 +128,7 @@ class _Life:
     def leave(self) -> None:
         """Let go of everything, but for what processes that live on stand for."""
         self._output.close()
+        self._record.close()
         if self._leash is not None and not self._is_slack(self._leash):
             _log.info("job.left_processes", job=self._job_id, locks="kept until they end")
             return

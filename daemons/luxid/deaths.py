@@ -87,7 +87,7 @@ class Deaths:
         # from here on nobody else settles it, and its file is ours
         scheduler.queue.hold(job_id)
         self._starter.forget(job)
-        job = self._reread(job)
+        job = scheduler.logs.complete(self._reread(job))
         if job.next_index is None:
             scheduler.ended(job)
             return

@@ -24,6 +24,7 @@ from common.locks import JobId
 from common.log import get_log
 from common.paths import Paths
 from daemons.luxid.core.recovery import Fate, judge_fate
+from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.submissionkeys import KeyedSubmission, load_keys, remove_cut_off
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
@@ -65,11 +66,33 @@ def load_queue(paths: Paths) -> FoundQueue:
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
     highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
+    jobs = _with_logs(paths, jobs)
     keys = load_keys(paths, time.time())
     cut_off = remove_cut_off(paths, keys, (found.job for found in jobs)) if keys else ()
     gone = {job_id for submission in cut_off for job_id in submission.job_ids}
     kept = tuple(found for found in jobs if found.job.job_id not in gone) if gone else jobs
     return FoundQueue(kept, JobId(highest), tuple(key for key in keys if key not in cut_off))
+
+
+def _with_logs(paths: Paths, jobs: tuple[FoundJob, ...]) -> tuple[FoundJob, ...]:
+    """Take in the log lines that dead processes could not write into their jobs' files; drop what is left over."""
+    logged = {job_id for name in os.listdir(paths.job_logs) if (job_id := _id_of(name)) is not None}
+    if not logged:
+        return jobs
+    going_on = {found.job.job_id for found in jobs if found.fate is not Fate.ENDED}
+    for job_id in logged - going_on:
+        paths.job_log(job_id).unlink(missing_ok=True)
+    logs = JobLogs(paths)
+    return tuple(
+        attrs.evolve(found, job=logs.complete(found.job))
+        if found.job.job_id in logged and found.fate is Fate.CONTINUE
+        else found
+        for found in jobs
+    )
+
+
+def _id_of(name: str) -> JobId | None:
+    return JobId(int(match[1])) if (match := _JOB.fullmatch(name)) else None
 
 
 def _load_job(paths: Paths, job_id: JobId) -> FoundJob | None:

@@ -94,10 +94,12 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
 
     tell = FolderEvents(
         jobs_changed=scheduler.files_changed,
+        logs_grew=scheduler.logs_grew,
         livelocks_touched=deaths.livelocks_touched,
         overflow=lambda: _look_at_everything(scheduler, deaths),
     )
     nursery.start_soon(watch.follow_jobs, tell)
+    nursery.start_soon(watch.follow_logs, tell)
     nursery.start_soon(watch.follow_livelocks, tell)
     nursery.start_soon(deaths.sweep, settings.luxid.sweep_s)
     await nursery.start(launcher.run)

@@ -14,7 +14,7 @@ import attrs
 import trio
 
 from common.errors import DamagedFile, Unavailable
-from common.jobs import Job, JobState, Timestamp, to_timestamp
+from common.jobs import Job, JobState, LogEntry, Timestamp, to_timestamp
 from common.locks import JobId
 from common.log import get_log
 from common.settings import LuxidSettings
@@ -22,6 +22,7 @@ from daemons.luxid.bells import Bells
 from daemons.luxid.core.fields import JobView
 from daemons.luxid.core.queue import Doomed, JobQueue, Phase, QueueCounts
 from daemons.luxid.core.recovery import Ask, Fate, cancel_queued, fail_dependent
+from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.loading import FoundJob
 from daemons.luxid.store import Store
@@ -48,6 +49,7 @@ class Scheduler:
     def __init__(self, store: Store, settings: LuxidSettings) -> None:
         self.store = store
         self.table = JobTable(store.find_live)
+        self.logs = JobLogs(store.paths)
         self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state)
         # rung at every change of a job; of a livelock: by its file name, when it may have been let go
         self.bells: Bells[JobId] = Bells()
@@ -116,8 +118,14 @@ class Scheduler:
             if self.queue.phase(job_id) is Phase.RUNNING:
                 self.look_at(job_id)
 
+    def logs_grew(self, job_ids: Iterable[JobId]) -> None:
+        """Job processes appended to their logs."""
+        for job_id in job_ids:
+            self.bells.ring(job_id)
+
     def look_at_all(self) -> None:
         self.files_changed(self.queue.running())
+        self.logs_grew(self.queue.running())
 
     def look_at(self, job_id: JobId) -> None:
         """Read the file of a job that has a process, and take note of what became of it."""
@@ -141,6 +149,7 @@ class Scheduler:
         self.asks.pop(job.job_id, None)
         self.secrets.pop(job.job_id, None)
         self.child_pids.pop(job.job_id, None)
+        self.logs.forget(job.job_id)
         self.on_ended(job)
         self.bells.ring(job.job_id)
         _log.info("job.ended", job=job.job_id, state=state.value)
@@ -221,7 +230,13 @@ class Scheduler:
         return job
 
     def view(self, job: Job) -> JobView:
-        return JobView(job, is_blocked=self.queue.is_blocked(job.job_id))
+        phase = self.queue.phase(job.job_id)
+        complete = self.logs.complete if phase is Phase.RUNNING else None
+        return JobView(job, is_blocked=phase is Phase.BLOCKED, complete=complete)
+
+    def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
+        """The log lines after this serial that the job, as given, does not have yet."""
+        return self.logs.newer(job, serial) if self.queue.phase(job.job_id) is Phase.RUNNING else []
 
     def state(self, job_id: JobId) -> JobState | None:
         """The state of a live job as it is shown."""

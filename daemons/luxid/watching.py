@@ -5,7 +5,9 @@ Both watches are made before the queue is read, so that nothing is missed betwee
 Source: DESIGN sections 5 and 6; luxid.md 5.7.
 """
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -25,6 +27,8 @@ class FolderEvents:
 
     # these jobs' files were replaced
     jobs_changed: Callable[[set[JobId]], None]
+    # these jobs' processes appended to their logs
+    logs_grew: Callable[[set[JobId]], None]
     # something ended that had these livelocks open; names within the folder
     livelocks_touched: Callable[[set[str]], None]
     # events were lost: look at everything
@@ -35,17 +39,17 @@ class QueueWatch:
     """The watches of luxid."""
 
     def __init__(self, paths: Paths) -> None:
-        # every write of a job file is a rename (luxid.md 3)
-        self._queue = FolderWatch(paths.queue, kinds=EventKind.MOVED_TO)
-        try:
+        with contextlib.ExitStack() as on_failure:
+            # every write of a job file is a rename (luxid.md 3)
+            self._queue = _watch(paths.queue, EventKind.MOVED_TO, on_failure)
+            self._logs = _watch(paths.job_logs, EventKind.MODIFY, on_failure)
             kinds = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
-            self._livelocks = FolderWatch(paths.livelocks, kinds=kinds)
-        except BaseException:
-            self._queue.close()
-            raise
+            self._livelocks = _watch(paths.livelocks, kinds, on_failure)
+            on_failure.pop_all()
 
     def close(self) -> None:
         self._queue.close()
+        self._logs.close()
         self._livelocks.close()
 
     async def follow_jobs(self, tell: FolderEvents) -> None:
@@ -57,12 +61,25 @@ class QueueWatch:
                 tell.jobs_changed(changed)
             _tell_of_loss(events, tell)
 
+    async def follow_logs(self, tell: FolderEvents) -> None:
+        """Tell of logs that grew until cancelled."""
+        while True:
+            events = await self._logs.events()
+            tell.logs_grew({job_id for event in events if (job_id := _job_of(event.name)) is not None})
+            _tell_of_loss(events, tell)
+
     async def follow_livelocks(self, tell: FolderEvents) -> None:
         """Tell of livelocks that may have been let go, until cancelled."""
         while True:
             events = await self._livelocks.events()
             tell.livelocks_touched({event.name for event in events if event.name})
             _tell_of_loss(events, tell)
+
+
+def _watch(folder: Path, kinds: EventKind, on_failure: contextlib.ExitStack) -> FolderWatch:
+    watch = FolderWatch(folder, kinds=kinds)
+    on_failure.callback(watch.close)
+    return watch
 
 
 def _job_of(name: str) -> JobId | None:

@@ -1,6 +1,6 @@
 """The job process's own file: transitions, durability, log lines. luxid.md 3.1 and 4."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from common.atomicfile import write_file
 from common.errors import ConfigVerifyError, Conflict, ExecutionError
 from common.jobfile import decode_job, encode_job
+from common.joblog import read_all_lines
 from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from daemons.jobproc import jobrecord
@@ -25,8 +26,15 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def record(path: Path) -> JobRecord:
-    return JobRecord.load(path, livelock="/run/job", process_id=99)
+def log_path(tmp_path: Path) -> Path:
+    return tmp_path / "log-7"
+
+
+@pytest.fixture
+def record(path: Path, log_path: Path) -> Iterator[JobRecord]:
+    record = JobRecord.load(path, log_path, livelock="/run/job", process_id=99)
+    yield record
+    record.close()
 
 
 @pytest.fixture
@@ -124,20 +132,72 @@ def test_log_lines_go_along_with_the_next_change(path: Path, record: JobRecord, 
     assert [entry.message for entry in on_disk(path).ops[0].log] == [f"line {number}" for number in range(1000)]
 
 
-def test_log_lines_alone_are_written_soon(path: Path, record: JobRecord) -> None:
+def test_a_log_line_is_told_at_once_and_does_not_rewrite_the_file(
+    record: JobRecord, log_path: Path, writes: list[Path]
+) -> None:
     record.begin_running(0)
 
     record.log(0, "a")
 
-    wait_until(lambda: on_disk(path).ops[0].log, what="the line is written")
+    assert [entry.message for _, entry in read_all_lines(log_path)] == ["a"]
+    assert len(writes) == 1
 
 
-def test_serials_go_on_where_an_earlier_process_ended(path: Path, record: JobRecord) -> None:
+def test_many_log_lines_are_appended_together(record: JobRecord, log_path: Path, writes: list[Path]) -> None:
+    record.begin_running(0)
+    for number in range(10_000):
+        record.log(0, f"line {number}")
+
+    wait_until(lambda: len(read_all_lines(log_path)) == 10_000, what="all lines are appended")
+    assert [entry.serial for _, entry in read_all_lines(log_path)] == list(range(1, 10_001))
+    assert len(writes) == 1
+
+
+def test_a_line_is_in_the_log_before_it_is_in_the_file(
+    record: JobRecord, log_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(jobrecord, "write_file", lambda *_, **__: seen.append(len(read_all_lines(log_path))))
+    record.log(0, "a")
+    record.log(0, "b")
+
+    record.begin_running(0)
+
+    assert seen == [2]
+
+
+def test_a_log_has_a_limit_and_says_so(
+    path: Path, record: JobRecord, log_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobrecord, "LOG_LIMIT", 3)
+    for number in range(10):
+        record.log(0, f"line {number}")
+    record.begin_running(0)
+
+    last = "the log of a job holds 3 lines; all after this one are left out"
+    assert [entry.message for entry in on_disk(path).ops[0].log] == ["line 0", "line 1", last]
+    assert len(read_all_lines(log_path)) == 3
+
+
+def test_lines_of_a_process_that_died_are_taken_over(path: Path, record: JobRecord, log_path: Path) -> None:
+    record.log(0, "a")
+    with log_path.open("ab") as file:
+        file.write(b'[0,2,[1,1],"mess')
+
+    later = JobRecord.load(path, log_path, livelock="/run/job", process_id=100)
+    later.log(1, "b")
+    later.begin_running(0)
+
+    assert [(entry.serial, entry.message) for op in on_disk(path).ops for entry in op.log] == [(1, "a"), (2, "b")]
+    assert [entry.serial for _, entry in read_all_lines(log_path)] == [1, 2]
+
+
+def test_serials_go_on_where_an_earlier_process_ended(path: Path, log_path: Path, record: JobRecord) -> None:
     record.begin_running(0)
     record.log(0, "a")
     record.succeed(0, None)
 
-    later = JobRecord.load(path, livelock="/run/job", process_id=100)
+    later = JobRecord.load(path, log_path, livelock="/run/job", process_id=100)
     later.log(1, "b")
     later.begin_running(1)
 

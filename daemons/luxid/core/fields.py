@@ -3,6 +3,7 @@
 Source: luxid.md 7.3.
 """
 
+import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final
@@ -11,8 +12,7 @@ import attrs
 import orjson
 
 from common.errors import GantryError, PrerequisiteError
-from common.jobfile import log_to_json
-from common.jobs import Job, JobOp, JobState, Timestamp, job_state
+from common.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
 from common.opcodes.base import summary
 from common.opcodes.registry import parse_opcode
 
@@ -28,6 +28,13 @@ class JobView:
     is_archived: bool = False
     # its next opcode waits for other jobs: it reads waiting, though its file says queued
     is_blocked: bool = False
+    # adds the log lines that are not in the job's file yet; None: it has all
+    complete: Callable[[Job], Job] | None = attrs.field(default=None, eq=False)
+
+    @property
+    def logged(self) -> Job:
+        """The job with its whole log."""
+        return self.complete(self.job) if self.complete is not None else self.job
 
     @property
     def op_states(self) -> list[JobState]:
@@ -52,13 +59,14 @@ def _stamp(at: Timestamp | None) -> list[int] | None:
     return list(at) if at is not None else None
 
 
-def log_entries(op: JobOp) -> list[list[Any]]:
-    return [_list_stamp(log_to_json(entry)) for entry in op.log]
+def log_entries(op: JobOp, after: float = 0) -> list[list[Any]]:
+    """The opcode's log as clients get it: the lines after a serial."""
+    begin = bisect.bisect_right(op.log, after, key=lambda entry: entry.serial)
+    return entries_of(op.log[begin:])
 
 
-def _list_stamp(entry: list[Any]) -> list[Any]:
-    serial, at, kind, message = entry
-    return [serial, list(at), kind, message]
+def entries_of(log: Iterable[LogEntry]) -> list[list[Any]]:
+    return [[entry.serial, list(entry.at), entry.kind, entry.message] for entry in log]
 
 
 FIELDS: Final[Mapping[str, Field]] = {
@@ -69,7 +77,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "ops": _per_op(lambda op: op.input),
     "opresult": _per_op(lambda op: op.result),
     "opstatus": lambda view: [state.value for state in view.op_states],
-    "oplog": _per_op(log_entries),
+    "oplog": lambda view: [log_entries(op) for op in view.logged.ops],
     "opstart": _per_op(lambda op: _stamp(op.start_at)),
     "opexec": _per_op(lambda op: _stamp(op.exec_at)),
     "opend": _per_op(lambda op: _stamp(op.end_at)),

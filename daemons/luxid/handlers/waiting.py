@@ -12,7 +12,7 @@ import trio
 from common.asciijson import ascii_json
 from common.errors import JobLost, PrerequisiteError
 from common.jobs import Job
-from daemons.luxid.core.fields import JobView, log_entries, row_of, select_fields
+from daemons.luxid.core.fields import JobView, entries_of, log_entries, row_of, select_fields
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import WaitForJobChange
 from protocol.peer import Peer
@@ -43,11 +43,11 @@ class Waiting:
             with trio.move_on_after(timeout_s):
                 while True:
                     view = self._look(call)
-                    news = _news(view, call)
+                    news = self._news(view, call)
                     if view.job.is_final or news.differs_from(call.previous):
                         return [news.values, news.entries]
                     await bell.wait()
-            return [_news(self._look(call), call).values, []]
+            return [self._news(self._look(call), call).values, []]
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, also from the archive."""
@@ -59,17 +59,17 @@ class Waiting:
             raise JobLost(f"the file of job {call.job_id} cannot be read")
         return JobView(archived, is_archived=True)
 
-
-def _news(view: JobView, call: WaitForJobChange) -> _News:
-    try:
-        values = row_of(view, select_fields(call.fields))
-    except PrerequisiteError:
-        # no error here: that is what clients of old know (luxid.md 8)
-        return _News([None] * len(call.fields), [])
-    after = _last_known(call)
-    if after is None:
-        return _News(values, [])
-    return _News(values, [entry for op in view.job.ops for entry in log_entries(op) if entry[0] > after])
+    def _news(self, view: JobView, call: WaitForJobChange) -> _News:
+        try:
+            values = row_of(view, select_fields(call.fields))
+        except PrerequisiteError:
+            # no error here: that is what clients of old know (luxid.md 8)
+            return _News([None] * len(call.fields), [])
+        after = _last_known(call)
+        if after is None:
+            return _News(values, [])
+        entries = [entry for op in view.job.ops for entry in log_entries(op, after)]
+        return _News(values, entries + entries_of(self._scheduler.newer_log(view.job, after)))
 
 
 def _last_known(call: WaitForJobChange) -> float | None:

@@ -1,0 +1,66 @@
+"""The log lines of running jobs that their files do not have yet.
+
+Nothing of them is kept here but, for each job, at which serials its file was read before: so whoever knows
+the log up to some line reads on from near there, however long it is.
+
+Source: common/joblog.py; luxid.md 8.
+"""
+
+import bisect
+import contextlib
+import os
+from typing import Final
+
+from common.joblog import add_lines, read_all_lines, read_lines
+from common.jobs import Job, LogEntry
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+
+_log: Final = get_log(__name__)
+
+
+class JobLogs:
+    """Reads what job processes append."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._paths = paths
+        # job -> (serial, offset), ascending: at this offset begin the lines after this serial
+        self._marks: dict[JobId, list[tuple[int, int]]] = {}
+
+    def newer(self, job: Job, serial: float) -> list[LogEntry]:
+        """The lines after `serial` that the job as given does not have, oldest first; the first mebibyte of them.
+
+        Never raises: a file that cannot be read has none.
+        """
+        serial = max(serial, job.next_log_serial - 1)
+        marks = self._marks.get(job.job_id, [(0, 0)])
+        offset = marks[bisect.bisect_right(marks, serial, key=lambda mark: mark[0]) - 1][1]
+        path = self._paths.job_log(job.job_id)
+        while True:
+            try:
+                lines, after = read_lines(path, offset)
+            except OSError as error:
+                _log.warning("joblog.unreadable", job=job.job_id, reason=error)
+                return []
+            if after == offset:
+                return []
+            if lines and lines[-1][1].serial > marks[-1][0]:
+                self._marks.setdefault(job.job_id, marks).append((lines[-1][1].serial, after))
+            if found := [entry for _, entry in lines if entry.serial > serial]:
+                return found
+            offset = after
+
+    def complete(self, job: Job) -> Job:
+        """The job with all its lines. Never raises."""
+        try:
+            return add_lines(job, read_all_lines(self._paths.job_log(job.job_id)))
+        except OSError as error:
+            _log.warning("joblog.unreadable", job=job.job_id, reason=error)
+            return job
+
+    def forget(self, job_id: JobId) -> None:
+        """The job's file has all of them, for good."""
+        self._marks.pop(job_id, None)
+        with contextlib.suppress(OSError):
+            os.unlink(self._paths.job_log(job_id))
