@@ -99,6 +99,14 @@ class UnitContext:
         """Tell the user something: a line in the job's log. Cheap; it is written soon after."""
         self._record.log(self.op_index, text)
 
+    def log(self, kind: str, message: Any) -> None:
+        """Add an entry of another type than text to the job's log; the message is JSON-able."""
+        self._record.log(self.op_index, message, kind)
+
+    def begin_waiting(self) -> None:
+        """Show the opcode as waiting, while its names are expanded; it is done by itself when locks are not free."""
+        self._record.begin_waiting(self.op_index)
+
     def progress(self, fraction: float, text: str) -> None:
         """Tell how far the work is; `fraction` from 0 to 1."""
         self.feedback(f"{100 * min(max(fraction, 0.0), 1.0):.0f} %: {text}")

@@ -98,6 +98,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
         livelocks_touched=deaths.livelocks_touched,
         overflow=lambda: _look_at_everything(scheduler, deaths),
     )
+    scheduler.catch_up = lambda: watch.tell_of_jobs(tell)
     nursery.start_soon(watch.follow_jobs, tell)
     nursery.start_soon(watch.follow_logs, tell)
     nursery.start_soon(watch.follow_livelocks, tell)

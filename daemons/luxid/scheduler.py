@@ -61,6 +61,8 @@ class Scheduler:
         # of jobs that have a process: the one that was made for it, which may be a wrapper
         self.child_pids: dict[JobId, int] = {}
         self.swept_deaths = 0
+        # takes in the changes of job files that have happened but were not told yet
+        self.catch_up: Callable[[], None] = _do_nothing
         # told of each job that ended
         self.on_ended: Callable[[Job], None] = _ignore
         # why no job is started for the moment
@@ -245,6 +247,10 @@ class Scheduler:
 
     def statistics(self) -> SchedulerStatistics:
         return SchedulerStatistics(self.queue.counts(), self.queue.touched, self.swept_deaths)
+
+
+def _do_nothing() -> None:
+    pass
 
 
 def _ignore(_: Job) -> None:

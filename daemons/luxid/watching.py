@@ -55,11 +55,11 @@ class QueueWatch:
     async def follow_jobs(self, tell: FolderEvents) -> None:
         """Tell of changed job files until cancelled."""
         while True:
-            events = await self._queue.events()
-            changed = {job_id for event in events if (job_id := _job_of(event.name)) is not None}
-            if changed:
-                tell.jobs_changed(changed)
-            _tell_of_loss(events, tell)
+            _tell_of_jobs(await self._queue.events(), tell)
+
+    def tell_of_jobs(self, tell: FolderEvents) -> None:
+        """Tell now of job files that have changed so far."""
+        _tell_of_jobs(self._queue.take(), tell)
 
     async def follow_logs(self, tell: FolderEvents) -> None:
         """Tell of logs that grew until cancelled."""
@@ -80,6 +80,12 @@ def _watch(folder: Path, kinds: EventKind, on_failure: contextlib.ExitStack) -> 
     watch = FolderWatch(folder, kinds=kinds)
     on_failure.callback(watch.close)
     return watch
+
+
+def _tell_of_jobs(events: list[FolderEvent], tell: FolderEvents) -> None:
+    if changed := {job_id for event in events if (job_id := _job_of(event.name)) is not None}:
+        tell.jobs_changed(changed)
+    _tell_of_loss(events, tell)
 
 
 def _job_of(name: str) -> JobId | None:

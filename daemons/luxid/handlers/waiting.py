@@ -24,6 +24,7 @@ LONGEST_WAIT_S: Final = 89.0
 class _News:
     values: list[Any]
     entries: list[list[Any]]
+    is_final: bool
 
     def differs_from(self, previous: Any) -> bool:
         return bool(self.entries) or not _is_same(self.values, previous)
@@ -42,12 +43,11 @@ class Waiting:
         with self._scheduler.bells.listen(call.job_id) as bell:
             with trio.move_on_after(timeout_s):
                 while True:
-                    view = self._look(call)
-                    news = self._news(view, call)
-                    if view.job.is_final or news.differs_from(call.previous):
+                    news = self._news(call)
+                    if news.is_final or news.differs_from(call.previous):
                         return [news.values, news.entries]
                     await bell.wait()
-            return [self._news(self._look(call), call).values, []]
+            return [self._news(call).values, []]
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, also from the archive."""
@@ -59,17 +59,25 @@ class Waiting:
             raise JobLost(f"the file of job {call.job_id} cannot be read")
         return JobView(archived, is_archived=True)
 
-    def _news(self, view: JobView, call: WaitForJobChange) -> _News:
+    def _news(self, call: WaitForJobChange) -> _News:
+        after = _last_known(call)
+        view = self._look(call)
+        fresh = self._scheduler.newer_log(view.job, after) if after is not None else []
+        if fresh:
+            # whoever reads a line finds the job in the state that it had when it wrote it
+            self._scheduler.catch_up()
+            view = self._look(call)
+        is_final = view.job.is_final
         try:
             values = row_of(view, select_fields(call.fields))
         except PrerequisiteError:
             # no error here: that is what clients of old know (luxid.md 8)
-            return _News([None] * len(call.fields), [])
-        after = _last_known(call)
+            return _News([None] * len(call.fields), [], is_final)
         if after is None:
-            return _News(values, [])
+            return _News(values, [], is_final)
         entries = [entry for op in view.job.ops for entry in log_entries(op, after)]
-        return _News(values, entries + entries_of(self._scheduler.newer_log(view.job, after)))
+        first = view.job.next_log_serial
+        return _News(values, entries + entries_of(entry for entry in fresh if entry.serial >= first), is_final)
 
 
 def _last_known(call: WaitForJobChange) -> float | None:
