@@ -1,10 +1,14 @@
 """Reason trails: who asked for an opcode, through what, and why.
 
-Source: luxid.md 2.1, 2.3; opcodes.md 2.
+A reason may also limit: of the jobs that have `rate-limit:3:backup` in a trail at most three run at
+once. The number and the label together, as they are written, are the bucket.
+
+Source: luxid.md 2.1, 2.3, 5.5; opcodes.md 2; DESIGN section 11.
 """
 
-from collections.abc import Sequence
-from typing import Any
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import attrs
 
@@ -45,3 +49,38 @@ def user_trail(reason: str | None, program: str, command: str, at_ns: int) -> Re
     """The trail of a command line: the user's own words, if any, then the program."""
     own: Sequence[ReasonEntry] = [ReasonEntry("gnt:user", reason, at_ns)] if reason else []
     return (*own, ReasonEntry(f"gnt:client:{program}", command, at_ns))
+
+
+@attrs.frozen
+class RateBucket:
+    """The jobs that share a reason `rate-limit:...`; at most `limit` of them run at once."""
+
+    # the part behind `rate-limit:`, as it is written: `3:backup` and `03:backup` are two buckets
+    text: str
+    limit: int
+
+
+# a number with more digits limits nothing that could ever be
+_RATE_LIMIT: Final = re.compile(r"rate-limit:(([0-9]{1,18})(?::.*)?)", re.ASCII | re.DOTALL)
+
+
+def rate_bucket(reason: str) -> RateBucket | None:
+    """The bucket that a reason names: `rate-limit:`, digits that make more than 0, then the end or `:label`."""
+    match = _RATE_LIMIT.fullmatch(reason)
+    return RateBucket(match[1], int(match[2])) if match and int(match[2]) > 0 else None
+
+
+def rate_buckets(trails: Iterable[object]) -> tuple[RateBucket, ...]:
+    """The buckets of a job, each once.
+
+    Args:
+        trails: as they stand in the job file, one for each opcode; what is no trail has no buckets.
+    """
+    found: dict[RateBucket, None] = {}
+    for trail in trails:
+        for entry in trail if isinstance(trail, list | tuple) else ():
+            match entry:
+                case [_, str() as reason, *_] if reason.startswith("rate-limit:"):
+                    if (bucket := rate_bucket(reason)) is not None:
+                        found[bucket] = None
+    return tuple(found)

@@ -16,7 +16,7 @@ from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.bells import Bell
-from daemons.luxid.core.queue import Phase
+from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import Ask, cancel_queued
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.scheduler import Scheduler, timestamp

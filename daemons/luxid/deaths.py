@@ -18,7 +18,7 @@ from common.jobs import Job
 from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.locks import JobId
 from common.log import get_log
-from daemons.luxid.core.queue import Phase
+from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import after_death
 from daemons.luxid.scheduler import Scheduler, timestamp
 from daemons.luxid.starting import Starter

@@ -19,8 +19,9 @@ from common.locks import JobId
 from common.log import get_log
 from common.settings import LuxidSettings
 from daemons.luxid.bells import Bells
+from daemons.luxid.core.decisions import Doomed, Phase, QueueCounts
 from daemons.luxid.core.fields import JobView
-from daemons.luxid.core.queue import Doomed, JobQueue, Phase, QueueCounts
+from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.recovery import Ask, Fate, cancel_queued, fail_dependent
 from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
@@ -86,7 +87,7 @@ class Scheduler:
             if each.fate is Fate.ENDED:
                 self.queue.end(each.job.job_id, each.job.state)
             elif each.fate is not Fate.CONTINUE:
-                self.queue.adopt(each.job.job_id)
+                self.queue.adopt(each.job)
         self.queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
         return [each.job for each in jobs if each.fate is Fate.DEAD]
 
@@ -169,7 +170,7 @@ class Scheduler:
         """Begin what the core decides."""
         if self._nursery is None or self._start is None:
             return
-        decisions = self.queue.decide(may_start=not self._obstacles)
+        decisions = self.queue.decide(time.time(), may_start=not self._obstacles)
         for doomed in decisions.doomed:
             self._nursery.start_soon(self._end_doomed, doomed)
         for job_id in decisions.unblocked:

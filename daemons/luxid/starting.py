@@ -15,7 +15,7 @@ from common.errors import GantryError, RemoteError, Unavailable
 from common.jobs import Job
 from common.locks import JobId
 from common.log import get_log
-from daemons.luxid.core.queue import Phase
+from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import START_SOURCE, fail_job
 from daemons.luxid.handshake import Handshake, StartFailed
 from daemons.luxid.launcher import Launcher, Started

@@ -12,9 +12,11 @@ from common.dependencies import Dependency, judge
 from common.dependencies import DependencyVerdict as _V
 from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
-from daemons.luxid.core.queue import Decisions, JobQueue, Phase
+from daemons.luxid.core.decisions import Decisions, Phase
+from daemons.luxid.core.queue import JobQueue
 
 SLOTS, START_LIMIT = 4, 2
+NOW = 1e9
 ENDS = (JobState.SUCCESS, JobState.ERROR, JobState.CANCELED)
 PRIORITIES = (-10, 0, 10)
 wanted_states = st.lists(st.sampled_from(ENDS), max_size=2, unique=True)
@@ -84,7 +86,7 @@ class QueueMachine(RuleBasedStateMachine):
         """Ask for decisions, compare, and carry the dooms out until none are left."""
         while True:
             start, doomed = self.twin.decide()
-            decisions = self.queue.decide()
+            decisions = self.queue.decide(NOW)
             assert list(decisions.start) == start
             assert {each.job_id for each in decisions.doomed} == doomed
             for job_id in start:
@@ -99,7 +101,7 @@ class QueueMachine(RuleBasedStateMachine):
                 self.twin.jobs[each.job_id].busy = Phase.HELD
             for each in decisions.doomed:
                 self._end(each.job_id, JobState.CANCELED if each.is_canceled else JobState.ERROR)
-        assert self.queue.decide() == Decisions()
+        assert self.queue.decide(NOW) == Decisions()
 
     def _end(self, job_id: int, state: JobState) -> None:
         del self.twin.jobs[job_id]

@@ -16,7 +16,7 @@ from common.jobs import SUBMIT_PRIORITIES, Job, set_priority
 from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.cancelling import Canceller
-from daemons.luxid.core.queue import Phase
+from daemons.luxid.core.decisions import Phase
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.signals import signal_process
 from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority

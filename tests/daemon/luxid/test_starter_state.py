@@ -11,7 +11,7 @@ from common.jobs import Job, JobOp, OpEvent, apply_event
 from common.locks import JobId
 from common.paths import Paths
 from common.settings import LuxidSettings
-from daemons.luxid.core.queue import Phase
+from daemons.luxid.core.decisions import Phase
 from daemons.luxid.launcher import Started, StartRules
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter

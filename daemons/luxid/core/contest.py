@@ -1,0 +1,110 @@
+"""Ready jobs beside running ones: what these take away, and which of those is next.
+
+Joins the index of the ready jobs, the places in limits and the locks of those that have a process, so
+that a change in one reaches the others.
+
+Source: DESIGN section 6.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from common.jobs import Job
+from common.locks import JobId, Lock, LockMode
+from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.filtering import Ruling
+from daemons.luxid.core.footprints import Footprints
+from daemons.luxid.core.groups import GateKey
+from daemons.luxid.core.needs import Needs
+from daemons.luxid.core.pick import Picker
+from daemons.luxid.core.ratelimit import Limit, Places
+from daemons.luxid.core.weights import WeightRules
+
+
+@attrs.define(eq=False)
+class Entry:
+    """A job that has not ended. Written by the queue alone."""
+
+    job: Job
+    phase: Phase
+    ruling: Ruling
+    # of the chain by which it was judged
+    version: int
+    buckets: tuple[Limit, ...]
+    # of the next opcode, or the one under way
+    needs: Needs
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return (*self.ruling.limits, *self.buckets) if self.ruling.limits else self.buckets
+
+    @property
+    def gate(self) -> GateKey:
+        return GateKey(self.ruling.is_pause, self.limits)
+
+
+class Contest:
+    """Who is ready, who has a process, and who is next."""
+
+    def __init__(self, weights: WeightRules) -> None:
+        self.weights = weights
+        self.places = Places()
+        self.footprints = Footprints(weights)
+        self._picker = Picker(weights, self.footprints, self.places)
+
+    @property
+    def touched(self) -> int:
+        return self._picker.touched
+
+    def offer(self, entry: Entry) -> None:
+        """The job is ready."""
+        job = entry.job
+        self._picker.add(job.job_id, self.tick_of(job), job.priority, entry.needs, entry.gate)
+
+    def withdraw(self, job_id: JobId) -> None:
+        """The job is ready no longer."""
+        self._picker.remove(job_id)
+
+    def enter(self, entry: Entry) -> None:
+        """The job has a process, or is about to."""
+        job_id = entry.job.job_id
+        self._picker.shut(self.places.take(job_id, entry.limits))
+        self._picker.cross(self.footprints.declare(job_id, entry.needs))
+
+    def leave(self, entry: Entry) -> None:
+        """The job has a process no longer."""
+        job_id = entry.job.job_id
+        self._picker.open(self.places.leave(job_id, entry.limits))
+        self._picker.cross(self.footprints.leave(job_id))
+
+    def rule(self, entry: Entry, ruling: Ruling) -> None:
+        """Another word of the filters on a job with a process."""
+        job_id = entry.job.job_id
+        self._picker.open(self.places.leave(job_id, entry.ruling.limits))
+        entry.ruling = ruling
+        self._picker.shut(self.places.take(job_id, ruling.limits))
+
+    def declare(self, job_id: JobId, needs: Needs) -> None:
+        """Another opcode of a job with a process is under way."""
+        self._picker.cross(self.footprints.declare(job_id, needs))
+
+    def hold(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
+        """The job holds exactly these locks; nothing follows for one without a process."""
+        self._picker.cross(self.footprints.hold(job_id, held))
+
+    def best(self, now_s: float) -> JobId | None:
+        """The ready job that is next; None: there is none that may start."""
+        return self._picker.best(self.weights.tick(now_s))
+
+    def startable(self) -> Iterator[tuple[int, float, JobId]]:
+        """As `Picker.startable`."""
+        return self._picker.startable()
+
+    def groups(self) -> int:
+        """How many groups the ready jobs make; 0 when there are none."""
+        return self._picker.groups()
+
+    def tick_of(self, job: Job) -> int:
+        """The tick in which the job was received; the first one if that is not known."""
+        return self.weights.tick(job.received_at[0]) if job.received_at else 0

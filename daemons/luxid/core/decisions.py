@@ -1,0 +1,68 @@
+"""What the queue's core says: where jobs stand, and what is to be done.
+
+Source: DESIGN section 6.
+"""
+
+import enum
+
+import attrs
+
+from common.locks import JobId
+from common.objects.filter import FilterRule
+
+
+class Phase(enum.Enum):
+    """Where a job that has not ended stands; the theory is in `queue`."""
+
+    READY = "ready"
+    BLOCKED = "blocked"
+    HELD = "held"
+    STARTING = "starting"
+    RUNNING = "running"
+
+
+@attrs.frozen
+class Doomed:
+    """A job whose next opcode can never start, and why."""
+
+    job_id: JobId
+    # True: a job it depends on was canceled, so it is canceled too; else it fails
+    is_canceled: bool
+    reason: str
+
+
+@attrs.frozen
+class Rejected:
+    """A job without a process that a rule rejects: to be canceled."""
+
+    job_id: JobId
+    rule: FilterRule
+
+
+@attrs.frozen
+class Decisions:
+    # in this order; they are `starting` now
+    start: tuple[JobId, ...] = ()
+    # these, and the rejected, are `held` now
+    doomed: tuple[Doomed, ...] = ()
+    rejected: tuple[Rejected, ...] = ()
+    # they waited for other jobs until just now, and read queued again
+    unblocked: tuple[JobId, ...] = ()
+    # running ones that are to stop before their next opcode; and that need not any more
+    pause: tuple[JobId, ...] = ()
+    resume: tuple[JobId, ...] = ()
+    # True: jobs have still to be judged by a new chain of rules; ask again, until then nobody starts
+    is_unfinished: bool = False
+
+
+@attrs.frozen
+class QueueCounts:
+    ready: int
+    blocked: int
+    held: int
+    starting: int
+    running: int
+
+    @property
+    def waiting_to_start(self) -> int:
+        return self.ready + self.blocked + self.held

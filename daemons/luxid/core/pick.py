@@ -1,0 +1,214 @@
+"""Which of the ready jobs runs next, found without a look at the others.
+
+Theory. The best job is the one with the smallest (priority, aged weight, age, id). To find it, the jobs are
+kept in nested groups, such that within a group time and events never change the order:
+
+    lane    jobs of one priority, one gate and equal needs: the scheduling class. All have the same static
+            weight, so the one received first is never the heavier one: the order is (received tick, id).
+    pool    the lanes of one gate and one cell
+    cell    jobs of one priority, one shape of needs, and the same levels on which a name of theirs clashes with a
+            running job's. From these alone follows the static weight: so a cell, too, is ordered by
+            (received tick, id), whatever different names its jobs have.
+    gate    jobs with the same limits and the same word of the filters. It is open while nobody pauses it
+            and none of its limits is full. Jobs behind a closed gate are passed over: their pools show no head.
+
+Each group knows the head of its own, and tells the group above when that changes. So a pick compares one head
+for each cell of the best priority, with weights as they are at this moment; there are as many cells as there are shapes
+of opcodes, however many jobs, names and limits. No tick of the clock has to be told.
+
+A start or an end changes the number of jobs that take a name. Only where it crosses zero the classes that need this
+name may begin or cease to clash on a level; their lanes move to another cell. A limit that becomes full or free
+shuts or opens gates, each by showing or hiding a head in each of its pools, however many jobs are behind it.
+
+Considered and rejected: one sorted list (each start would re-weigh all), a heap a class (with a name for each instance
+there are as many classes as jobs), a queue for each tick (all jobs would move twice a minute).
+
+Source: DESIGN section 6, "Selection", "Weights"; predictive-queue design; luxid.md 5.11.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from common.locks import JobId
+from daemons.luxid.core.footprints import Crossing, Footprints
+from daemons.luxid.core.groups import Cell, Gate, GateKey, Lane, Pool
+from daemons.luxid.core.lockclasses import LockClass, LockClasses
+from daemons.luxid.core.needs import Needs, Shape
+from daemons.luxid.core.ratelimit import Limit, Places
+from daemons.luxid.core.weights import WeightRules
+
+
+class Picker:
+    """The ready jobs, and the best of them."""
+
+    def __init__(self, rules: WeightRules, footprints: Footprints, places: Places) -> None:
+        self._rules = rules
+        self._footprints = footprints
+        self._places = places
+        self._classes = LockClasses(footprints)
+        self._lanes: dict[JobId, Lane] = {}
+        self._gates: dict[GateKey, Gate] = {}
+        # limit -> gates behind which it is
+        self._limited: dict[Limit, dict[Gate, None]] = {}
+        self._cells: dict[int, dict[tuple[Shape, int], Cell]] = {}
+        # groups and jobs looked at so far
+        self.touched = 0
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._lanes
+
+    # what happened
+
+    def add(self, job_id: JobId, received_tick: int, priority: int, needs: Needs, gate: GateKey) -> None:
+        """The job, which is not here, is ready.
+
+        Args:
+            received_tick: never another one for the same job.
+        """
+        lane = self._lane(self._gate(gate), priority, self._classes.find(needs))
+        self._lanes[job_id] = lane
+        lane.members += 1
+        self.touched += 1
+        lane.offer((received_tick, job_id))
+        lane.refresh()
+
+    def remove(self, job_id: JobId) -> None:
+        """The job is ready no longer."""
+        lane = self._lanes.pop(job_id)
+        lane.members -= 1
+        self.touched += 1
+        lane.refresh()
+        if not lane.members:
+            self._drop_lane(lane)
+
+    def cross(self, crossings: Iterable[Crossing]) -> None:
+        """Running jobs began or ceased to take these names."""
+        for lock_class, has_changed in self._classes.concerned(crossings):
+            self.touched += 1
+            for lane in lock_class.lanes.values() if has_changed else ():
+                self._move(lane)
+
+    def shut(self, limits: Iterable[Limit]) -> None:
+        """These limits are full now."""
+        self._bar(limits, 1)
+
+    def open(self, limits: Iterable[Limit]) -> None:
+        """These limits have room now."""
+        self._bar(limits, -1)
+
+    # what follows
+
+    def best(self, now_tick: int) -> JobId | None:
+        """The job to start next; None: there is none that may.
+
+        Cost: linear in the cells, not in the jobs.
+        """
+        for priority in sorted(self._cells):
+            cells = self._cells[priority].values()
+            self.touched += len(cells)
+            heads = [(cell, head) for cell in cells if (head := cell.first()) is not None]
+            if heads:
+                factor = self._rules.factor
+                return JobId(min((self._static(cell) * factor(head[0], now_tick), head) for cell, head in heads)[1][1])
+        return None
+
+    def startable(self) -> Iterator[tuple[int, float, JobId]]:
+        """Priority, static weight and id of each ready job behind an open gate; in no order.
+
+        Cost: linear in the ready jobs; for explanations.
+        """
+        for job_id, lane in self._lanes.items():
+            if not lane.gate.bars:
+                yield lane.priority, self._static(lane.pool.cell), job_id
+
+    def groups(self) -> int:
+        """How many gates, cells and classes of needs there are."""
+        return len(self._gates) + sum(map(len, self._cells.values())) + len(self._classes)
+
+    def _static(self, cell: Cell) -> float:
+        if cell.epoch != self._footprints.epoch:
+            cell.epoch = self._footprints.epoch
+            cell.weight = self._footprints.static_weight(cell.shape, cell.clashes)
+        return cell.weight
+
+    # groups come and go with their jobs
+
+    def _lane(self, gate: Gate, priority: int, locks: LockClass) -> Lane:
+        lane: Lane | None = locks.lanes.get((gate, priority))
+        if lane is None:
+            pool = self._pool(gate, self._cell(priority, locks))
+            lane = locks.lanes[gate, priority] = Lane(self._lanes, priority, gate, locks, pool)
+            pool.members += 1
+        return lane
+
+    def _drop_lane(self, lane: Lane) -> None:
+        self._leave(lane.pool)
+        del lane.locks.lanes[lane.gate, lane.priority]
+        if not lane.locks.lanes:
+            self._classes.drop(lane.locks)
+        if not lane.gate.pools:
+            self._drop_gate(lane.gate)
+
+    def _move(self, lane: Lane) -> None:
+        """To the cell that the class's clashes now mean."""
+        self.touched += 1
+        before, after = lane.pool, self._pool(lane.gate, self._cell(lane.priority, lane.locks))
+        after.members += 1
+        lane.enter(after)
+        self._leave(before)
+
+    def _leave(self, pool: Pool) -> None:
+        """One lane less is in the pool."""
+        pool.members -= 1
+        pool.refresh()
+        if not pool.members:
+            cell = pool.cell
+            del pool.gate.pools[cell]
+            cell.members -= 1
+            if not cell.members:
+                self._drop_cell(cell)
+
+    def _pool(self, gate: Gate, cell: Cell) -> Pool:
+        pool = gate.pools.get(cell)
+        if pool is None:
+            pool = gate.pools[cell] = Pool(self._lanes, gate, cell)
+            cell.members += 1
+        return pool
+
+    def _cell(self, priority: int, locks: LockClass) -> Cell:
+        cells = self._cells.setdefault(priority, {})
+        key = (locks.needs.shape, locks.clashes)
+        cell = cells.get(key)
+        if cell is None:
+            cell = cells[key] = Cell(self._lanes, priority, *key)
+        return cell
+
+    def _drop_cell(self, cell: Cell) -> None:
+        cells = self._cells[cell.priority]
+        del cells[cell.shape, cell.clashes]
+        if not cells:
+            del self._cells[cell.priority]
+
+    def _gate(self, key: GateKey) -> Gate:
+        gate = self._gates.get(key)
+        if gate is None:
+            bars = key.is_paused + sum(self._places.is_full(limit) for limit in key.limits)
+            gate = self._gates[key] = Gate(key, bars)
+            for limit in key.limits:
+                self._limited.setdefault(limit, {})[gate] = None
+        return gate
+
+    def _drop_gate(self, gate: Gate) -> None:
+        del self._gates[gate.key]
+        for limit in gate.key.limits:
+            del self._limited[limit][gate]
+            if not self._limited[limit]:
+                del self._limited[limit]
+
+    def _bar(self, limits: Iterable[Limit], step: int) -> None:
+        for limit in limits:
+            for gate in self._limited.get(limit, ()):
+                before, gate.bars = gate.bars, gate.bars + step
+                # between one bar and several nothing shows
+                for pool in gate.pools.values() if not (before and gate.bars) else ():
+                    self.touched += 1
+                    pool.refresh()

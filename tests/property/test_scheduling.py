@@ -1,0 +1,237 @@
+"""The choice of the next job against a twin that weighs every job for every choice.
+
+Source: DESIGN section 6; STYLE 2.9; predictive-queue and filters designs.
+"""
+
+from typing import Any
+
+import attrs
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from common.filters import ActionKind
+from common.jobs import Job, JobOp, JobState, set_priority
+from common.locks import JobId, LockMode, parse_lock
+from common.objects.filter import FilterRule
+from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.weights import WeightRules
+from tests.support.naive_schedule import NaiveJob, NaiveSchedule
+
+SLOTS, START_LIMIT = 5, 3
+WEIGHTS = WeightRules(base=1.0, tick_s=10.0, ticks=4)
+PRIORITIES = (-10, 0, 0, 0, 10)
+NAMES = ("node/a", "node/b", "instance/i1", "instance/i2", "node/[lockset]", "node-res/a")
+
+locks = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(("shared", "exclusive")), max_size=3)
+held_locks = st.dictionaries(
+    st.sampled_from((*NAMES, "cluster/BGL")).map(parse_lock), st.sampled_from(LockMode), max_size=3
+)
+commands = locks.map(lambda held: {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "locks": held})
+others = st.sampled_from(
+    [
+        {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": "i1"},
+        {"OP_ID": "OP_INSTANCE_CONSOLE", "instance_name": "i2"},
+        {"OP_ID": "OP_CLUSTER_VERIFY_CONFIG"},
+        {"OP_ID": "OP_CLUSTER_VERIFY_GROUP", "group_name": "g"},
+        {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO"},
+        {"OP_ID": "OP_NODE_ADD", "node_name": "n"},
+    ]
+)
+reasons = st.lists(
+    st.sampled_from(("rate-limit:1", "rate-limit:2:x", "rate-limit:3:y", "spring cleaning")), max_size=2, unique=True
+)
+opcodes = st.tuples(st.one_of(commands, others), reasons)
+predicates = st.sampled_from(
+    [
+        [],
+        [["opcode", ["==", "OP_ID", "OP_RUN_COMMAND"]]],
+        [["opcode", ["=~", "OP_ID", "INSTANCE"]]],
+        [["reason", ["=~", "reason", "spring"]]],
+        [["jobid", [">", "id", "watermark"]]],
+    ]
+)
+actions = st.sampled_from(
+    ["ACCEPT", "ACCEPT", "CONTINUE", "PAUSE", "REJECT", ["RATE_LIMIT", 1], ["RATE_LIMIT", 2]],
+)
+
+
+def make_job(job_id: int, ops: list[tuple[dict[str, Any], list[str]]], priority: int, received_s: int) -> Job:
+    made = [JobOp({**op, "reason": [["user", reason, 1] for reason in trail]}, priority=priority) for op, trail in ops]
+    return Job(JobId(job_id), tuple(made), received_at=(received_s, 0))
+
+
+class Scheduling(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 1_000_000
+        self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT)
+        self.queue = JobQueue(SLOTS, START_LIMIT, {}.get, WEIGHTS)
+        self.next_id = 1
+
+    # the two side by side
+
+    def settle(self) -> None:
+        rejected = {
+            job_id
+            for job_id in self.twin.ids(None)
+            if self.twin.action(self.twin.jobs[job_id].job) is ActionKind.REJECT
+        }
+        expected = self.twin.pick(self.now_s)
+
+        decisions = self.queue.decide(self.now_s)
+
+        assert list(decisions.start) == expected
+        assert {each.job_id for each in decisions.rejected} == rejected
+        for job_id in rejected:
+            self.remove(job_id, JobState.CANCELED)
+        again = self.queue.decide(self.now_s)
+        assert not again.start
+        assert not again.rejected
+
+    def remove(self, job_id: int, state: JobState) -> None:
+        del self.twin.jobs[job_id]
+        self.queue.end(JobId(job_id), state)
+
+    def draw(self, data: st.DataObject, *busy: Phase | None) -> NaiveJob:
+        return self.twin.jobs[data.draw(st.sampled_from(self.twin.ids(*busy)))]
+
+    def add(self, job: Job) -> None:
+        self.twin.jobs[job.job_id] = NaiveJob(job)
+        self.queue.add(job)
+
+    # what happens
+
+    @rule(
+        batch=st.lists(
+            st.tuples(st.lists(opcodes, min_size=1, max_size=2), st.sampled_from(PRIORITIES), st.integers(-25, 1)),
+            min_size=1,
+            max_size=5,
+        )
+    )
+    def submit(self, batch: list[tuple[list[tuple[dict[str, Any], list[str]]], int, int]]) -> None:
+        """Received times may go back: clocks are set."""
+        for ops, priority, shift_s in batch:
+            self.add(make_job(self.next_id, ops, priority, self.now_s + shift_s))
+            self.next_id += 1
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.STARTING))
+    @rule(data=st.data(), works=st.sampled_from((True, True, True, False)))
+    def start_ends(self, data: st.DataObject, works: bool) -> None:
+        each = self.draw(data, Phase.STARTING)
+        if works:
+            each.busy = Phase.RUNNING
+            self.queue.started(each.job.job_id)
+        else:
+            self.add(each.job)
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING))
+    @rule(data=st.data(), state=st.sampled_from((JobState.SUCCESS, JobState.ERROR)))
+    def job_ends(self, data: st.DataObject, state: JobState) -> None:
+        self.remove(self.draw(data, Phase.RUNNING).job.job_id, state)
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING))
+    @rule(data=st.data())
+    def process_dies_between_opcodes(self, data: st.DataObject) -> None:
+        each = self.draw(data, Phase.RUNNING)
+        self.queue.hold(each.job.job_id)
+        self.add(advanced(each.job))
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING))
+    @rule(data=st.data())
+    def next_opcode_begins(self, data: st.DataObject) -> None:
+        each = self.draw(data, Phase.RUNNING)
+        each.job = advanced(each.job)
+        self.queue.advanced(each.job)
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING))
+    @rule(data=st.data(), held=held_locks)
+    def locks_change(self, data: st.DataObject, held: Any) -> None:
+        each = self.draw(data, Phase.RUNNING)
+        each.held = held
+        self.queue.locks_changed(each.job.job_id, held)
+        self.settle()
+
+    @rule(held=held_locks)
+    def locks_of_a_stranger_change(self, held: Any) -> None:
+        self.queue.locks_changed(JobId(self.next_id + 1), held)
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(None))
+    @rule(data=st.data(), priority=st.sampled_from(PRIORITIES))
+    def priority_changes(self, data: st.DataObject, priority: int) -> None:
+        each = self.draw(data, None)
+        self.queue.hold(each.job.job_id)
+        each.busy = Phase.HELD
+        self.settle()
+        self.add(set_priority(each.job, priority))
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(None))
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        self.remove(self.draw(data, None).job.job_id, JobState.CANCELED)
+        self.settle()
+
+    @rule(chain=st.lists(st.tuples(st.integers(0, 3), predicates, actions), max_size=3))
+    def filters_change(self, chain: list[tuple[int, Any, Any]]) -> None:
+        rules = [
+            FilterRule(
+                watermark=JobId(self.next_id - 1),
+                priority=priority,
+                predicates=tuple(tested),
+                action=action,
+                reason_trail=(),
+                uuid=f"rule-{place}",
+            )
+            for place, (priority, tested, action) in enumerate(chain)
+        ]
+        self.twin.rules = rules
+        self.queue.filters_changed(rules)
+        self.settle()
+
+    @rule(by_s=st.sampled_from((1, 10, 25, 100)))
+    def clock_ticks(self, by_s: int) -> None:
+        self.now_s += by_s
+        self.settle()
+
+    # what must hold
+
+    @invariant()
+    def the_same_jobs_may_start_with_the_same_weights(self) -> None:
+        found = {job_id: weight for _, weight, job_id in self.queue.contest.startable()}
+        assert found == self.twin.startable()
+
+    @invariant()
+    def no_limit_is_exceeded_by_a_start_and_none_is_left_unused(self) -> None:
+        """Never fewer than possible: whoever may start and does not, has no slot."""
+        if self.twin.startable():
+            assert self.twin.free() == 0
+
+    @invariant()
+    def running_jobs_pause_by_the_rules_in_force(self) -> None:
+        for job_id in self.twin.ids(Phase.RUNNING):
+            wants = self.twin.action(self.twin.jobs[job_id].job) is ActionKind.PAUSE
+            assert self.queue.should_pause(JobId(job_id)) is wants
+
+    @invariant()
+    def nothing_is_kept_for_jobs_that_are_gone(self) -> None:
+        if not self.twin.jobs:
+            assert self.queue.contest.groups() == 0
+
+
+def advanced(job: Job) -> Job:
+    """Its first opcode done, if there are two and it was not."""
+    if len(job.ops) == 1 or job.next_index == 1:
+        return job
+    return attrs.evolve(job, ops=(attrs.evolve(job.ops[0], state=JobState.SUCCESS), *job.ops[1:]))
+
+
+TestScheduling = Scheduling.TestCase
+TestScheduling.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -1,0 +1,143 @@
+"""The choice of the next job in the dumbest way: every answer is worked out from all jobs.
+
+It shares with the queue's core nothing but the meaning of an opcode, of a rule and of a bucket, and the table of pairs.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+
+import attrs
+
+from common.filters import ActionKind, CompiledRule, compile_chain
+from common.jobs import Job
+from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
+from common.locks import BGL, Lock, LockLevel, LockMode
+from common.objects.filter import FilterRule
+from common.opcodes.registry import parse_opcode
+from common.reasons import rate_buckets
+from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.weights import LEVELS, PAIR_WEIGHTS, WeightRules
+
+_PLACES = [(mode, scope) for mode in LockMode for scope in Scope]
+
+
+@attrs.define
+class NaiveJob:
+    job: Job
+    # None: without a process, and nobody is at its file
+    busy: Phase | None = None
+    held: Mapping[Lock, LockMode] = attrs.field(factory=dict)
+
+    @property
+    def has_process(self) -> bool:
+        return self.busy in (Phase.STARTING, Phase.RUNNING)
+
+    @property
+    def declaration(self) -> LockDeclaration:
+        index = self.job.next_index
+        assert index is not None
+        return parse_opcode(dict(self.job.ops[index].input)).lock_declaration()
+
+
+@attrs.define
+class NaiveSchedule:
+    weights: WeightRules
+    slots: int
+    start_limit: int
+    jobs: dict[int, NaiveJob] = attrs.field(factory=dict)
+    rules: Sequence[FilterRule] = ()
+
+    def rule_for(self, job: Job) -> CompiledRule | None:
+        return compile_chain(self.rules).applying(job)
+
+    def action(self, job: Job) -> ActionKind:
+        rule = self.rule_for(job)
+        return rule.action.kind if rule else ActionKind.ACCEPT
+
+    def limits(self, job: Job) -> dict[str, int]:
+        found = {bucket.text: bucket.limit for bucket in rate_buckets(op.input.get("reason") for op in job.ops)}
+        rule = self.rule_for(job)
+        if rule is not None and rule.action.limit is not None:
+            found[f"rule {rule.rule.uuid}"] = rule.action.limit
+        return found
+
+    def members(self, limit: str) -> list[int]:
+        return [job_id for job_id, each in self.jobs.items() if each.has_process and limit in self.limits(each.job)]
+
+    def has_room(self, job: Job) -> bool:
+        return all(len(self.members(name)) < count for name, count in self.limits(job).items())
+
+    def may_start(self, each: NaiveJob) -> bool:
+        """But for a slot."""
+        is_let = self.action(each.job) not in (ActionKind.PAUSE, ActionKind.REJECT)
+        return each.busy is None and is_let and self.has_room(each.job)
+
+    def static_weight(self, each: NaiveJob) -> float:
+        runners = [other for other in self.jobs.values() if other.has_process]
+        mine = each.declaration
+        if mine.is_big_lock or (mine.bgl is not None and any(_has_big_lock(other) for other in runners)):
+            return self.weights.base + 15
+        levels = [
+            max((_level(mine.levels.get(level, ()), _taken(other, level)) for other in runners), default=0.0)
+            for level in LEVELS
+        ]
+        return math.fsum([self.weights.base, *levels])
+
+    def key(self, each: NaiveJob, now_s: float) -> tuple[int, float, int, int]:
+        received_at = each.job.received_at
+        received = math.floor(received_at[0] / self.weights.tick_s) if received_at else 0
+        ticks = max(0, math.floor(now_s / self.weights.tick_s) - received)
+        weight = self.static_weight(each) * max(0.0, 1 - ticks / self.weights.ticks)
+        return each.job.priority, weight, received, each.job.job_id
+
+    def startable(self) -> dict[int, float]:
+        """With static weights."""
+        return {job_id: self.static_weight(each) for job_id, each in self.jobs.items() if self.may_start(each)}
+
+    def pick(self, now_s: float) -> list[int]:
+        """Start what may start, in order."""
+        started: list[int] = []
+        while self.free() > 0 and (ready := [each for each in self.jobs.values() if self.may_start(each)]):
+            best = min(ready, key=lambda each: self.key(each, now_s))
+            best.busy = Phase.STARTING
+            best.held = {}
+            started.append(best.job.job_id)
+        return started
+
+    def free(self) -> int:
+        starting = len(self.ids(Phase.STARTING))
+        return min(self.start_limit - starting, self.slots - starting - len(self.ids(Phase.RUNNING)))
+
+    def ids(self, *busy: Phase | None) -> list[int]:
+        return [job_id for job_id, each in self.jobs.items() if each.busy in busy]
+
+
+def _taken(runner: NaiveJob, level: LockLevel) -> tuple[LevelDeclaration, ...]:
+    held = {lock: mode for lock, mode in runner.held.items() if lock.level is level}
+    if not held:
+        return runner.declaration.levels.get(level, ())
+    return tuple(
+        LevelDeclaration(mode, Scope.ALL)
+        if lock.is_group
+        else LevelDeclaration(mode, Scope.NAMED, frozenset({lock.name}))
+        for lock, mode in held.items()
+    )
+
+
+def _has_big_lock(runner: NaiveJob) -> bool:
+    held = runner.held.get(BGL)
+    return held is LockMode.EXCLUSIVE if held else runner.declaration.is_big_lock
+
+
+def _level(mine: tuple[LevelDeclaration, ...], theirs: tuple[LevelDeclaration, ...]) -> float:
+    return max(_pair(one, other) for one in mine or (None,) for other in theirs or (None,))
+
+
+def _pair(mine: LevelDeclaration | None, other: LevelDeclaration | None) -> float:
+    if mine and other and mine.names & other.names and LockMode.EXCLUSIVE in (mine.mode, other.mode):
+        return 3.0
+    return PAIR_WEIGHTS[_place(mine)][_place(other)]
+
+
+def _place(entry: LevelDeclaration | None) -> int:
+    return _PLACES.index((entry.mode, entry.scope)) + 1 if entry else 0
