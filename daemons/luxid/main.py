@@ -14,9 +14,10 @@ from daemons.luxid.cancelling import Canceller
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.executor import ExternalExecutor
 from daemons.luxid.handlers.cluster import ClusterFacts
+from daemons.luxid.handlers.configcache import ConfigCache
 from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
-from daemons.luxid.handlers.queries import Queries
 from daemons.luxid.handlers.queue import Queue
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waiting import Waiting
@@ -137,17 +138,21 @@ def _look_at_everything(scheduler: Scheduler, deaths: Deaths) -> None:
 def _service(
     settings: Settings, scheduler: Scheduler, deaths: Deaths, keys: SubmissionKeys, nursery: trio.Nursery
 ) -> Service:
+    wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
+    config = ConfigCache(settings.paths.config_data, wconfd)
+    nursery.start_soon(config.load)
     canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
     return Service(
         routes(
             Handlers(
                 submission=Submission(scheduler, settings.luxid, keys, Access(frozenset(settings.access.uids))),
                 jobs=Jobs(scheduler, canceller),
-                queries=Queries(scheduler),
                 waiting=Waiting(scheduler),
                 queue=Queue(scheduler),
                 output=Output(scheduler, OutputWatch(settings.paths, nursery)),
-                cluster=ClusterFacts(settings.paths, Client(settings.paths.wconfd_socket, daemon="wconfd")),
+                cluster=ClusterFacts(settings.paths, config),
+                objects=ObjectQueries(scheduler, config, wconfd),
+                config=config,
             )
         )
     )

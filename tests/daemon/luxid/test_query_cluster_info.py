@@ -3,6 +3,7 @@
 import time
 
 from protocol.luxi import QueryClusterInfo, QueryConfigValues
+from protocol.wconfd import ReadConfig
 from tests.support.cluster import Cluster
 
 
@@ -31,8 +32,18 @@ def test_a_watcher_pause_counts_until_it_is_over(cluster: Cluster) -> None:
     assert cluster.luxi(QueryConfigValues(("watcher_pause",))) == (None,)
 
 
-def test_what_needs_no_configuration_is_answered_without_wconfd(idle: Cluster) -> None:
-    idle.start("luxid")
-    idle.kill("wconfd")
+def test_the_data_collectors_are_two_tables(cluster: Cluster) -> None:
+    config = cluster.wconf(ReadConfig())
+    info = cluster.luxi(QueryClusterInfo())
 
-    assert idle.luxi(QueryConfigValues(("drain_flag", "colour"))) == (False, None)
+    collectors = config["cluster"]["data_collectors"]
+    assert info["enabled_data_collectors"] == {name: each["active"] for name, each in collectors.items()}
+    assert info["data_collector_interval"] == {name: each["interval"] for name, each in collectors.items()}
+    assert collectors
+
+
+def test_what_needs_no_configuration_is_answered_without_wconfd(cluster: Cluster) -> None:
+    cluster.luxi(QueryConfigValues(("cluster_name",)))
+    cluster.kill("wconfd")
+
+    assert cluster.luxi(QueryConfigValues(("drain_flag", "colour"))) == (False, None)

@@ -1,0 +1,1 @@
+"""Queries: which fields jobs, locks and the objects of the cluster have, and rows of them."""

@@ -1,0 +1,111 @@
+"""A query as a plan: which cells to make, of which things.
+
+Source: luxid.md 2.2 ("classic rows"), 7.1, 7.2.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import attrs
+
+from common.errors import PrerequisiteError
+from common.objects.naming import natural_key
+from common.predicate import compile_expression
+from common.qlang import Compare, Expression, Order, Some, Value, named_values
+from daemons.luxid.core.query.fields import NORMAL, QueryField, Status, unknown_field
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Things(Generic[T]):
+    """A kind of things that can be asked for."""
+
+    # in errors
+    what: str
+    fields: Mapping[str, QueryField[T]]
+    # the field that names a thing; a filter that only lists names is a look-up
+    name_field: str
+
+    @classmethod
+    def of(cls, what: str, fields: Iterable[QueryField[T]], *, name_field: str) -> "Things[T]":
+        return cls(what, {field.name: field for field in fields}, name_field)
+
+    def definitions(self, names: Sequence[str] | None) -> list[dict[str, str]]:
+        """The fields of these names, also unknown ones; none named: all, by name."""
+        wanted = names or sorted(self.fields, key=natural_key)
+        return [self._field(name).definition() for name in wanted]
+
+    def plan(self, names: Sequence[str], filter: Expression | None) -> "Plan[T]":
+        """Prepare a query; unknown fields give cells that say so.
+
+        Raises: FilterError: the filter names an unknown field.
+        """
+        fields = tuple(self._field(name) for name in names)
+        if filter is None:
+            return Plan(fields, None, frozenset(names), None)
+        asked = named_values(filter, self.name_field)
+        return Plan(
+            fields, asked, frozenset((*names, *filter.field_names())), compile_expression(filter, self._filtered)
+        )
+
+    def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "Plan[T]":
+        """Prepare a query of the old form.
+
+        Raises: PrerequisiteError: names all unknown fields, in order.
+        """
+        if unknown := [name for name in names if name not in self.fields]:
+            raise PrerequisiteError(
+                f"unknown {self.what} fields: {', '.join(unknown)}; known are {', '.join(self.fields)}", "wrong_input"
+            )
+        return self.plan(names, filter)
+
+    def named(self, names: Sequence[str], *fields: str) -> Expression | None:
+        """The filter for the things that have one of these names in one of the fields; none named: no filter."""
+        if not names:
+            return None
+        return Some(tuple(Compare(field, Order.EQUAL, name) for field in fields for name in names))
+
+    def _field(self, name: str) -> QueryField[T]:
+        return self.fields.get(name) or unknown_field(name)
+
+    def _filtered(self, name: str) -> Any:
+        field = self.fields.get(name)
+        return field.as_filtered() if field is not None else None
+
+
+@attrs.frozen
+class Plan(Generic[T]):
+    fields: tuple[QueryField[T], ...]
+    # the filter only lists these names; None: it does not
+    asked: tuple[Value, ...] | None
+    # names of fields that are shown or filtered by
+    used: frozenset[str]
+    _test: Callable[[T], bool] | None
+
+    def definitions(self) -> list[dict[str, str]]:
+        return [field.definition() for field in self.fields]
+
+    def rows(self, things: Iterable[T]) -> list[list[tuple[int, Any]]]:
+        """The rows of those things that pass the filter; cells are (status, value).
+
+        Raises: FilterError: the filter compares what cannot be compared.
+        """
+        readers = [field.read for field in self.fields]
+        return [[_cell(read(thing)) for read in readers] for thing in self._passing(things)]
+
+    def classic_rows(self, things: Iterable[T]) -> list[list[Any]]:
+        """Rows of bare values, null where there is none. Raises: as `rows`."""
+        readers = [field.read for field in self.fields]
+        return [[_bare(read(thing)) for read in readers] for thing in self._passing(things)]
+
+    def _passing(self, things: Iterable[T]) -> Iterable[T]:
+        return things if self._test is None else filter(self._test, things)
+
+
+def _cell(value: Any) -> tuple[int, Any]:
+    return (value.value, None) if value.__class__ is Status else (NORMAL, value)
+
+
+def _bare(value: Any) -> Any:
+    return None if value.__class__ is Status else value

@@ -1,0 +1,91 @@
+"""What a field of a query is, and what may stand in a cell.
+
+Source: luxid.md 7.1.
+"""
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar
+
+import attrs
+
+from common.predicate import NO_VALUE, Field
+from common.qlang import Value
+
+T = TypeVar("T")
+
+
+class Kind(enum.Enum):
+    """What a client may expect of the values, to lay them out."""
+
+    UNKNOWN = "unknown"
+    TEXT = "text"
+    BOOL = "bool"
+    NUMBER = "number"
+    FLOAT = "float"
+    # MiB
+    UNIT = "unit"
+    # seconds since the epoch
+    TIMESTAMP = "timestamp"
+    OTHER = "other"
+
+
+class Status(enum.Enum):
+    """Why a cell has no value."""
+
+    UNKNOWN_FIELD = 1
+    # it is known on a node, and could not be asked there
+    NO_DATA = 2
+    # there is none for this thing
+    UNAVAILABLE = 3
+    # the node to be asked is marked offline
+    OFFLINE = 4
+
+
+NORMAL: Final = 0
+
+
+@attrs.frozen
+class QueryField(Generic[T]):
+    """One field of the things of a kind."""
+
+    name: str
+    title: str
+    kind: Kind
+    doc: str
+    # the value, JSON-able; or why there is none
+    read: Callable[[T], Any]
+    # what a filter compares; None: the value
+    comparable: Callable[[Any], Any] | None = None
+    # what else a filter's `==` takes for the same as a value
+    aliases: Callable[[Any], Iterable[Value]] | None = None
+
+    def definition(self) -> dict[str, str]:
+        """As clients get it."""
+        return {"name": self.name, "title": self.title, "kind": self.kind.value, "doc": self.doc}
+
+    def as_filtered(self) -> Field[T]:
+        read, comparable = self.read, self.comparable
+
+        def value(thing: T) -> Any:
+            found = read(thing)
+            if isinstance(found, Status):
+                return NO_VALUE
+            return found if comparable is None else comparable(found)
+
+        return Field(value, self.aliases)
+
+
+def unknown_field(name: str) -> QueryField[Any]:
+    """What stands for a field that does not exist."""
+    return QueryField(name, name, Kind.UNKNOWN, f"there is no field {name!r}", lambda _: Status.UNKNOWN_FIELD)
+
+
+def or_unavailable(value: Any) -> Any:
+    return Status.UNAVAILABLE if value is None else value
+
+
+def short_names(name: Any) -> Iterable[str]:
+    """The short forms of a host name: of `a.b.c` these are `a` and `a.b`."""
+    parts = name.split(".")
+    return [".".join(parts[:count]) for count in range(1, len(parts))]

@@ -1,0 +1,79 @@
+"""The fields of jobs, for queries; their values are read by `daemons.luxid.core.fields`.
+
+Source: luxid.md 7.3.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from common.locks import JobId
+from daemons.luxid.core.fields import FIELDS, JobView
+from daemons.luxid.core.query.engine import Things
+from daemons.luxid.core.query.fields import Kind, QueryField, Status
+
+
+@attrs.frozen
+class UnreadJob:
+    """A job of which nothing is known but its id: there is none, or nothing else was asked for."""
+
+    job_id: JobId
+
+
+JobRow = JobView | UnreadJob
+
+
+def _reader(name: str) -> Callable[[JobRow], Any]:
+    read = FIELDS[name]
+
+    def value(row: JobRow) -> Any:
+        return read(row) if isinstance(row, JobView) else Status.UNAVAILABLE
+
+    return value
+
+
+def _time_reader(name: str) -> Callable[[JobRow], Any]:
+    read = _reader(name)
+
+    def value(row: JobRow) -> Any:
+        at = read(row)
+        return Status.UNAVAILABLE if at is None else at
+
+    return value
+
+
+def _id(row: JobRow) -> JobId:
+    return row.job.job_id if isinstance(row, JobView) else row.job_id
+
+
+def _field(name: str, title: str, kind: Kind, doc: str) -> QueryField[JobRow]:
+    if name.endswith("_ts"):
+        return QueryField(name, title, kind, doc, _time_reader(name), comparable=lambda at: at[0])
+    return QueryField(name, title, kind, doc, _id if name == "id" else _reader(name))
+
+
+# fmt: off
+JOBS: Final[Things[JobRow]] = Things.of(
+    "job",
+    (
+        _field("id", "ID", Kind.NUMBER, "number of the job"),
+        _field("status", "Status", Kind.TEXT, "state of the job"),
+        _field("priority", "Priority", Kind.NUMBER, "most urgent priority of what is left to do, -20 to 19"),
+        _field("archived", "Archived", Kind.BOOL, "whether the job is set aside"),
+        _field("ops", "OpCodes", Kind.OTHER, "the opcodes"),
+        _field("opresult", "OpCode_result", Kind.OTHER, "result of each opcode"),
+        _field("opstatus", "OpCode_status", Kind.OTHER, "state of each opcode"),
+        _field("oplog", "OpCode_log", Kind.OTHER, "messages of each opcode"),
+        _field("opstart", "OpCode_start", Kind.OTHER, "when each opcode began to ask for its locks"),
+        _field("opexec", "OpCode_exec", Kind.OTHER, "when each opcode had its locks and was executed"),
+        _field("opend", "OpCode_end", Kind.OTHER, "when each opcode ended"),
+        _field("oppriority", "OpCode_prio", Kind.OTHER, "priority of each opcode"),
+        _field("summary", "Summary", Kind.OTHER, "each opcode in a word"),
+        _field("received_ts", "Received", Kind.OTHER, "when the job was submitted: seconds, microseconds"),
+        _field("start_ts", "Start", Kind.OTHER, "when the job began: seconds, microseconds"),
+        _field("end_ts", "End", Kind.OTHER, "when the job ended: seconds, microseconds"),
+    ),
+    name_field="id",
+)
+# fmt: on

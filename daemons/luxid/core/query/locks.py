@@ -1,0 +1,93 @@
+"""Locks as rows: who holds what, who waits for what; and jobs that others wait for.
+
+A job that other jobs depend on is shown as a row `job/N`: nobody holds it, and those who wait for its
+end are pending. So the lock monitor answers for every job that does not run what it waits for.
+
+Source: luxid.md 7.4; chained-jobs design; DESIGN section 11.
+"""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import attrs
+
+from common.locks import JobId, Lock, LockMode, LockRequest, Owner, mode_rank, parse_lock, parse_mode
+from daemons.luxid.core.query.engine import Things
+from daemons.luxid.core.query.fields import Kind, QueryField
+
+# in the place of a mode: waits for the job to end
+JOB_MODE: Final = "job"
+
+
+@attrs.frozen
+class LockRow:
+    name: str
+    # null, or the strongest in which it is held
+    mode: str | None
+    owners: tuple[str, ...]
+    # (mode, owner), in the order of wconfd
+    pending: tuple[tuple[str, str], ...]
+
+    def pending_to_wire(self) -> list[list[Any]]:
+        return [[mode, [owner]] for mode, owner in self.pending]
+
+
+def lock_rows(status: Any, waiting: Mapping[JobId, Iterable[JobId]]) -> list[LockRow]:
+    """All rows of the lock monitor, locks by name, then jobs by id.
+
+    Args:
+        status: the answer of `listLocksWaitingStatus`.
+        waiting: job id -> jobs that wait for its end.
+    Raises: InvalidRequest, ValueError, TypeError: `status` has another shape.
+    """
+    held, requested = status
+    owners: dict[Lock, list[tuple[Owner, LockMode]]] = defaultdict(list)
+    pending: dict[Lock, list[tuple[str, str]]] = defaultdict(list)
+    for name, holders in held:
+        lock = parse_lock(name)
+        owners[lock] = [(Owner.from_wire(owner), parse_mode(mode)) for owner, mode in holders]
+    for _, owner, requests in requested:
+        for request in map(LockRequest.from_wire, requests):
+            if request.mode is not None:
+                pending[request.lock].append((request.mode.value, owner_name(Owner.from_wire(owner))))
+    known = owners.keys() | pending.keys()
+    every = known | {lock.group for lock in known if lock.group is not None}
+    rows = [_lock_row(lock, owners.get(lock, []), pending.get(lock, [])) for lock in every]
+    return sorted(rows, key=lambda row: row.name) + [_job_row(job, waiting[job]) for job in sorted(waiting)]
+
+
+def owner_name(owner: Owner) -> str:
+    """A job's number; of others their name in quotes."""
+    return str(owner.ident) if isinstance(owner.ident, int) else json.dumps(owner.ident)
+
+
+def _lock_row(lock: Lock, held: list[tuple[Owner, LockMode]], pending: list[tuple[str, str]]) -> LockRow:
+    strongest = max((mode for _, mode in held), key=mode_rank, default=None)
+    mode = strongest.value if strongest is not None else None
+    return LockRow(str(lock), mode, tuple(owner_name(owner) for owner, _ in held), tuple(pending))
+
+
+def _job_row(job_id: JobId, waiting: Iterable[JobId]) -> LockRow:
+    return LockRow(f"job/{job_id}", None, (), tuple((JOB_MODE, str(each)) for each in sorted(waiting)))
+
+
+_Field = QueryField[LockRow]
+LOCKS: Final[Things[LockRow]] = Things.of(
+    "lock",
+    (
+        _Field("name", "Name", Kind.OTHER, "name of the lock", lambda row: row.name),
+        _Field(
+            "mode",
+            "Mode",
+            Kind.OTHER,
+            "how it is held: shared, exclusive or not",
+            lambda row: row.mode,
+            comparable=lambda mode: mode or "",
+        ),
+        _Field("owner", "Owner", Kind.OTHER, "who holds it", lambda row: row.owners),
+        _Field("pending", "Pending", Kind.OTHER, "who waits for it, and how it is wanted", LockRow.pending_to_wire),
+    ),
+    name_field="name",
+)

@@ -1,0 +1,96 @@
+"""Rows of jobs, from memory and from disk, in pieces so that others have their turn.
+
+Source: luxid.md 7.2, 7.3.
+"""
+
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from common.errors import GantryError
+from common.jobs import Job
+from common.locks import JobId
+from common.wire import read_job_id
+from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.query.jobs import JobRow, UnreadJob
+from daemons.luxid.scheduler import Scheduler
+
+# made in one go, before others have their turn
+_BATCH: Final = 500
+_PREFIX: Final = "job-"
+
+
+class JobRows:
+    """The jobs of the queue and the archive, as what fields are read of."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+
+    async def named(self, job_ids: Sequence[JobId]) -> AsyncGenerator[list[JobRow], None]:
+        """These jobs, in this order, also archived ones; one that does not exist is an UnreadJob."""
+        for batch in _batches(job_ids):
+            live = await self._live(batch)
+            absent = [job_id for job_id, job in zip(batch, live, strict=True) if job is None]
+            archived = await self._archived(absent) if absent else {}
+            yield [self._row(job_id, job, archived) for job_id, job in zip(batch, live, strict=True)]
+
+    async def every(self, *, archived: bool) -> AsyncGenerator[list[JobRow], None]:
+        """All live jobs, by id; also those that are archived, if that is asked for."""
+        job_ids = self._scheduler.table.ids()
+        if archived:
+            set_aside = await trio.to_thread.run_sync(_archived_ids, self._scheduler.store.paths.archive)
+            job_ids = sorted({*job_ids, *set_aside})
+        # none: archived since the ids were listed, or taken out of the archive
+        async with aclosing(self.named(job_ids)) as batches:
+            async for batch in batches:
+                yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
+
+    async def unread(self, job_ids: Sequence[JobId] | None) -> AsyncGenerator[list[JobRow], None]:
+        """These jobs, or all live ones, without a look at their files: for who wants ids only."""
+        for batch in _batches(self._scheduler.table.ids() if job_ids is None else job_ids):
+            yield [UnreadJob(job_id) for job_id in batch]
+            await trio.lowlevel.checkpoint()
+
+    def _row(self, job_id: JobId, job: Job | None, archived: dict[JobId, Job]) -> JobRow:
+        if job is not None:
+            return self._scheduler.view(job)
+        found = archived.get(job_id)
+        return JobView(found, is_archived=True) if found is not None else UnreadJob(job_id)
+
+    async def _live(self, job_ids: Sequence[JobId]) -> list[Job | None]:
+        jobs = await self._scheduler.table.get_many(job_ids)
+        await trio.lowlevel.checkpoint()
+        return jobs
+
+    async def _archived(self, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+        def read() -> dict[JobId, Job]:
+            jobs = ((job_id, self._scheduler.store.find_archived(job_id)) for job_id in job_ids)
+            return {job_id: job for job_id, job in jobs if job is not None}
+
+        return await trio.to_thread.run_sync(read)
+
+
+def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
+    """The ids that a filter names, each once; numbers may be written as text.
+
+    Raises: GantryError: one is no id.
+    """
+    try:
+        return list(dict.fromkeys(read_job_id(value) for value in values))
+    except ValueError as error:
+        raise GantryError(str(error)) from None
+
+
+def _batches(job_ids: Sequence[JobId]) -> list[Sequence[JobId]]:
+    return [job_ids[start : start + _BATCH] for start in range(0, len(job_ids), _BATCH)]
+
+
+def _archived_ids(archive: Path) -> list[JobId]:
+    """In a thread: a large archive takes long to list."""
+    names = [name for _, _, files in os.walk(archive) for name in files]
+    numbers = [name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX)]
+    return [JobId(int(number)) for number in numbers if number.isascii() and number.isdigit()]

@@ -1,0 +1,198 @@
+"""Queries of jobs, locks, filter rules and the objects of the cluster.
+
+Source: luxid.md 2.2, 7.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Any, Final, TypeVar
+
+import attrs
+import orjson
+import trio
+
+from common.asciijson import ascii_json
+from common.errors import GantryError, PrerequisiteError
+from common.locks import JobId
+from common.objects.filter import FilterRule
+from daemons.luxid.core.query.configindex import ConfigIndex, Row, find_named
+from daemons.luxid.core.query.engine import Plan, Things
+from daemons.luxid.core.query.groups import GROUPS
+from daemons.luxid.core.query.instances import INSTANCES
+from daemons.luxid.core.query.jobs import JOBS, JobRow
+from daemons.luxid.core.query.locks import LOCKS, LockRow, lock_rows
+from daemons.luxid.core.query.networks import NETWORKS
+from daemons.luxid.core.query.nodes import EXPORTS, NODES
+from daemons.luxid.core.query.rules import RULES
+from daemons.luxid.handlers.configcache import WAIT_S, ConfigCache
+from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
+from daemons.luxid.scheduler import Scheduler
+from protocol import luxi
+from protocol.client import Client
+from protocol.luxi import QueryKind, TagKind
+from protocol.peer import Peer
+from protocol.wconfd import ListLocksWaitingStatus
+
+T = TypeVar("T")
+
+# made and encoded in one go, before others have their turn
+_BATCH: Final = 200
+
+
+@attrs.frozen
+class _Objects:
+    """Objects of the configuration that have names."""
+
+    things: Things[Any]
+    rows: Callable[[ConfigIndex], Sequence[Row[Any]]]
+    is_host: bool = False
+
+
+_NODES: Final = _Objects(NODES, lambda config: config.nodes, is_host=True)
+_GROUPS: Final = _Objects(GROUPS, lambda config: config.groups)
+_NETWORKS: Final = _Objects(NETWORKS, lambda config: config.networks)
+_INSTANCES: Final = _Objects(INSTANCES, lambda config: config.instances, is_host=True)
+_OBJECTS: Final = {
+    QueryKind.NODE: _NODES,
+    QueryKind.GROUP: _GROUPS,
+    QueryKind.NETWORK: _NETWORKS,
+    QueryKind.INSTANCE: _INSTANCES,
+    QueryKind.EXPORT: _Objects(EXPORTS, lambda config: config.nodes, is_host=True),
+}
+_THINGS: Final[dict[QueryKind, Things[Any]]] = {
+    QueryKind.JOB: JOBS,
+    QueryKind.LOCK: LOCKS,
+    QueryKind.FILTER: RULES,
+    **{kind: objects.things for kind, objects in _OBJECTS.items()},
+}
+_TAGGED: Final = {
+    TagKind.NODE: _NODES,
+    TagKind.NODEGROUP: _GROUPS,
+    TagKind.NETWORK: _NETWORKS,
+    TagKind.INSTANCE: _INSTANCES,
+}
+
+
+class ObjectQueries:
+    """The methods that show things as rows. Replies are JSON text: rows are many, and encoded once."""
+
+    def __init__(self, scheduler: Scheduler, config: ConfigCache, wconfd: Client) -> None:
+        self._scheduler = scheduler
+        self._config = config
+        self._wconfd = wconfd
+        self._jobs = JobRows(scheduler)
+
+    async def query(self, call: luxi.Query, peer: Peer) -> orjson.Fragment:
+        """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
+        things = _things(call.what)
+        plan = things.plan(call.fields, call.filter)
+        data = await _encode(plan.rows, await self._found(call.what, plan))
+        return orjson.Fragment(b'{"fields":%b,"data":[%b]}' % (ascii_json(plan.definitions()), data))
+
+    async def query_fields(self, call: luxi.QueryFields, peer: Peer) -> dict[str, Any]:
+        return {"fields": _things(call.what).definitions(call.fields)}
+
+    async def query_jobs(self, call: luxi.QueryJobs, peer: Peer) -> orjson.Fragment:
+        plan = JOBS.plan_classic(call.fields)
+        rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None)
+        return orjson.Fragment(b"[%b]" % await _encode(plan.classic_rows, rows))
+
+    async def query_nodes(self, call: luxi.QueryNodes, peer: Peer) -> orjson.Fragment:
+        return await self._classic(_NODES, call.names, call.fields, lock=call.lock)
+
+    async def query_groups(self, call: luxi.QueryGroups, peer: Peer) -> orjson.Fragment:
+        return await self._classic(_GROUPS, call.names, call.fields, lock=call.lock)
+
+    async def query_networks(self, call: luxi.QueryNetworks, peer: Peer) -> orjson.Fragment:
+        return await self._classic(_NETWORKS, call.names, call.fields, lock=call.lock)
+
+    async def query_instances(self, call: luxi.QueryInstances, peer: Peer) -> orjson.Fragment:
+        return await self._classic(_INSTANCES, call.names, call.fields, lock=call.lock)
+
+    async def query_exports(self, call: luxi.QueryExports, peer: Peer) -> orjson.Fragment:
+        exports = _OBJECTS[QueryKind.EXPORT]
+        return await self._classic(exports, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
+
+    async def query_filters(self, call: luxi.QueryFilters, peer: Peer) -> orjson.Fragment:
+        plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
+        return await _classic_reply(plan, _rules(await self._config.current()))
+
+    async def query_tags(self, call: luxi.QueryTags, peer: Peer) -> list[str]:
+        """Raises: PrerequisiteError: there is no such object."""
+        config = await self._config.current()
+        if call.kind is TagKind.CLUSTER:
+            return sorted(config.config.cluster.tags)
+        objects = _TAGGED[call.kind]
+        (found,) = find_named(objects.rows(config), [call.name], objects.things.what, is_host=objects.is_host)
+        return sorted(found.object.tags)
+
+    async def _classic(
+        self,
+        objects: _Objects,
+        names: Sequence[str],
+        fields: Sequence[str],
+        *,
+        lock: bool,
+        by: Sequence[str] = ("name", "uuid"),
+    ) -> orjson.Fragment:
+        if lock:
+            raise PrerequisiteError("queries that take locks are not supported; ask with lock = false", "wrong_input")
+        plan = objects.things.plan_classic(fields, objects.things.named(names, *by))
+        return await _classic_reply(plan, objects.rows(await self._config.current()))
+
+    async def _found(self, what: QueryKind, plan: Plan[Any]) -> AsyncGenerator[Sequence[Any], None]:
+        """The things to be shown, in pieces, before the filter."""
+        match what:
+            case QueryKind.JOB:
+                return self._job_rows(plan, None if plan.asked is None else job_ids_of(plan.asked))
+            case QueryKind.LOCK:
+                return _one_piece(await self._lock_rows())
+            case QueryKind.FILTER:
+                return _one_piece(_rules(await self._config.current()))
+        objects = _OBJECTS[what]
+        rows = objects.rows(await self._config.current())
+        if plan.asked is not None:
+            rows = find_named(rows, plan.asked, objects.things.what, is_host=objects.is_host)
+        return _one_piece(rows)
+
+    def _job_rows(self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None) -> AsyncGenerator[list[JobRow], None]:
+        if job_ids is not None:
+            return self._jobs.unread(job_ids) if plan.used <= {"id"} else self._jobs.named(job_ids)
+        # that it is filtered by does not count (luxid.md 7.3)
+        archived = any(field.name == "archived" for field in plan.fields)
+        return self._jobs.unread(None) if plan.used <= {"id"} else self._jobs.every(archived=archived)
+
+    async def _lock_rows(self) -> list[LockRow]:
+        status = await self._wconfd.call_retrying(ListLocksWaitingStatus(), WAIT_S)
+        return lock_rows(status, self._scheduler.queue.awaited())
+
+
+def _things(what: QueryKind) -> Things[Any]:
+    things = _THINGS.get(what)
+    if things is None:
+        raise GantryError(f"{what.value!r} can only be asked for by an opcode, OP_{what.value.upper()}_QUERY")
+    return things
+
+
+def _rules(config: ConfigIndex) -> list[FilterRule]:
+    return sorted(config.config.filters.values(), key=lambda rule: rule.uuid)
+
+
+async def _one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
+    yield things
+
+
+async def _encode(make: Callable[[Sequence[T]], list[Any]], pieces: AsyncGenerator[Sequence[T], None]) -> bytes:
+    """The rows of things as JSON, without the brackets around them all."""
+    encoded: list[bytes] = []
+    async with aclosing(pieces):
+        async for piece in pieces:
+            for start in range(0, len(piece), _BATCH):
+                if rows := make(piece[start : start + _BATCH]):
+                    encoded.append(ascii_json(rows)[1:-1])
+                await trio.lowlevel.checkpoint()
+    return b",".join(encoded)
+
+
+async def _classic_reply(plan: Plan[T], things: Sequence[T]) -> orjson.Fragment:
+    return orjson.Fragment(b"[%b]" % await _encode(plan.classic_rows, _one_piece(things)))

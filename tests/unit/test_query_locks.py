@@ -1,0 +1,61 @@
+"""The rows of the lock monitor (luxid.md 7.4)."""
+
+from typing import Any
+
+from common.locks import JobId
+from daemons.luxid.core.query.locks import LOCKS, lock_rows
+
+NODE = "node/acfaa8e2-6745-4e5c-ac80-7a605f2e4409"
+
+
+def owner(ident: int | str) -> list[Any]:
+    return [ident, f"/run/livelocks/{ident}"]
+
+
+def rows_of(status: Any, waiting: Any = None) -> list[Any]:
+    return LOCKS.plan(("name", "mode", "owner", "pending"), None).classic_rows(lock_rows(status, waiting or {}))
+
+
+def test_rows_are_those_of_a_recorded_answer() -> None:
+    """Exchange Query/lock/held-and-pending of a real Ganeti."""
+    jobs = (33, 34, 35, 36)
+    held = [
+        ["cluster/BGL", [[owner(job), "shared"] for job in jobs]],
+        ["cluster/[lockset]", []],
+        [NODE, [[owner(33), "exclusive"]]],
+        ["node/[lockset]", []],
+    ]
+    pending = [[0, owner(job), [[NODE, "exclusive"]]] for job in (35, 34, 36)]
+
+    assert rows_of([held, pending]) == [
+        ["cluster/BGL", "shared", ("33", "34", "35", "36"), []],
+        ["cluster/[lockset]", None, (), []],
+        ["node/[lockset]", None, (), []],
+        [NODE, "exclusive", ("33",), [["exclusive", ["35"]], ["exclusive", ["34"]], ["exclusive", ["36"]]]],
+    ]
+
+
+def test_groups_are_shown_with_their_members_and_a_lock_that_is_only_wanted_too() -> None:
+    pending = [[0, owner(1), [["instance/a", "shared"], ["node/b", "release"]]]]
+
+    assert rows_of([[], pending]) == [
+        ["instance/[lockset]", None, (), []],
+        ["instance/a", None, (), [["shared", ["1"]]]],
+    ]
+
+
+def test_who_is_no_job_is_shown_in_quotes_and_the_configuration_has_no_group() -> None:
+    held = [["cluster/config", [[owner('luxid-"7"'), "shared"], [owner(3), "exclusive"]]]]
+
+    assert rows_of([held, []]) == [["cluster/config", "exclusive", ('"luxid-\\"7\\""', "3"), []]]
+
+
+def test_jobs_that_others_wait_for_come_last_by_number() -> None:
+    """DESIGN section 11."""
+    waiting = {JobId(10): {JobId(12), JobId(11)}, JobId(9): {JobId(11)}}
+
+    assert rows_of([[["node/[lockset]", [[owner(1), "shared"]]]], []], waiting) == [
+        ["node/[lockset]", "shared", ("1",), []],
+        ["job/9", None, (), [["job", ["11"]]]],
+        ["job/10", None, (), [["job", ["11"]], ["job", ["12"]]]],
+    ]
