@@ -2,6 +2,8 @@
 
     python tests/check.py [--no-tests] [pytest arguments]
 
+Tests of daemons mostly wait for other processes, so several run at a time.
+
 Ends with the command that failed, so that it can be repeated by hand.
 """
 
@@ -18,12 +20,13 @@ CHECKS = (
     ("mypy",),
     ("lint-imports", "--no-cache"),
 )
+AT_ONCE = ("-n", "4", "--dist", "worksteal")
 
 
 def main(arguments: list[str]) -> int:
     checks = [list(check) for check in CHECKS]
     if "--no-tests" not in arguments:
-        checks.append(["pytest", "-q", *arguments])
+        checks.append(["pytest", "-q", *AT_ONCE, *arguments])
     for check in checks:
         print(f"== {' '.join(check)}", flush=True)
         command = [str(BIN / check[0]), *check[1:]]
