@@ -32,6 +32,10 @@ Handler = Callable[[Any, Peer], Awaitable[Any]]
 _log: Final = logging.getLogger(__name__)
 
 
+class MalformedArguments(InvalidRequest):
+    """an argument whose inside only the handler can read is not well-formed"""
+
+
 @attrs.frozen
 class Route:
     """One method: its request class, and who answers it."""
@@ -104,6 +108,8 @@ class Service:
             return _refuse(call, error, close=close)
         try:
             reply = await route.handler(request, peer)
+        except MalformedArguments as error:
+            return _refuse(call, error, close=close)
         except GantryError as error:
             return _fail(call, error)
         return Answer(success(call, reply_to_wire(reply)))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
-from common.errors import Denied, InvalidRequest, JobQueueFull, QueueDrained
+from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
 from common.jobs import Job, to_timestamp
 from common.locks import JobId
 from common.log import get_log
@@ -17,6 +17,7 @@ from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submissionkeys import KeyClaim, SubmissionKeys
 from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.peer import Access, Peer
+from protocol.service import MalformedArguments
 
 _log: Final = get_log(__name__)
 
@@ -46,14 +47,14 @@ class Submission:
                 f"user {peer.uid} may not submit to a drained queue; root, the daemon's own user and those in "
                 "'uids' of '[access]' may"
             )
-        return (await self._take(parse_jobs([call.job]), peer))[0].job_id
+        return (await self._take(_read([call.job]), peer))[0].job_id
 
     async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> list[list[Any]]:
         return [[True, job_id] for job_id in await self._submit(call.jobs, call.key, peer)]
 
     async def _submit(self, inputs: Sequence[JobInput], key: str | None, peer: Peer) -> list[JobId]:
         """Take the jobs, or tell what became of them when they were sent before."""
-        parsed = parse_jobs(inputs)
+        parsed = _read(inputs)
         if key is None or not parsed:
             self._check_drained()
             return [job.job_id for job in await self._take(parsed, peer)] if parsed else []
@@ -101,3 +102,11 @@ class Submission:
 
     def _exists(self, job_id: JobId) -> bool:
         return job_id in self._scheduler.table or self._store.is_archived(job_id)
+
+
+def _read(inputs: Sequence[JobInput]) -> Sequence[ParsedJob]:
+    """Raises: MalformedArguments: an opcode is none of ours; to a client that is as bad as no JSON (luxid.md 1.4)."""
+    try:
+        return parse_jobs(inputs)
+    except GantryError as error:
+        raise MalformedArguments(error.message, **error.fields) from error
