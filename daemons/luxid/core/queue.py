@@ -2,88 +2,47 @@
 
 Theory. Every job that has not ended has an entry, and the entry a phase:
 
-    ready     its next opcode waits for nothing but a slot
+    ready     its next opcode waits for nothing but the word of the filters, room in its limits, and a slot
     blocked   its next opcode waits for other jobs to end; it has no process and no slot
     held      luxid is rewriting its file; nobody may start it meanwhile
     starting  a process is being made for it; takes a slot
     running   it has a process; takes a slot
 
 The shell reports events, each by one method, and then asks `decide` what follows. An event touches
-the jobs it is about and those that depend on them, never all: the ready ones are kept sorted by
-(priority, job id), and dependents are indexed by the job that they wait for. `touched` counts.
+the jobs it is about, those that depend on them, and the scheduling classes that name their locks or limits,
+never all: `pick` tells how. `touched` counts.
 
-A dependency that can no longer be met dooms its job: `decide` hands it out, held, and the
+A job takes its places in limits, and its locks count against others, from when it begins to start until its process
+is gone: both are left and entered where the phase changes, and nowhere else.
+
+A dependency that can no longer be met dooms its job, a rule may reject it: `decide` hands it out, held, and the
 shell ends it on disk and reports that end, which may doom others. So verdicts spread by events, and
 nothing is believed that is not durable.
 
-Only the dependencies of the next opcode count (DESIGN section 11): those of later ones are judged
-when the job comes back to the queue.
+A new chain of rules is the one event that concerns all jobs. They are judged by it a slice at a time, as long as
+`decide` says that it is unfinished; until then nobody starts, as the best may not have been judged.
 
-Source: DESIGN section 6; chained-jobs design; luxid.md 5.2, 5.4.
+Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; luxid.md 5, 6.
 """
 
-import enum
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
-import attrs
-from sortedcontainers import SortedList
-
-from common.dependencies import Dependency, DependencyVerdict, judge
-from common.errors import InvalidRequest
+from common.dependencies import Dependency
+from common.filters import ActionKind
 from common.jobs import Job, JobState
-from common.locks import JobId
+from common.locks import JobId, Lock, LockMode
+from common.objects.filter import FilterRule
+from daemons.luxid.core.contest import Contest, Entry
+from daemons.luxid.core.decisions import Decisions, Doomed, Phase, QueueCounts, Rejected
+from daemons.luxid.core.filtering import Filtering, bucket_limits
+from daemons.luxid.core.needs import next_needs
+from daemons.luxid.core.waits import Waits
+from daemons.luxid.core.weights import WeightRules
 
-
-class Phase(enum.Enum):
-    """Where a job that has not ended stands; see the theory above."""
-
-    READY = "ready"
-    BLOCKED = "blocked"
-    HELD = "held"
-    STARTING = "starting"
-    RUNNING = "running"
-
-
-@attrs.frozen
-class Doomed:
-    """A job whose next opcode can never start, and why."""
-
-    job_id: JobId
-    # True: a job it depends on was canceled, so it is canceled too; else it fails
-    is_canceled: bool
-    reason: str
-
-
-@attrs.frozen
-class Decisions:
-    # in this order; they are `starting` now
-    start: tuple[JobId, ...] = ()
-    # they are `held` now
-    doomed: tuple[Doomed, ...] = ()
-    # they waited for other jobs until just now, and read queued again
-    unblocked: tuple[JobId, ...] = ()
-
-
-@attrs.frozen
-class QueueCounts:
-    ready: int
-    blocked: int
-    held: int
-    starting: int
-    running: int
-
-    @property
-    def waiting_to_start(self) -> int:
-        return self.ready + self.blocked + self.held
-
-
-@attrs.define
-class _Entry:
-    phase: Phase
-    priority: int
-    # unmet dependencies of the next opcode by the job they name; empty unless blocked
-    waits: dict[JobId, list[Dependency]]
+# jobs judged by a new chain for each `decide`
+SLICE: Final = 200
+_WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
 
 
 class JobQueue:
@@ -95,69 +54,101 @@ class JobQueue:
         archived_state: the final state of a job that is no longer in the queue; None: there is none.
     """
 
-    def __init__(self, slots: int, start_limit: int, archived_state: Callable[[JobId], JobState | None]) -> None:
-        self._slots = slots
+    def __init__(
+        self,
+        slots: int,
+        start_limit: int,
+        archived_state: Callable[[JobId], JobState | None],
+        weights: WeightRules | None = None,
+    ) -> None:
+        self.slots = slots
         self._start_limit = start_limit
         self._archived_state = archived_state
-        self._entries: dict[JobId, _Entry] = {}
-        # holds: exactly the ready ones
-        self._ready: Any = SortedList()
-        # job -> the blocked jobs that wait for it
-        self._dependents: dict[JobId, set[JobId]] = {}
+        self._entries: dict[JobId, Entry] = {}
+        self._filtering = Filtering()
+        self._waits = Waits(self._state_of)
+        self.contest = Contest(weights or WeightRules())
         self._doomed: list[Doomed] = []
+        self._rejected: list[Rejected] = []
         self._unblocked: list[JobId] = []
+        # to be judged by the chain in force, last one first
+        self._unjudged: list[JobId] = []
+        # running jobs that are to stop before their next opcode; and since `decide` was last asked
+        self._pausing: set[JobId] = set()
+        self._pause_changes: dict[JobId, None] = {}
         # ended, not archived
         self._ended: dict[JobId, JobState] = {}
         self._count = dict.fromkeys(Phase, 0)
         self._running: set[JobId] = set()
-        # entries looked at so far; its growth is what an event costs
-        self.touched = 0
+        # starting or running
+        self._with_process: set[JobId] = set()
+        self._touched = 0
 
     # what happened
 
     def add(self, job: Job) -> None:
         """A job without a process: new, or found at start, or left by its process between two opcodes."""
-        entry = self._entries.get(job.job_id)
-        if entry is None:
-            entry = self._entries[job.job_id] = _Entry(Phase.HELD, 0, {})
-            self._count[Phase.HELD] += 1
-        self._place(job, entry)
+        self._place(job, self._entry(job))
 
     def add_all(self, jobs: Iterable[Job]) -> None:
         """`add` for jobs that may depend on each other, in any order."""
-        jobs = list(jobs)
-        for job in jobs:
-            self._entries[job.job_id] = _Entry(Phase.HELD, 0, {})
-            self._count[Phase.HELD] += 1
-        for job in jobs:
-            self.add(job)
+        entries = [(job, self._entry(job)) for job in jobs]
+        for job, entry in entries:
+            self._place(job, entry)
 
-    def adopt(self, job_id: JobId) -> None:
+    def adopt(self, job: Job) -> None:
         """A job found with a living process."""
-        self._entries[job_id] = _Entry(Phase.RUNNING, 0, {})
-        self._count[Phase.RUNNING] += 1
-        self._running.add(job_id)
+        self._move(self._entry(job), Phase.RUNNING)
 
     def started(self, job_id: JobId) -> None:
         """The start of this job, which is `starting`, came to a process."""
-        self._move(job_id, self._entries[job_id], Phase.RUNNING)
+        self._move(self._entries[job_id], Phase.RUNNING)
+
+    def advanced(self, job: Job) -> None:
+        """The file of a job with a process has changed; perhaps another opcode is under way."""
+        entry = self._entries[job.job_id]
+        entry.job = job
+        needs = next_needs(job)
+        if needs != entry.needs:
+            entry.needs = needs
+            self.contest.declare(job.job_id, needs)
+
+    def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
+        """The job with this process holds exactly these locks; nothing follows for one that has none."""
+        self.contest.hold(job_id, held)
+
+    def filters_changed(self, rules: Iterable[FilterRule]) -> None:
+        """These are the rules.
+
+        Raises: InvalidRequest: one of them is wrong; those in force stay.
+        """
+        if not self._filtering.replace(rules):
+            return
+        self._unjudged = [job_id for job_id in self._entries if job_id not in self._with_process]
+        self._unjudged.reverse()
+        for job_id in self._with_process:
+            self._judge_running(self._entries[job_id])
 
     def hold(self, job_id: JobId) -> None:
         """Let nobody start the job until it is added again or ends; any phase allows it."""
-        entry = self._entries[job_id]
-        self._forget_waits(job_id, entry)
-        self._move(job_id, entry, Phase.HELD)
+        self._waits.forget(job_id)
+        self._move(self._entries[job_id], Phase.HELD)
 
     def end(self, job_id: JobId, state: JobState) -> None:
         """The job is final, durably; those that depend on it are judged."""
-        entry = self._entries.get(job_id)
-        if entry is not None:
+        if job_id in self._entries:
             self.hold(job_id)
             del self._entries[job_id]
             self._count[Phase.HELD] -= 1
         self._ended[job_id] = state
-        for dependent in sorted(self._dependents.pop(job_id, ())):
-            self._judge_end(dependent, job_id, state)
+        for dependent, doomed in self._waits.end(job_id, state).items():
+            self._touched += 1
+            if doomed is not None:
+                self._doomed.append(doomed)
+                self.hold(dependent)
+            elif dependent not in self._waits:
+                self._unblocked.append(dependent)
+                self._move(self._entries[dependent], Phase.READY)
 
     def forget(self, job_id: JobId) -> None:
         """The job, which has ended, is archived."""
@@ -165,15 +156,49 @@ class JobQueue:
 
     # what follows
 
-    def decide(self, *, may_start: bool = True) -> Decisions:
-        """What is to be done now; asking again right away gives nothing.
+    def decide(self, now_s: float, *, may_start: bool = True) -> Decisions:
+        """What is to be done now; asking again right away gives nothing, unless it was unfinished.
 
-        Order of starts: priority, then job id.
-        Cost: O(log n) for each job in the answer.
+        Order of starts: priority, aged weight, age, job id.
+
+        Args:
+            now_s: seconds since the epoch.
+        Cost: O(log n) for each job in the answer, and as `Picker.best`.
         """
+        self._judge_slice()
         doomed, self._doomed = tuple(self._doomed), []
+        rejected, self._rejected = tuple(self._rejected), []
         unblocked, self._unblocked = tuple(self._unblocked), []
-        return Decisions(tuple(self._picked()) if may_start else (), doomed, unblocked)
+        changed, self._pause_changes = self._pause_changes, {}
+        return Decisions(
+            start=tuple(self._picked(now_s)) if may_start and not self._unjudged else (),
+            doomed=doomed,
+            rejected=rejected,
+            unblocked=unblocked,
+            pause=tuple(job_id for job_id in changed if job_id in self._pausing),
+            resume=tuple(job_id for job_id in changed if job_id not in self._pausing),
+            is_unfinished=bool(self._unjudged),
+        )
+
+    def rejecting_rule(self, job: Job) -> FilterRule | None:
+        """The rule by which this job, not yet in the queue, is to be refused."""
+        ruling = self._filtering.judge(job)
+        return ruling.rule if ruling.kind is ActionKind.REJECT else None
+
+    # what is so
+
+    @property
+    def touched(self) -> int:
+        """Entries and groups looked at so far; its growth is what an event costs."""
+        return self._touched + self.contest.touched
+
+    @property
+    def judged(self) -> int:
+        """How often a job was held against a chain of rules so far."""
+        return self._filtering.judged
+
+    def entry(self, job_id: JobId) -> Entry | None:
+        return self._entries.get(job_id)
 
     def phase(self, job_id: JobId) -> Phase | None:
         """None: the job has ended, or there never was one."""
@@ -181,121 +206,136 @@ class JobQueue:
         return entry.phase if entry else None
 
     def is_blocked(self, job_id: JobId) -> bool:
-        entry = self._entries.get(job_id)
-        return entry is not None and entry.phase is Phase.BLOCKED
+        return self.phase(job_id) is Phase.BLOCKED
+
+    def should_pause(self, job_id: JobId) -> bool:
+        """Whether the running job is to stop before its next opcode."""
+        return job_id in self._pausing
 
     def waits_for(self, job_id: JobId) -> tuple[JobId, ...]:
         """The jobs that a blocked one waits for."""
-        entry = self._entries.get(job_id)
-        return tuple(sorted(entry.waits)) if entry else ()
+        return tuple(sorted(self._waits.of(job_id)))
+
+    def dependencies(self, job_id: JobId) -> list[Dependency]:
+        """What a blocked job waits for, and in which state."""
+        return [dependency for _, unmet in sorted(self._waits.of(job_id).items()) for dependency in unmet]
 
     def awaited(self) -> dict[JobId, frozenset[JobId]]:
         """The jobs that blocked ones wait for, each with those that wait."""
-        return {job_id: frozenset(waiting) for job_id, waiting in self._dependents.items()}
+        return self._waits.awaited()
 
     def running(self) -> frozenset[JobId]:
         return frozenset(self._running)
 
+    def free_slots(self) -> int:
+        return self.slots - len(self._with_process)
+
     def counts(self) -> QueueCounts:
         return QueueCounts(*(self._count[phase] for phase in Phase))
 
-    def _picked(self) -> Iterator[JobId]:
-        while self._ready and self._free_places() > 0:
-            _, job_id = self._ready[0]
-            self.touched += 1
-            self._move(job_id, self._entries[job_id], Phase.STARTING)
+    # one job
+
+    def _entry(self, job: Job) -> Entry:
+        entry = self._entries.get(job.job_id)
+        if entry is None:
+            ruling = self._filtering.judge(job)
+            version = self._filtering.version
+            entry = Entry(job, Phase.HELD, ruling, version, bucket_limits(job), next_needs(job))
+            self._entries[job.job_id] = entry
+            self._count[Phase.HELD] += 1
+        return entry
+
+    def _place(self, job: Job, entry: Entry) -> None:
+        self._touched += 1
+        self.hold(job.job_id)
+        self._renew(job, entry)
+        if (doomed := self._waits.begin(job)) is not None:
+            self._doomed.append(doomed)
+        elif not self._is_rejected(entry):
+            self._move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
+
+    def _renew(self, job: Job, entry: Entry) -> None:
+        """Take note of the job as it is now; what follows from its opcodes is worked out again if they changed."""
+        if job is entry.job and entry.version == self._filtering.version:
+            return
+        before, entry.job = entry.job, job
+        entry.needs = next_needs(job)
+        if entry.version != self._filtering.version or _inputs(job) != _inputs(before):
+            entry.buckets = bucket_limits(job)
+            entry.ruling, entry.version = self._filtering.judge(job), self._filtering.version
+
+    def _is_rejected(self, entry: Entry) -> bool:
+        rule = entry.ruling.rule
+        if rule is None or entry.ruling.kind is not ActionKind.REJECT:
+            return False
+        self._rejected.append(Rejected(entry.job.job_id, rule))
+        return True
+
+    def _move(self, entry: Entry, phase: Phase) -> None:
+        """The one place where a phase changes; what a phase brings with it is left and entered here."""
+        before, job_id = entry.phase, entry.job.job_id
+        if before is Phase.READY:
+            self.contest.withdraw(job_id)
+        if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
+            self.contest.leave(entry)
+            self._with_process.discard(job_id)
+        self._count[before] -= 1
+        entry.phase = phase
+        self._count[phase] += 1
+        if phase is Phase.READY:
+            self.contest.offer(entry)
+        if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
+            self.contest.enter(entry)
+            self._with_process.add(job_id)
+        self._note_running(entry)
+
+    # jobs with a process
+
+    def _note_running(self, entry: Entry) -> None:
+        job_id, is_running = entry.job.job_id, entry.phase is Phase.RUNNING
+        (self._running.add if is_running else self._running.discard)(job_id)
+        should_pause = is_running and entry.ruling.is_pause
+        if should_pause != (job_id in self._pausing):
+            (self._pausing.add if should_pause else self._pausing.discard)(job_id)
+            self._pause_changes[job_id] = None
+
+    def _judge_running(self, entry: Entry) -> None:
+        entry.version = self._filtering.version
+        self.contest.rule(entry, self._filtering.judge(entry.job))
+        self._note_running(entry)
+
+    # choices
+
+    def _picked(self, now_s: float) -> Iterator[JobId]:
+        while self._free_places() > 0 and (job_id := self.contest.best(now_s)) is not None:
+            self._move(self._entries[job_id], Phase.STARTING)
             yield job_id
 
     def _free_places(self) -> int:
-        starting = self._count[Phase.STARTING]
-        return min(self._start_limit - starting, self._slots - starting - self._count[Phase.RUNNING])
+        return min(self._start_limit - self._count[Phase.STARTING], self.free_slots())
 
-    def _place(self, job: Job, entry: _Entry) -> None:
-        self.touched += 1
-        self._forget_waits(job.job_id, entry)
-        self._move(job.job_id, entry, Phase.HELD)
-        entry.priority = job.priority
-        for dependency in next_dependencies(job):
-            target = JobId(dependency.job_id)
-            if not self._meets(job.job_id, dependency, self._state_of(target)):
-                entry.waits.setdefault(target, []).append(dependency)
-            if self._is_doomed(job.job_id):
-                entry.waits.clear()
-                return
-        for target in entry.waits:
-            self._dependents.setdefault(target, set()).add(job.job_id)
-        self._move(job.job_id, entry, Phase.BLOCKED if entry.waits else Phase.READY)
+    def _judge_slice(self) -> None:
+        for _ in range(min(SLICE, len(self._unjudged))):
+            entry = self._entries.get(self._unjudged.pop())
+            if entry is not None and entry.version != self._filtering.version:
+                self._rejudge(entry)
 
-    def _judge_end(self, job_id: JobId, target: JobId, state: JobState) -> None:
-        self.touched += 1
-        entry = self._entries[job_id]
-        for dependency in entry.waits.pop(target):
-            self._meets(job_id, dependency, state)
-            if self._is_doomed(job_id):
-                self.hold(job_id)
-                return
-        if not entry.waits:
-            self._unblocked.append(job_id)
-            self._move(job_id, entry, Phase.READY)
-
-    def _meets(self, job_id: JobId, dependency: Dependency, state: JobState | None) -> bool:
-        """Whether the dependency is met; one that never can be dooms the job."""
-        verdict = judge(dependency, state) if state is not None else DependencyVerdict.FAIL
-        match verdict:
-            case DependencyVerdict.MET:
-                return True
-            case DependencyVerdict.CANCEL:
-                self._doomed.append(Doomed(job_id, True, f"dependency job {dependency.job_id} was canceled"))
-            case DependencyVerdict.FAIL:
-                self._doomed.append(Doomed(job_id, False, _failure(dependency, state)))
-            case DependencyVerdict.WAIT:
-                pass
-        return False
-
-    def _is_doomed(self, job_id: JobId) -> bool:
-        return bool(self._doomed) and self._doomed[-1].job_id == job_id
+    def _rejudge(self, entry: Entry) -> None:
+        self._touched += 1
+        before, entry.ruling, entry.version = entry.ruling, self._filtering.judge(entry.job), self._filtering.version
+        if entry.phase not in (Phase.READY, Phase.BLOCKED):
+            return
+        if self._is_rejected(entry):
+            self.hold(entry.job.job_id)
+        elif entry.phase is Phase.READY and (before.kind, before.limits) != (entry.ruling.kind, entry.ruling.limits):
+            self.contest.withdraw(entry.job.job_id)
+            self.contest.offer(entry)
 
     def _state_of(self, job_id: JobId) -> JobState | None:
         if job_id in self._entries:
             return JobState.QUEUED
         return self._ended.get(job_id) or self._archived_state(job_id)
 
-    def _forget_waits(self, job_id: JobId, entry: _Entry) -> None:
-        for target in entry.waits:
-            dependents = self._dependents[target]
-            dependents.discard(job_id)
-            if not dependents:
-                del self._dependents[target]
-        entry.waits.clear()
 
-    def _move(self, job_id: JobId, entry: _Entry, phase: Phase) -> None:
-        """The one place where a phase changes."""
-        if entry.phase is Phase.READY:
-            self._ready.remove((entry.priority, job_id))
-        self._count[entry.phase] -= 1
-        entry.phase = phase
-        self._count[phase] += 1
-        if phase is Phase.READY:
-            self._ready.add((entry.priority, job_id))
-        if phase is Phase.RUNNING:
-            self._running.add(job_id)
-        else:
-            self._running.discard(job_id)
-
-
-def next_dependencies(job: Job) -> tuple[Dependency, ...]:
-    """The dependencies of the job's next opcode; one whose form is unknown to us has none (luxid.md 3.1)."""
-    index = job.next_index
-    if index is None:
-        return ()
-    try:
-        return tuple(Dependency.from_wire(value) for value in job.ops[index].input.get("depends") or ())
-    except (InvalidRequest, TypeError):
-        return ()
-
-
-def _failure(dependency: Dependency, state: JobState | None) -> str:
-    if state is None:
-        return f"dependency job {dependency.job_id} is neither in the queue nor in the archive"
-    wanted = ", ".join(sorted(wanted.value for wanted in dependency.wanted)) or "success, error"
-    return f"dependency job {dependency.job_id} ended with status '{state.value}', not one of {wanted}"
+def _inputs(job: Job) -> list[Mapping[str, object]]:
+    return [op.input for op in job.ops]
