@@ -7,7 +7,6 @@ from common.locks import JobId
 from daemons.luxid.core.decisions import Decisions, Phase
 from daemons.luxid.core.queue import JobQueue
 
-
 NOW = 1e9
 
 
