@@ -269,3 +269,35 @@ class QueryTags(Request[tuple[str, ...]]):
     METHOD = "QueryTags"
     kind: TagKind
     name: str
+
+
+@attrs.frozen
+class SetWatcherPause(Request[float | None]):
+    """Let the watcher do nothing until an instant; null: let it go on. Answers the same."""
+
+    METHOD = "SetWatcherPause"
+    # seconds since the epoch
+    until: float | None
+
+
+@attrs.frozen
+class ReplaceFilter(Request[str]):
+    """Add a filter rule (uuid null), or make or replace that of the uuid; answers the uuid."""
+
+    METHOD = "ReplaceFilter"
+    uuid: str | None
+    # 0 or more; smaller comes first
+    priority: int
+    # `["jobid" | "opcode" | "reason", expression]`; all must hold
+    predicates: tuple[Any, ...]
+    # ACCEPT, PAUSE, REJECT, CONTINUE or `["RATE_LIMIT", n]`
+    action: Any
+    reason_trail: tuple[Any, ...]
+
+
+@attrs.frozen
+class DeleteFilter(Request[Any]):
+    """Delete a filter rule; answers null."""
+
+    METHOD = "DeleteFilter"
+    uuid: str

@@ -47,6 +47,7 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.ArchiveJob, to.jobs.archive_job),
         Route(luxi.AutoArchiveJobs, to.jobs.auto_archive_jobs),
         Route(luxi.SetDrainFlag, to.queue.set_drain_flag),
+        Route(luxi.SetWatcherPause, to.queue.set_watcher_pause),
         Route(luxi.QueryJobs, to.objects.query_jobs),
         Route(luxi.QueryConfigValues, to.cluster.query_config_values),
         Route(luxi.QueryClusterInfo, to.cluster.query_cluster_info),

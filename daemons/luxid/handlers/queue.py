@@ -1,16 +1,21 @@
-"""The queue as a whole: the drain flag.
+"""The queue as a whole: the drain flag; and the pause of the watcher, which is a file as well.
 
-Source: luxid.md 2.7.
+Source: luxid.md 2.2, 2.7.
 """
 
+import time
 from typing import Final
 
+from common.atomicfile import FileWrite
+from common.errors import InvalidRequest, Unavailable
 from common.log import get_log
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import SetDrainFlag
+from protocol.luxi import SetDrainFlag, SetWatcherPause
 from protocol.peer import Peer
 
 _log: Final = get_log(__name__)
+# seconds since the epoch: the year 9999, the last that clocks can show
+_LATEST: Final = 253_402_300_800
 
 
 class Queue:
@@ -23,3 +28,20 @@ class Queue:
         await self._store.set_drained(call.drain)
         _log.info("queue.drain", drained=call.drain, uid=peer.uid, client_pid=peer.pid)
         return True
+
+    async def set_watcher_pause(self, call: SetWatcherPause, peer: Peer) -> float | None:
+        """Raises: InvalidRequest: the instant is over. Unavailable: the disk refused."""
+        if call.until is not None and not time.time() < call.until < _LATEST:
+            raise InvalidRequest(
+                f"the pause would end at {call.until}, which is not ahead of now; give seconds since the epoch"
+            )
+        path = self._store.paths.watcher_pause
+        try:
+            if call.until is None:
+                path.unlink(missing_ok=True)
+            else:
+                await self._store.commits.commit([FileWrite(path, f"{int(call.until)}\n".encode(), 0o644)])
+        except OSError as error:
+            raise Unavailable(f"the watcher's pause cannot be written: {error.strerror or error}") from error
+        _log.info("watcher.pause", until=call.until, uid=peer.uid, client_pid=peer.pid)
+        return call.until
