@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import attrs
 
-from cli.tables import Column, status_style
+from cli.tables import UNKNOWN, Column, status_style
 from cli.times import clock, duration, to_seconds
 from common.jobs import FINAL, SUBMIT_PRIORITIES
 
@@ -92,6 +92,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     "runtime": Field(Column("RUNTIME", is_number=True), _TIMES, _runtime),
     "time": Field(Column("TIME", is_number=True), _TIMES, _time),
     "summary": _plain("summary", "SUMMARY"),
+    "opid": _plain("opid", "OPCODE_ID"),
+    "user": _plain("user", "USER"),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),
     "opstatus": _plain("opstatus", "OPCODE_STATUS"),
@@ -120,9 +122,9 @@ def unknown(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in FIELDS)
 
 
-def field_of(name: str) -> Field:
-    """The field of that name; an unknown one has `??` in each cell."""
-    return FIELDS.get(name) or Field(Column(name), (), lambda _, __: "??")
+def field_of(name: str, *, is_verbose: bool = False) -> Field:
+    """The field of that name; an unknown one has `??` in each cell, or says it in words."""
+    return FIELDS.get(name) or Field(Column(name), (), lambda _, __: UNKNOWN if is_verbose else "??")
 
 
 def wire_fields(names: Sequence[str], *more: str) -> tuple[str, ...]:

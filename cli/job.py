@@ -9,6 +9,7 @@ VERBS: Final = {
     "submit": Verb("cli.jobs.submit:submit", "Submit jobs from a JSON file."),
     "run": Verb("cli.jobs.run:run_command", "Run a command as a job."),
     "list": Verb("cli.jobs.list:list_jobs", "List jobs."),
+    "list-fields": Verb("cli.jobs.list_fields:list_fields", "Tell the fields that a list can have."),
     "info": Verb("cli.jobs.info:info", "Tell everything about jobs."),
     "watch": Verb("cli.jobs.watch:watch", "Follow jobs with their log and output."),
     "wait": Verb("cli.jobs.wait:wait", "Wait until jobs have ended."),

@@ -7,9 +7,11 @@ import click
 
 from cli.connection import open_luxid
 from cli.fields import Row
+from cli.filtertext import Expression
 from common.locks import JobId
+from common.qlang import Expression as QueryExpression
 from protocol.blocking import BlockingClient
-from protocol.luxi import QueryJobs
+from protocol.luxi import Query, QueryJobs, QueryKind
 
 PENDING: Final = ("queued", "waiting", "canceling")
 FINISHED: Final = ("canceled", "success", "error")
@@ -33,6 +35,18 @@ def query_jobs(
     if not statuses:
         return list(rows)
     return [row for row in rows if row["status"] is None or row["status"] in statuses]
+
+
+def filter_jobs(client: BlockingClient, condition: Expression, fields: Sequence[str]) -> list[Row]:
+    """The jobs for which a condition holds, judged by luxid; archived ones too if `archived` is among the fields.
+
+    Args: condition: as JSON of the query language.
+    Returns: rows by id; null where a job has no value.
+    Raises: InvalidRequest: no such condition; as `BlockingClient.call`.
+    """
+    answer = client.call(Query(QueryKind.JOB, tuple(fields), QueryExpression.from_wire(condition)))
+    values = ([None if status else value for status, value in row] for row in answer["data"])
+    return [dict(zip(fields, row, strict=True)) for row in values]
 
 
 def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()) -> list[Row]:

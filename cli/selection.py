@@ -1,4 +1,4 @@
-"""Choosing the jobs that a verb changes: by ids, or by a state and after a question.
+"""Choosing the jobs that a verb changes: by ids, or by conditions and after a question.
 
 Source: cli.md 2, "cancel, change-priority".
 """
@@ -6,14 +6,23 @@ Source: cli.md 2, "cancel, change-priority".
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
+import attrs
 import click
 
-from cli.query import JOB_ID, PENDING, jobs_now
+from cli.connection import open_luxid
+from cli.fields import Row
+from cli.filtertext import Expression
+from cli.jobchoice import JobChoice, choice_options
+from cli.jobfilter import statuses_filter
+from cli.query import FINISHED, filter_jobs, query_jobs
 from cli.run import DONE, FAILED, NOT_CONFIRMED
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import Column, Layout, render
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+UNFINISHED: Final[Expression] = ["!", statuses_filter(FINISHED)]
+ENDED: Final[Expression] = statuses_filter(FINISHED)
 
 
 class NotConfirmed(click.exceptions.Exit):
@@ -23,51 +32,89 @@ class NotConfirmed(click.exceptions.Exit):
         super().__init__(NOT_CONFIRMED)
 
 
+@attrs.frozen
+class Action:
+    """What is to be done with jobs."""
+
+    # "cancel", for a question
+    words: str
+    # where the user names no state, only jobs for which this holds are meant
+    default: Expression
+
+
 def selection_options(function: F) -> F:
-    """Ids, or one of `--pending`, `--queued` and `--waiting`; `--force`."""
+    """Ids or conditions; `--force` and `--dry-run`."""
     options = (
         click.option(
-            "-f", "--force", "is_forced", is_flag=True, help="Do not ask before changing jobs chosen by state."
+            "-f", "--force", "is_forced", is_flag=True, help="Do not ask before changing jobs chosen by conditions."
         ),
-        click.option("--pending", "statuses", flag_value=",".join(PENDING), help="All jobs that have not begun."),
-        click.option("--queued", "statuses", flag_value="queued", help="All queued jobs."),
-        click.option("--waiting", "statuses", flag_value="waiting", help="All jobs that wait for locks or other jobs."),
-        click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID),
+        click.option("--dry-run", "is_dry", is_flag=True, help="Only say how many and which."),
+        choice_options,
     )
     for option in reversed(options):
         function = option(function)
     return function
 
 
-def select_jobs(job_ids: Sequence[int], statuses: str | None, *, is_forced: bool, action: str) -> Sequence[int]:
-    """The jobs meant; those chosen by state are shown and the user is asked.
+def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: bool, is_json: bool) -> Sequence[int]:
+    """The jobs meant; those chosen by conditions are shown and the user is asked.
 
     Raises:
-        UsageError: neither ids nor a state, or both, or no job is in that state.
+        UsageError: neither ids nor a condition.
+        Exit: no job is meant, or it was a dry run.
         NotConfirmed: the user says no, or cannot be asked.
     """
-    if bool(job_ids) == (statuses is not None):
-        raise click.UsageError("name jobs by their ids, or by one of --pending, --queued and --waiting")
-    if statuses is None:
-        return list(dict.fromkeys(job_ids))
-    rows = jobs_now(None, ("id", "status", "summary"), statuses.split(","))
+    if choice.is_plain and not choice.job_ids:
+        raise click.UsageError("name jobs by their ids, or by a condition such as --pending or --where FILTER")
+    if choice.is_plain and not is_dry:
+        return choice.job_ids
+    rows = _chosen(choice, action)
+    if is_dry:
+        _tell_dry_run(rows, action, is_json=is_json)
+        raise click.exceptions.Exit(DONE)
     if not rows:
-        complain(f"no job is {statuses.replace(',', ', or ')}; 'gnt-job list' shows all")
+        complain(f"no job to {action.words} is like that; 'gnt-job list' shows all")
         raise click.exceptions.Exit(FAILED)
     if not is_forced:
         _ask(rows, action)
     return [row["id"] for row in rows]
 
 
+_FIELDS: Final = ("id", "status", "summary")
 _COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY"))
 
 
-def _ask(rows: Sequence[Any], action: str) -> None:
-    cells = [[str(row["id"]), row["status"], ",".join(row["summary"])] for row in rows]
-    for line in render(_COLUMNS, cells, Layout()):
+def _chosen(choice: JobChoice, action: Action) -> list[Row]:
+    with open_luxid() as client:
+        if choice.is_plain:
+            return query_jobs(client, choice.job_ids, _FIELDS)
+        fields = (*_FIELDS, "archived") if choice.with_archived else _FIELDS
+        return filter_jobs(client, choice.expression(action.default), fields)
+
+
+def _tell_dry_run(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
+    if is_json:
+        say_json([row["id"] for row in rows])
+        return
+    for line in _table(rows):
+        say(line)
+    remark(f"would {action.words} {_jobs(len(rows))}; nothing was changed")
+
+
+def _table(rows: Sequence[Row]) -> list[str]:
+    cells = [[str(row["id"]), row["status"] or "", ",".join(row["summary"] or ())] for row in rows]
+    return list(render(_COLUMNS, cells, Layout()))
+
+
+def _jobs(count: int) -> str:
+    return f"{count} job{'' if count == 1 else 's'}"
+
+
+def _ask(rows: Sequence[Row], action: Action) -> None:
+    for line in _table(rows):
         remark(line)
-    if not confirm(f"{action} these {len(rows)} jobs?"):
-        remark(f"nothing was changed; to {action} them without this question add --force")
+    if not confirm(f"{action.words} {'this job' if len(rows) == 1 else f'these {len(rows)} jobs'}?"):
+        remark(f"nothing was changed; to {action.words} them without this question add --force")
         raise NotConfirmed
 
 

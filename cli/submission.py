@@ -14,8 +14,11 @@ import click
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.screen import complain, remark, say, say_json
+from cli.user import user_name
 from common.jobs import SUBMIT_PRIORITIES
 from common.reasons import user_trail
+from common.submitter import submitter_entry
+from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -36,13 +39,20 @@ class Wishes:
     is_ganeti_form: bool
     # the ids alone, first on standard output
     prints_ids: bool
+    # check only; the opcodes change nothing
+    is_dry: bool = False
+    # one call for each job
+    is_each: bool = False
+    # under whose name the reason trail tells of it
+    program: str = "gnt-job"
 
 
 def submit_options(function: F) -> F:
-    """`--priority`, `--reason`, `--wait`, `--submit` and `--print-jobid`."""
+    """`--priority`, `--reason`, `--dry-run`, `--wait`, `--submit` and `--print-jobid`."""
     options = (
         click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; normal if left out."),
         click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail, and may name a rate limit."),
+        click.option("--dry-run", "is_dry", is_flag=True, help="Let the opcodes check all, and change nothing."),
         click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code."),
         click.option("--submit", "is_ganeti_form", is_flag=True, help="Print 'JobID: N' on standard error."),
         click.option("--print-jobid", "prints_ids", is_flag=True, help="Print the id first, also with --wait."),
@@ -54,9 +64,13 @@ def submit_options(function: F) -> F:
 
 def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
     """The opcode with the priority asked for, and who asked at the end of its reason trail."""
-    trail = [entry.to_wire() for entry in user_trail(wishes.reason, "gnt-job", command, time.time_ns())]
+    now_ns = time.time_ns()
+    entries = (submitter_entry(user_name(), now_ns), *user_trail(wishes.reason, wishes.program, command, now_ns))
+    trail = [entry.to_wire() for entry in entries]
     reasons = op.get("reason") or []
     changed = {**op, "reason": [*reasons, *trail] if isinstance(reasons, list) else reasons}
+    if wishes.is_dry:
+        changed["dry_run"] = True
     if wishes.priority is not None:
         changed["priority"] = SUBMIT_PRIORITIES[wishes.priority]
     return changed
@@ -65,20 +79,26 @@ def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
 def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
     """Submit, tell the ids, and follow the jobs if that is asked for; the exit code."""
     with open_luxid() as client:
-        if len(jobs) == 1:
-            answer: Any = client.call(SubmitJob(tuple(jobs[0])))
-            answers = [(True, answer)]
-        else:
-            answer = client.call(SubmitManyJobs(tuple(tuple(job) for job in jobs)))
-            answers = [(bool(taken), value) for taken, value in answer]
+        answers = send_jobs(client, jobs, wishes)
     ids = [value for is_taken, value in answers if is_taken]
-    _tell_ids(ids, answer, wishes)
-    code = _tell_refused(answers)
+    _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else list(map(list, answers)), wishes)
+    code = tell_refused(answers)
     if wishes.is_waiting and ids:
         from cli.watching import watch_jobs
 
         code = max(code, watch_jobs(ids, is_submitter=True))
     return code
+
+
+def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> list[tuple[bool, Any]]:
+    """Submit; for each job `(True, id)` or `(False, why it was not taken)`.
+
+    Raises: as `BlockingClient.call`, after which none was taken; but some may have been, if they go one by one.
+    """
+    if len(jobs) == 1 or wishes.is_each:
+        return [(True, client.call(SubmitJob(tuple(job)))) for job in jobs]
+    answer = client.call(SubmitManyJobs(tuple(tuple(job) for job in jobs)))
+    return [(bool(is_taken), value) for is_taken, value in answer]
 
 
 def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:
@@ -96,7 +116,8 @@ def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:
         remark(f"watch with: {command_line(program(), 'watch', *ids)}")
 
 
-def _tell_refused(answers: Sequence[tuple[bool, Any]]) -> int:
+def tell_refused(answers: Sequence[tuple[bool, Any]]) -> int:
+    """Tell which jobs were not taken; the exit code."""
     code = 0
     for place, (is_taken, value) in enumerate(answers):
         if not is_taken:

@@ -12,6 +12,9 @@ import click
 from cli.screen import one_line
 
 NOTHING: Final = "-"
+# the same, and what stands for the value of a field that does not exist, in words
+UNAVAILABLE: Final = "(unavail)"
+UNKNOWN: Final = "(unknown)"
 _GAP: Final = "  "
 
 Style = Callable[[str], str]
@@ -33,14 +36,16 @@ class Layout:
     # joins cells that are not aligned; None: aligned columns
     separator: str | None = None
     has_color: bool = False
+    # what an empty cell shows
+    nothing: str = NOTHING
 
 
 def render(columns: Sequence[Column], rows: Iterable[Sequence[str]], layout: Layout) -> Iterator[str]:
-    """The lines of a table; empty cells show as `-`, control characters are escaped.
+    """The lines of a table; empty cells show as `layout.nothing`, control characters are escaped.
 
     Numbers are aligned to the right; the last column is not padded.
     """
-    cells = [[one_line(cell) or NOTHING for cell in row] for row in rows]
+    cells = [[one_line(cell) or layout.nothing for cell in row] for row in rows]
     head = [column.title for column in columns]
     if layout.separator is not None:
         yield from (layout.separator.join(row) for row in ([head] if layout.has_header else []) + cells)

@@ -3,24 +3,35 @@
 Source: cli.md 2, "archive"; luxid.md 2.6.
 """
 
-from collections.abc import Sequence
+from typing import Any, Final
 
 import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
-from cli.query import JOB_ID, jobs_now
+from cli.jobchoice import read_choice
+from cli.query import jobs_now
 from cli.run import DONE, FAILED
 from cli.screen import complain, say_json
+from cli.selection import ENDED, Action, select_jobs, selection_options
 from common.locks import JobId
 from protocol.luxi import ArchiveJob
 
+_ACTION: Final = Action("archive", ENDED)
 
-@click.command("archive", cls=Command, examples=("gnt-job archive 27490 27491",))
-@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
-def archive(job_ids: Sequence[int]) -> int:
-    """Set these jobs aside; they must have ended, and can still be listed by their ids."""
+
+@click.command(
+    "archive", cls=Command, examples=("gnt-job archive 27490 27491", "gnt-job archive --where 'status=success' --force")
+)
+@selection_options
+def archive(is_forced: bool, is_dry: bool, **chosen: Any) -> int:
+    """Set these jobs aside, or all that have ended and are as the conditions say.
+
+    They can still be listed by their ids, and with --archived.
+    """
+    choice = read_choice(**chosen)
+    job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     with open_luxid() as client:
         answers = [client.call(ArchiveJob(JobId(job_id))) for job_id in job_ids]
     if wants_json():

@@ -3,27 +3,38 @@
 Source: cli.md 2, "cancel"; luxid.md 2.4.
 """
 
-from collections.abc import Sequence
+from typing import Any, Final
 
 import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
-from cli.selection import select_jobs, selection_options, tell_answers
+from cli.jobchoice import read_choice
+from cli.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
 from common.locks import JobId
 from protocol.luxi import CancelJob
 
+_ACTION: Final = Action("cancel", UNFINISHED)
+
 
 @click.command(
-    "cancel", cls=Command, examples=("gnt-job cancel 27491", "gnt-job cancel --kill 27491", "gnt-job cancel --pending")
+    "cancel",
+    cls=Command,
+    examples=(
+        "gnt-job cancel 27491",
+        "gnt-job cancel --kill 27491",
+        "gnt-job cancel --pending",
+        "gnt-job cancel --where 'op=OP_RUN_COMMAND & summary=~upgrade' --dry-run",
+    ),
 )
 @click.option("--kill", is_flag=True, help="End a running job too: its processes get TERM, later KILL.")
 @click.option("--yes-do-it", "--ya-rly", is_flag=True, expose_value=False, hidden=True)
 @selection_options
-def cancel(job_ids: Sequence[int], statuses: str | None, kill: bool, is_forced: bool) -> int:
-    """Cancel these jobs, or all in a state."""
-    chosen = select_jobs(job_ids, statuses, is_forced=is_forced, action="cancel")
+def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Any) -> int:
+    """Cancel these jobs, or all that have not ended and are as the conditions say."""
+    choice = read_choice(**chosen)
+    job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     with open_luxid() as client:
-        answers = [client.call(CancelJob(JobId(job_id), kill)) for job_id in chosen]
-    return tell_answers(chosen, answers, is_json=wants_json())
+        answers = [client.call(CancelJob(JobId(job_id), kill)) for job_id in job_ids]
+    return tell_answers(job_ids, answers, is_json=wants_json())

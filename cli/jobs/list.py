@@ -6,16 +6,19 @@ Source: cli.md 2, "list".
 import difflib
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from cli.commands import Command
+from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
-from cli.fields import FIELDS, choose, field_of, unknown, wire_fields
-from cli.query import FINISHED, JOB_ID, PENDING, jobs_now, missing
+from cli.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
+from cli.jobchoice import JobChoice, choice_options, read_choice
+from cli.query import filter_jobs, missing, query_jobs
 from cli.run import DONE, FAILED, UNKNOWN_FIELD
 from cli.screen import complain, say, say_json, warn
-from cli.tables import Layout, render
+from cli.tables import NOTHING, UNAVAILABLE, Layout, render
 
 
 @click.command(
@@ -25,33 +28,45 @@ from cli.tables import Layout, render
         "gnt-job list",
         "gnt-job list --running -o id,runtime,summary",
         "gnt-job list 27490 27491 -o +start_ts,end_ts",
+        "gnt-job list --where 'op=OP_RUN_COMMAND & summary=~web1'",
         "gnt-job list --error --no-headers --separator , -o id,summary",
     ),
 )
-@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
+@click.option("-o", "--fields", "names", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
 @click.option("--no-headers", is_flag=True, help="Leave out the header.")
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
-@click.option("--pending", "statuses", flag_value=",".join(PENDING), help="Only jobs that have not begun.")
-@click.option("--running", "statuses", flag_value="running", help="Only jobs that run.")
-@click.option("--error", "statuses", flag_value="error", help="Only jobs that failed.")
-@click.option("--finished", "statuses", flag_value=",".join(FINISHED), help="Only jobs that have ended.")
-@click.argument("job_ids", metavar="[ID]...", nargs=-1, type=JOB_ID)
-def list_jobs(
-    job_ids: Sequence[int], chosen: str | None, no_headers: bool, separator: str | None, statuses: str | None
-) -> int:
-    """List the jobs of the queue, or those named, archived ones too."""
-    names = choose(chosen)
-    wanted = statuses.split(",") if statuses else []
-    rows = jobs_now(job_ids, wire_fields(names, "id", "status"), wanted)
+@click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
+@choice_options
+def list_jobs(names: str | None, no_headers: bool, separator: str | None, verbose: bool, **chosen: Any) -> int:
+    """List the jobs of the queue, those named, or those for which a filter holds.
+
+    A filter compares fields: 'status=running & (op=OP_TEST_DELAY | summary=~web[12])'. Fields are those
+    that list-fields tells, and op; values need quotes only around blanks and ()&|.
+    """
+    choice = read_choice(**chosen)
+    fields = choose(names)
+    if choice.with_archived and "archived" not in fields:
+        fields = (*fields, "archived")
+    rows = _rows(choice, wire_fields(fields, "id", "status"))
     if wants_json():
-        say_json([{key: row[key] for key in wire_fields(names)} for row in rows])
+        say_json([{key: row[key] for key in wire_fields(fields)} for row in rows])
     else:
-        fields, now = [field_of(name) for name in names], time.time()
-        cells = [[field.show(row, now) for field in fields] for row in rows]
-        layout = Layout(not no_headers, separator, uses_color())
-        for line in render([field.column for field in fields], cells, layout):
+        layout = Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING)
+        for line in render([field_of(name).column for name in fields], _cells(rows, fields, verbose), layout):
             say(line)
-    return _complain(unknown(names), missing(rows))
+    return _complain(unknown(fields), missing(rows))
+
+
+def _rows(choice: JobChoice, fields: Sequence[str]) -> list[Row]:
+    with open_luxid() as client:
+        if choice.is_plain:
+            return query_jobs(client, choice.job_ids, fields)
+        return filter_jobs(client, choice.expression(), fields)
+
+
+def _cells(rows: Sequence[Row], names: Sequence[str], is_verbose: bool) -> list[list[str]]:
+    fields, now = [field_of(name, is_verbose=is_verbose) for name in names], time.time()
+    return [[field.show(row, now) for field in fields] for row in rows]
 
 
 def _complain(unknown_fields: Sequence[str], missing_ids: Sequence[int]) -> int:

@@ -10,18 +10,26 @@ from typing import Any
 import attrs
 import trio
 
-from common.errors import JobLost, PrerequisiteError
+from common.errors import GantryError, JobLost, PrerequisiteError
+from common.predicate import NO_VALUE, Field, compile_expression
 from protocol.luxi import (
     ArchiveJob,
     AutoArchiveJobs,
     CancelJob,
     ChangeJobPriority,
+    DeleteFilter,
     JobOutput,
+    Query,
     QueryClusterInfo,
     QueryConfigValues,
+    QueryFields,
+    QueryFilters,
     QueryJobs,
+    QueryKind,
     ReadJobOutput,
+    ReplaceFilter,
     SetDrainFlag,
+    SetWatcherPause,
     SubmitJob,
     SubmitManyJobs,
     WaitForJobChange,
@@ -48,6 +56,7 @@ class FakeJob:
     start_ts: list[int] | None = None
     end_ts: list[int] | None = None
     archived: bool = False
+    user: str = ""
 
     def field(self, name: str) -> Any:
         count = len(self.ops)
@@ -61,6 +70,8 @@ class FakeJob:
             "opend": [self.end_ts] * count,
             "oppriority": [self.priority] * count,
             "received_ts": AT,
+            "opid": [op["OP_ID"] for op in self.ops],
+            "summary_text": ",".join(self.summary),
         }
         if name not in values and not hasattr(self, name):
             raise PrerequisiteError(f"unknown field {name}", "wrong_input")
@@ -75,6 +86,9 @@ class FakeLuxid:
         self.jobs = {job.job_id: job for job in jobs}
         self.calls: list[Any] = []
         self.is_drained = False
+        self.watcher_pause: float | None = None
+        # uuid -> rule
+        self.rules: dict[str, dict[str, Any]] = {}
         self._changed = trio.Event()
         self.token: trio.lowlevel.TrioToken | None = None
 
@@ -106,6 +120,12 @@ class FakeLuxid:
             ArchiveJob: self._archive,
             AutoArchiveJobs: self._autoarchive,
             SetDrainFlag: self._set_drain_flag,
+            SetWatcherPause: self._set_watcher_pause,
+            Query: self._query_rows,
+            QueryFields: self._query_fields,
+            QueryFilters: self._query_filters,
+            ReplaceFilter: self._replace_filter,
+            DeleteFilter: self._delete_filter,
             QueryJobs: self._query,
             QueryConfigValues: self._config_values,
             QueryClusterInfo: self._cluster_info,
@@ -172,6 +192,47 @@ class FakeLuxid:
         self.is_drained = call.drain
         return True
 
+    async def _set_watcher_pause(self, call: SetWatcherPause) -> float | None:
+        self.watcher_pause = call.until
+        return call.until
+
+    async def _query_rows(self, call: Query) -> Any:
+        if call.what is QueryKind.FILTER:
+            things: list[Any] = list(self.rules.values())
+            read = _cell_of_rule
+        else:
+            things = [job for job in self.jobs.values() if "archived" in call.fields or not job.archived]
+            read = _cell_of_job
+        if call.filter is not None:
+            test = compile_expression(call.filter, lambda name: Field(lambda thing: read(thing, name)))
+            things = [thing for thing in things if test(thing)]
+        rows = [[read(thing, name) for name in call.fields] for thing in things]
+        data = [[[3, None] if value in (None, NO_VALUE) else [0, value] for value in row] for row in rows]
+        return {"fields": [_definition(name) for name in call.fields], "data": data}
+
+    async def _query_fields(self, call: QueryFields) -> Any:
+        return {"fields": [_definition(name) for name in call.fields or ("id", "status", "summary")]}
+
+    async def _query_filters(self, call: QueryFilters) -> Any:
+        rules = [rule for uuid, rule in sorted(self.rules.items()) if call.uuids is None or uuid in call.uuids]
+        return [[rule[name] for name in call.fields] for rule in rules]
+
+    async def _replace_filter(self, call: ReplaceFilter) -> str:
+        uuid = call.uuid or f"00000000-0000-4000-8000-{len(self.rules) + 1:012}"
+        self.rules[uuid] = {
+            "uuid": uuid,
+            "watermark": max(self.jobs, default=0),
+            "priority": call.priority,
+            "predicates": list(call.predicates),
+            "action": call.action,
+            "reason_trail": [*call.reason_trail, ["luxid", "", 1]],
+        }
+        return uuid
+
+    async def _delete_filter(self, call: DeleteFilter) -> None:
+        if self.rules.pop(call.uuid, None) is None:
+            raise GantryError(f"there is no filter rule {call.uuid}")
+
     async def _query(self, call: QueryJobs) -> Any:
         if call.job_ids is None:
             return [self._row(job, call.fields) for job in self.jobs.values() if not job.archived]
@@ -186,10 +247,17 @@ class FakeLuxid:
         return [job.field(name) for name in fields]
 
     async def _config_values(self, call: QueryConfigValues) -> Any:
-        return [self.is_drained if name == "drain_flag" else None for name in call.names]
+        values = {"drain_flag": self.is_drained, "watcher_pause": self.watcher_pause}
+        return [values.get(name) for name in call.names]
 
     async def _cluster_info(self, call: QueryClusterInfo) -> Any:
-        return {"name": "lab", "tags": [], "ndparams": {"ssh_port": 22}}
+        return {
+            "name": "lab",
+            "max_running_jobs": 20,
+            "tags": [],
+            "enabled_hypervisors": ["kvm"],
+            "hvparams": {"kvm": {"acpi": True, "boot_order": "disk"}, "xen": {}},
+        }
 
     async def _read_output(self, call: ReadJobOutput) -> JobOutput:
         job = self.jobs[call.job_id]
@@ -197,6 +265,20 @@ class FakeLuxid:
             while call.timeout and job.status not in FINAL and call.offset >= len(job.output):
                 await self._changed.wait()
         return JobOutput(job.output[call.offset :], len(job.output), job.status in FINAL)
+
+
+def _cell_of_job(job: FakeJob, name: str) -> Any:
+    value = job.field(name)
+    return NO_VALUE if value is None else value
+
+
+def _cell_of_rule(rule: dict[str, Any], name: str) -> Any:
+    return rule[name]
+
+
+def _definition(name: str) -> dict[str, str]:
+    known = {"id": "number", "status": "text", "summary": "other"}
+    return {"name": name, "title": name.upper(), "kind": known.get(name, "unknown"), "doc": f"the job's {name}"}
 
 
 @contextlib.contextmanager

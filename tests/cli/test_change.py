@@ -59,17 +59,45 @@ def test_cancel_by_state_with_force_does_not_ask(start_luxid: Start, job: Job) -
 def test_cancel_by_a_state_that_no_job_has_is_an_error(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(6, "running"))
 
-    assert job("cancel", "--queued") == Ended(1, "", "error: no job is queued; 'gnt-job list' shows all\n")
+    error = "error: no job to cancel is like that; 'gnt-job list' shows all\n"
+    assert job("cancel", "--queued") == Ended(1, "", error)
+    assert job("cancel", "--where", "op=OP_NODE_ADD", "--force") == Ended(1, "", error)
 
 
-def test_cancel_wants_either_ids_or_a_state(start_luxid: Start, job: Job) -> None:
+def test_cancel_wants_ids_or_a_condition(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(5))
-    error = (
-        "error: name jobs by their ids, or by one of --pending, --queued and --waiting; see 'gnt-job cancel --help'\n"
-    )
+    error = "error: name jobs by their ids, or by a condition such as --pending or --where FILTER; see "
 
-    assert job("cancel") == Ended(2, "", error)
-    assert job("cancel", "--queued", "5") == Ended(2, "", error)
+    ended = job("cancel")
+
+    assert ended == Ended(2, "", f"{error}'gnt-job cancel --help'\n")
+
+
+def test_a_dry_run_says_which_jobs_and_changes_none(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6, "running", [{"OP_ID": "OP_X"}], ["X"]), FakeJob(7, "success"))
+
+    by_filter = job("cancel", "--dry-run", "--where", "id > 4")
+    by_ids = job("cancel", "--dry-run", "6")
+    as_json = job("archive", "--dry-run", "--where", "id > 4", "--output", "json")
+
+    table = "ID  STATUS   SUMMARY\n 5  queued   TEST_DELAY(1.0)\n 6  running  X\n"
+    assert by_filter == Ended(0, table, "would cancel 2 jobs; nothing was changed\n")
+    assert by_ids == Ended(0, "ID  STATUS   SUMMARY\n 6  running  X\n", "would cancel 1 job; nothing was changed\n")
+    assert as_json == Ended(0, "[7]\n", "")
+    assert [job.status for job in luxid.jobs.values()] == ["queued", "running", "success"]
+
+
+def test_a_filter_chooses_only_jobs_that_can_be_changed_so(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6, "success"), FakeJob(7, "error"))
+
+    canceled = job("cancel", "--force", "--where", "id > 4")
+    raised = job("change-priority", "--priority", "high", "--force", "id > 4")
+    archived = job("archive", "--force", "--where", "status=failed | status=canceled")
+
+    assert canceled == Ended(0, "Job 5 has been canceled\n", "")
+    assert raised.code == 1
+    assert archived == Ended(0, "", "")
+    assert [number for number, job in luxid.jobs.items() if job.archived] == [5, 7]
 
 
 def test_change_priority_sends_the_number_of_the_word(start_luxid: Start, job: Job) -> None:
@@ -118,11 +146,3 @@ def test_the_queue_is_drained_and_opened(start_luxid: Start, tmp_path: Path) -> 
     assert queue("undrain") == Ended(0, "", "")
     assert queue("info") == Ended(0, "The drain flag is unset\n", "")
     assert [call for call in luxid.calls if isinstance(call, SetDrainFlag)] == [SetDrainFlag(True), SetDrainFlag(False)]
-
-
-def test_cluster_info_is_one_parameter_a_line(start_luxid: Start, tmp_path: Path) -> None:
-    start_luxid()
-
-    ended = run("gnt-cluster", "info", "--root", tmp_path)
-
-    assert ended == Ended(0, "name: lab\ntags: -\nndparams:\n  ssh_port: 22\n", "")

@@ -5,6 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from cli.user import user_name
+from protocol.luxi import Query
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 
@@ -73,6 +75,101 @@ def test_a_status_option_leaves_out_the_others(start_luxid: Start, job: Job, opt
     ended = job("list", option, "--no-headers", "--separator", ",", "-o", "id")
 
     assert ended == Ended(0, ids, "")
+
+
+FILTERED = (
+    *JOBS,
+    FakeJob(13, "queued", [{"OP_ID": "OP_RUN_COMMAND"}], ["RUN_COMMAND(reboot web1)"], user="ann"),
+    FakeJob(8, "success", archived=True),
+)
+
+
+@pytest.mark.parametrize(
+    ("words", "ids"),
+    [
+        (["status=queued"], "11\n13\n"),
+        (["--where", "status=queued & op=OP_RUN_COMMAND"], "13\n"),
+        (["--where", "op!=run_command", "--pending"], "11\n"),
+        (["-F", "id"], ""),
+        (['"TEST_DUMMY" in summary and priority < 0'], "10\n"),
+        (["--where", "summary =~ m/REBOOT/i or status=failed"], "12\n13\n"),
+        (["--where", "user=ann"], "13\n"),
+        (["--queued", "11", "12"], "11\n"),
+        (["--failed", "--where", "id>12"], ""),
+    ],
+)
+def test_a_filter_is_judged_by_luxid(start_luxid: Start, job: Job, words: list[str], ids: str) -> None:
+    luxid = start_luxid(*FILTERED)
+
+    ended = job("list", "--no-headers", "--separator", ",", "-o", "id", *words)
+
+    if words == ["-F", "id"]:
+        error = "error: field 'id' is not true or false but a number: 9\n"
+        assert ended == Ended(1, "", error)
+    else:
+        assert ended == Ended(0, ids, "")
+    (call,) = luxid.calls
+    assert isinstance(call, Query)
+    assert call.filter is not None
+
+
+def test_archived_jobs_are_listed_on_request_with_a_column_that_says_so(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(8, "success", archived=True), FakeJob(9))
+
+    ended = job("list", "--archived", "-o", "id")
+
+    assert ended == Ended(0, "ID  ARCHIVED\n 8  Y\n 9  N\n", "")
+
+
+def test_mine_are_the_jobs_that_this_user_submitted(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(8, user="somebody"), FakeJob(9, user=user_name()), FakeJob(10))
+
+    assert job("list", "--mine", "--no-headers", "-o", "id,user") == Ended(0, f"9  {user_name()}\n", "")
+
+
+def test_verbose_says_in_words_why_a_cell_is_empty(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(11))
+
+    ended = job("list", "-v", "--no-headers", "-o", "id,start_ts,nonsense")
+
+    assert (ended.code, ended.out) == (14, "11  (unavail)  (unknown)\n")
+
+
+def test_a_filter_that_cannot_be_read_is_2_with_the_place(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    ended = job("list", "--where", "status running")
+
+    error = "error: filter, character 8: expected 'and', 'or' or the end before 'running'\n"
+    assert ended == Ended(2, "", error)
+    assert luxid.calls == []
+
+
+def test_list_fields_tells_luxids_fields_and_our_own(start_luxid: Start, job: Job) -> None:
+    start_luxid()
+
+    every = job("list-fields")
+    some = job("list-fields", "--no-headers", "--separator", "|", "age", "status", "oder")
+
+    assert (every.code, every.err) == (0, "")
+    assert (
+        every.out
+        == """\
+NAME     TYPE    TITLE    DESCRIPTION
+age      Custom  Age      how long ago the job was submitted
+id       Number  ID       the job's id
+runtime  Custom  Runtime  how long it ran, or has been running
+status   Text    STATUS   the job's status
+summary  Custom  SUMMARY  the job's summary
+time     Custom  Time     how long it ran or runs; before that, how long it has been waiting
+"""
+    )
+    assert some == Ended(
+        14,
+        "age|Custom|Age|how long ago the job was submitted\nstatus|Text|STATUS|the job's status\n"
+        "oder|Unknown|ODER|the job's oder\n",
+        "warning: unknown field 'oder'; without names all fields are listed\n",
+    )
 
 
 def test_an_unknown_field_shows_question_marks_and_ends_with_14(start_luxid: Start, job: Job) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cli.user import user_name
 from protocol.luxi import SubmitJob, SubmitManyJobs
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
@@ -60,6 +61,7 @@ def test_the_reason_trail_ends_with_the_user_and_the_program(start_luxid: Start,
     (op,) = luxid.calls[0].job
     assert [entry[:2] for entry in op["reason"]] == [
         ["gnt:user", "first"],
+        ["gantry:login", user_name()],
         ["gnt:user", "again"],
         ["gnt:client:gnt-job", "submit"],
     ]

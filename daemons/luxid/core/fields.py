@@ -1,6 +1,6 @@
 """The fields of a job as clients ask for them by name.
 
-Source: luxid.md 7.3.
+Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
 """
 
 import bisect
@@ -15,6 +15,7 @@ from common.errors import GantryError, PrerequisiteError
 from common.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
 from common.opcodes.base import summary
 from common.opcodes.registry import parse_opcode
+from common.submitter import submitter
 
 # of a summary depends on nothing of these, and they differ from job to job
 _COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run"})
@@ -83,6 +84,10 @@ FIELDS: Final[Mapping[str, Field]] = {
     "opend": _per_op(lambda op: _stamp(op.end_at)),
     "oppriority": _per_op(lambda op: op.priority),
     "summary": _per_op(lambda op: summary_of(op.input)),
+    # ours
+    "opid": _per_op(lambda op: op.input.get("OP_ID")),
+    "summary_text": lambda view: ",".join(summary_of(op.input) for op in view.job.ops),
+    "user": lambda view: submitter(view.job.ops[0].input.get("reason")) if view.job.ops else "",
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),
     "end_ts": lambda view: _stamp(view.job.end_at),

@@ -1,0 +1,190 @@
+"""Filters as people type them, read into the query language.
+
+Two spellings, one grammar. That of Ganeti's list commands:
+
+    status == "running" and (id > 100 or "OP_TEST_DELAY" in opid)
+    summary =~ m/web[0-9]+/i        name =* "web*.example"        not archived
+
+and the short one, in which values need no quotes, and `&`, `|`, `!` are words:
+
+    status=running & op=OP_RUN_COMMAND
+
+`!` and `not` bind tighter than `&` and `and`, these tighter than `|` and `or`.
+
+Source: cli.md 1.4.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+from common.errors import InvalidRequest
+
+# what `common.qlang` reads: [operator, operand, ...]
+Expression = list[Any]
+
+_FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")
+_NUMBER: Final = re.compile(r"-?\d+(?![^\s()&|])")
+_BARE: Final = re.compile(r"""[^\s()&|!=<>"'][^\s()&|"']*""")
+# a regular expression without m needs its slashes
+_REGEX: Final = re.compile(r"(?:m([/#^|])|(/))((?:(?!\1|\2).)*)(?:\1|\2)([a-zA-Z]*)", re.DOTALL)
+_OPERATORS: Final = ("==", "!=", "<=", ">=", "=~", "!~", "=*", "!*", "=", "<", ">")
+_NEGATED: Final = {"!~": "=~", "!*": "=*"}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+def parse_filter(text: str) -> Expression:
+    """Read a filter.
+
+    Raises: InvalidRequest: it is none; with the character at which it stops to be one, from 1.
+    """
+    reader = _Reader(text)
+    expression = reader.any_of()
+    reader.expect_end()
+    return expression
+
+
+def glob_regex(glob: str) -> str:
+    """A regular expression for names like this one: `*` and `?` stand for characters, a domain may follow."""
+    parts = {"*": ".*", "?": "."}
+    return "^" + "".join(parts.get(char) or re.escape(char) for char in glob) + r"(\..*)?$"
+
+
+class _Reader:
+    """Reads the text from left to right; each method takes what it is called after."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def any_of(self) -> Expression:
+        return self._series(self._all_of, "or", ("||", "|"), "|")
+
+    def expect_end(self) -> None:
+        self._skip()
+        if self._at < len(self._text):
+            raise self._refusal("expected 'and', 'or' or the end")
+
+    def _all_of(self) -> Expression:
+        return self._series(self._one, "and", ("&&", "&"), "&")
+
+    def _series(self, read: Any, word: str, signs: Sequence[str], operator: str) -> Expression:
+        parts = [read()]
+        while self._takes_word(word) or any(map(self._takes, signs)):
+            parts.append(read())
+        return parts[0] if len(parts) == 1 else [operator, *parts]
+
+    def _one(self) -> Expression:
+        if self._takes_word("not") or self._takes("!"):
+            return ["!", self._one()]
+        if not self._takes("("):
+            return self._condition()
+        expression = self.any_of()
+        if not self._takes(")"):
+            raise self._refusal("expected ')'")
+        return expression
+
+    def _condition(self) -> Expression:
+        self._skip()
+        start = self._at
+        field = self._match(_FIELD)
+        if field is not None:
+            operator = next((each for each in _OPERATORS if self._takes(each)), None)
+            if operator is not None:
+                return self._comparison(field, operator)
+            if not self._is_before_in():
+                return ["?", field]
+        self._at = start
+        return self._containment()
+
+    def _comparison(self, field: str, operator: str) -> Expression:
+        if operator in _NEGATED:
+            return ["!", self._comparison(field, _NEGATED[operator])]
+        match operator:
+            case "=~":
+                return ["=~", field, self._regex()]
+            case "=*":
+                return ["=~", field, glob_regex(str(self._value()))]
+        return ["==" if operator == "=" else operator, field, self._value()]
+
+    def _containment(self) -> Expression:
+        """`value in field`, `value not in field`."""
+        value = self._value("a field, a value with 'in', '!' or '('")
+        is_negated = self._takes_word("not")
+        if not self._takes_word("in"):
+            raise self._refusal("expected 'in' after a value")
+        self._skip()
+        field = self._match(_FIELD)
+        if field is None:
+            raise self._refusal("expected the name of a field")
+        found = ["=[]", field, value]
+        return ["!", found] if is_negated else found
+
+    def _is_before_in(self) -> bool:
+        before = self._at
+        self._takes_word("not")
+        is_before = self._takes_word("in")
+        self._at = before
+        return is_before
+
+    def _value(self, expected: str = "a value") -> str | int:
+        self._skip()
+        if self._at < len(self._text) and self._text[self._at] in "\"'":
+            return self._quoted()
+        number = self._match(_NUMBER)
+        if number is not None:
+            return int(number)
+        word = self._match(_BARE)
+        if word is None:
+            raise self._refusal(f"expected {expected}")
+        return word
+
+    def _quoted(self) -> str:
+        quote = self._text[self._at]
+        found = re.compile(rf"{quote}((?:[^{quote}\\]|\\.)*){quote}", re.DOTALL).match(self._text, self._at)
+        if found is None:
+            raise self._refusal(f"the text begun with {quote} has no end")
+        self._at = found.end()
+        return _ESCAPED.sub(r"\1", found[1])
+
+    def _regex(self) -> str:
+        self._skip()
+        found = _REGEX.match(self._text, self._at)
+        if found is None:
+            return str(self._value("a regular expression, as in m/web[0-9]+/i"))
+        flags = "".join(sorted(set(found[4])))
+        if set(flags) - {"i", "s"}:
+            raise self._refusal(f"unknown flags '{found[4]}', i and s are possible, at the regular expression")
+        self._at = found.end()
+        return f"(?{flags}){found[3]}" if flags else found[3]
+
+    def _skip(self) -> None:
+        while self._at < len(self._text) and self._text[self._at].isspace():
+            self._at += 1
+
+    def _takes(self, sign: str) -> bool:
+        self._skip()
+        if not self._text.startswith(sign, self._at):
+            return False
+        self._at += len(sign)
+        return True
+
+    def _takes_word(self, word: str) -> bool:
+        self._skip()
+        found = re.compile(rf"{word}(?![\w/.])").match(self._text, self._at)
+        if found is None:
+            return False
+        self._at = found.end()
+        return True
+
+    def _match(self, pattern: re.Pattern[str]) -> str | None:
+        found = pattern.match(self._text, self._at)
+        if found is None:
+            return None
+        self._at = found.end()
+        return found[0]
+
+    def _refusal(self, reason: str) -> InvalidRequest:
+        rest = self._text[self._at :]
+        where = f"before {rest[:20]!r}" if rest else "at the end"
+        return InvalidRequest(f"filter, character {self._at + 1}: {reason} {where}")

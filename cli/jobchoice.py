@@ -1,0 +1,101 @@
+"""Which jobs a verb is about: ids, or conditions in options or in a text; the same for all verbs.
+
+Source: cli.md 1.4 and 2.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import click
+
+from cli.filtertext import Expression
+from cli.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
+from cli.query import FINISHED, JOB_ID, PENDING
+from cli.user import user_name
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# --option -> the states it means, and its help
+_STATES: Final = {
+    "--pending": (PENDING, "Jobs that have not begun."),
+    "--queued": (("queued",), "Jobs that wait for a place."),
+    "--waiting": (("waiting",), "Jobs that wait for locks or other jobs."),
+    "--running": (("running",), "Jobs that run."),
+    "--failed": (("error",), "Jobs that failed; also --error."),
+    "--finished": (FINISHED, "Jobs that have ended."),
+}
+
+
+@attrs.frozen
+class JobChoice:
+    """What the user said; nothing said: all jobs that are not archived."""
+
+    job_ids: tuple[int, ...]
+    conditions: tuple[Expression, ...]
+    # the states asked for by an option; empty: none was given
+    statuses: tuple[str, ...]
+    with_archived: bool
+
+    @property
+    def is_plain(self) -> bool:
+        """Only ids, or nothing at all: no condition is to be judged."""
+        return not (self.conditions or self.statuses or self.with_archived)
+
+    def expression(self, default: Expression | None = None) -> Expression:
+        """All conditions in one.
+
+        Args: default: holds, too, where the user has not asked for a state.
+        """
+        parts = list(self.conditions)
+        if self.job_ids:
+            parts.append(ids_filter(self.job_ids))
+        if self.statuses:
+            parts.append(statuses_filter(self.statuses))
+        elif default is not None:
+            parts.append(default)
+        # an `&` without parts is always true
+        return all_of(parts) or ["&"]
+
+
+def choice_options(function: F) -> F:
+    """Ids or one filter as arguments; `--where`, `--mine`, `--archived` and an option for each state."""
+    options = [
+        click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
+        click.option("--where", metavar="FILTER", help="Only those: 'status=running & op=OP_RUN_COMMAND'."),
+        *(_state_option(name, states, text) for name, (states, text) in _STATES.items()),
+        click.option("--mine", "is_mine", is_flag=True, help="Only jobs that this user submitted."),
+        click.option("--archived", "with_archived", is_flag=True, help="Archived jobs, too."),
+        click.argument("words", metavar="[ID...|FILTER]", nargs=-1, shell_complete=_complete),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], F]:
+    names = (name, "--error") if name == "--failed" else (name,)
+    return click.option(*names, "states", flag_value=",".join(states), help=text)
+
+
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    return JOB_ID.shell_complete(ctx, param, incomplete)
+
+
+def read_choice(
+    words: Sequence[str], is_filtering: bool, where: str | None, states: str | None, is_mine: bool, with_archived: bool
+) -> JobChoice:
+    """What the options of `choice_options` say.
+
+    Raises: InvalidRequest: a filter cannot be read. UsageError: an argument is neither id nor filter.
+    """
+    conditions = [] if where is None else [job_filter(where)]
+    if is_filtering and len(words) != 1:
+        raise click.UsageError(f"--filter takes one argument, got {len(words)}; put the filter into quotes")
+    if len(words) == 1 and (is_filtering or is_filter(words[0])):
+        conditions.append(job_filter(words[0]))
+        words = ()
+    if is_mine:
+        conditions.append(["==", "user", user_name()])
+    ids = tuple(dict.fromkeys(JOB_ID.convert(word, None, click.get_current_context()) for word in words))
+    return JobChoice(ids, tuple(conditions), tuple(states.split(",")) if states else (), with_archived)

@@ -1,0 +1,26 @@
+"""`gnt-job list-fields`: the columns of `gnt-job list`."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from cli.commands import Command
+from cli.listfields import OwnField, tell_fields
+from cli.tables import Layout
+from protocol.luxi import QueryKind
+
+_OWN: Final = (
+    OwnField("age", "how long ago the job was submitted"),
+    OwnField("runtime", "how long it ran, or has been running"),
+    OwnField("time", "how long it ran or runs; before that, how long it has been waiting"),
+)
+
+
+@click.command("list-fields", cls=Command, examples=("gnt-job list-fields", "gnt-job list-fields status summary"))
+@click.option("--no-headers", is_flag=True, help="Leave out the header.")
+@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@click.argument("names", metavar="[FIELD]...", nargs=-1)
+def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
+    """Tell the fields that gnt-job list can show and filter by; all, or those named."""
+    return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), _OWN)

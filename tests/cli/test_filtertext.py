@@ -1,0 +1,90 @@
+"""Filters as people type them. Source: cli.md 1.4."""
+
+import pytest
+
+from cli.filtertext import parse_filter
+from cli.jobfilter import is_filter, job_filter
+from common.errors import InvalidRequest
+from common.qlang import Expression
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        # the forms of Ganeti
+        ('name == "web1"', ["==", "name", "web1"]),
+        ("id >= 12", [">=", "id", 12]),
+        ("id != -3", ["!=", "id", -3]),
+        ("name = 'it\\'s'", ["==", "name", "it's"]),
+        ('"a b" in tags', ["=[]", "tags", "a b"]),
+        ("12 not in ids", ["!", ["=[]", "ids", 12]]),
+        ("name =~ m/web[0-9]+/", ["=~", "name", "web[0-9]+"]),
+        ("name !~ m#/dev/.*#si", ["!", ["=~", "name", "(?is)/dev/.*"]]),
+        ('name =* "web?.*"', ["=~", "name", r"^web.\..*(\..*)?$"]),
+        ('name !* "web*"', ["!", ["=~", "name", r"^web.*(\..*)?$"]]),
+        ("archived", ["?", "archived"]),
+        ("not archived", ["!", ["?", "archived"]]),
+        ("a and b and c", ["&", ["?", "a"], ["?", "b"], ["?", "c"]]),
+        ("a or not b and c", ["|", ["?", "a"], ["&", ["!", ["?", "b"]], ["?", "c"]]]),
+        ("(a or b) and c", ["&", ["|", ["?", "a"], ["?", "b"]], ["?", "c"]]),
+        ("be/memory > 5 or nic.mac/0 == 'x'", ["|", [">", "be/memory", 5], ["==", "nic.mac/0", "x"]]),
+        # the short ones
+        ("status=running & op=OP_X", ["&", ["==", "status", "running"], ["==", "op", "OP_X"]]),
+        ("!(a|b)&&c", ["&", ["!", ["|", ["?", "a"], ["?", "b"]]], ["?", "c"]]),
+        ("summary=~web1.example", ["=~", "summary", "web1.example"]),
+        ("android=1", ["==", "android", 1]),
+        ("name=10d", ["==", "name", "10d"]),
+        ("in in not", ["=[]", "not", "in"]),
+        ("order=~^or", ["=~", "order", "^or"]),
+    ],
+)
+def test_a_text_becomes_an_expression(text: str, expected: object) -> None:
+    assert parse_filter(text) == expected
+    # and one that luxid understands
+    Expression.from_wire(expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("", "character 1: expected a field, a value with 'in', '!' or '(' at the end"),
+        ("status=", "character 8: expected a value at the end"),
+        ("status=a b", "character 10: expected 'and', 'or' or the end before 'b'"),
+        ("(a & b", "character 7: expected ')' at the end"),
+        ("a &", "character 4: expected a field, a value with 'in', '!' or '(' at the end"),
+        ('x = "never ends', """character 5: the text begun with " has no end before '"never ends'"""),
+        ('"x"', "character 4: expected 'in' after a value at the end"),
+        (
+            "x =~ m/a/g",
+            "character 6: unknown flags 'g', i and s are possible, at the regular expression before 'm/a/g'",
+        ),
+    ],
+)
+def test_a_wrong_text_is_refused_with_the_place(text: str, error: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        parse_filter(text)
+
+    assert refused.value.message == f"filter, {error}"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("op=run_command", ["=[]", "opid", "OP_RUN_COMMAND"]),
+        ("op != OP_TEST_DELAY", ["!", ["=[]", "opid", "OP_TEST_DELAY"]]),
+        ("'RUN_COMMAND' in summary", ["=[]", "summary", "RUN_COMMAND"]),
+        ("not summary=~web", ["!", ["=~", "summary_text", "web"]]),
+        ("status=failed | status=queued", ["|", ["==", "status", "error"], ["==", "status", "queued"]]),
+    ],
+)
+def test_filters_of_jobs_have_names_of_their_own(text: str, expected: object) -> None:
+    assert job_filter(text) == expected
+
+
+def test_opcodes_have_no_order() -> None:
+    with pytest.raises(InvalidRequest, match="'op' can be compared by = and != only"):
+        job_filter("op < OP_X")
+
+
+def test_an_id_is_no_filter() -> None:
+    assert [is_filter(text) for text in ("12", "status=x", "not x", "web*")] == [False, True, True, False]
