@@ -30,7 +30,7 @@ def delay(
     **options: Any,
 ) -> int:
     """Submit a job that sleeps for SECONDS, and holds the locks of its nodes meanwhile."""
-    wishes = Wishes(**options)
+    wishes = Wishes(**options, program="gnt-debug")
     op = {
         "OP_ID": "OP_TEST_DELAY",
         "duration": seconds,

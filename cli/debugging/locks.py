@@ -5,52 +5,79 @@ Source: cli.md 4, "locks"; STYLE section 8.
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 import click
 
 from cli.commands import Command
-from cli.connection import open_wconfd
-from cli.context import wants_json
+from cli.connection import ask_luxid, open_wconfd
+from cli.context import uses_color, wants_json
 from cli.lockview import LockRow, read_lock_view
-from cli.run import DONE
-from cli.screen import say, say_json
-from cli.tables import Column, Layout, render
+from cli.run import DONE, UNKNOWN_FIELD
+from cli.screen import say, say_json, warn, write
+from cli.tables import UNKNOWN, Column, Layout, render
 from cli.times import DURATION
+from common.errors import GantryError
+from common.qlang import Expression
 from protocol.blocking import BlockingClient
+from protocol.luxi import Query, QueryKind
 from protocol.wconfd import ListLocksWaitingStatus
 
-_COLUMNS: Final = (Column("NAME"), Column("MODE"), Column("OWNER"), Column("PENDING"))
+# field -> what a cell shows of a lock
+_FIELDS: Final[Mapping[str, Callable[[LockRow], str]]] = {
+    "name": lambda row: str(row.lock),
+    "mode": lambda row: row.mode.value if row.mode else "",
+    "owner": lambda row: ",".join(str(owner) for owner, _ in row.owners),
+    "pending": lambda row: ",".join(f"{mode.value}:{owner}" for owner, mode in row.pending),
+}
+_JOB_ROWS: Final = ["=~", "name", "^job/"]
+# top left corner, then erase all: the picture is redrawn in place
+_CLEAR: Final = "\x1b[H\x1b[2J"
 
 
-@click.command("locks", cls=Command, examples=("gnt-debug locks", "gnt-debug locks --interval 2"))
-@click.option("--interval", type=DURATION, help="Show it again and again, with this pause.")
+@click.command("locks", cls=Command, examples=("gnt-debug locks", "gnt-debug locks --interval 2 -o name,pending"))
+@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Of name, mode, owner and pending, with commas.")
+@click.option("--interval", type=DURATION, help="Show it again and again, with this pause; Ctrl-C ends it.")
 @click.option("--no-headers", is_flag=True, help="Leave out the header.")
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
-def locks(interval: float | None, no_headers: bool, separator: str | None) -> int:
-    """Show the locks that somebody holds or waits for, in lock order."""
+@click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
+def locks(chosen: str | None, interval: float | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
+    """Show the locks that somebody holds or waits for, in lock order, then jobs that others wait for."""
+    names = [name for name in chosen.removeprefix("+").split(",") if name] if chosen else []
+    names = [*_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
     layout = Layout(not no_headers, separator)
+    unknown = UNKNOWN if verbose else "??"
     with open_wconfd() as client:
-        _show(client, layout)
+        _show(client, names, unknown, layout)
         while interval is not None:
             sys.stdout.flush()
             time.sleep(interval)
-            say("")
-            _show(client, layout)
-    return DONE
+            write(_CLEAR if uses_color() and not wants_json() else "\n")
+            _show(client, names, unknown, layout)
+    wrong = [name for name in names if name not in _FIELDS]
+    for name in wrong:
+        warn(f"unknown field '{name}'; fields are {', '.join(_FIELDS)}")
+    return UNKNOWN_FIELD if wrong else DONE
 
 
-def _show(client: BlockingClient, layout: Layout) -> None:
+def _show(client: BlockingClient, names: Sequence[str], unknown: str, layout: Layout) -> None:
     answer = client.call(ListLocksWaitingStatus())
     if wants_json():
         say_json(answer)
         return
-    for line in render(_COLUMNS, map(_cells, read_lock_view(answer).rows), layout):
+    every = [{name: show(row) for name, show in _FIELDS.items()} for row in read_lock_view(answer).rows]
+    rows = [[cells.get(name, unknown) for name in names] for cells in (*every, *_job_cells())]
+    for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], rows, layout):
         say(line)
 
 
-def _cells(row: LockRow) -> Sequence[str]:
-    owners = ",".join(str(owner) for owner, _ in row.owners)
-    pending = ",".join(f"{mode.value}:{owner}" for owner, mode in row.pending)
-    return (str(row.lock), row.mode.value if row.mode else "", owners, pending)
+def _job_cells() -> Iterator[Mapping[str, str]]:
+    """A row for each job whose end others wait for; none if luxid cannot tell."""
+    try:
+        answer = ask_luxid(Query(QueryKind.LOCK, ("name", "pending"), Expression.from_wire(_JOB_ROWS)))
+    except (GantryError, OSError):
+        return
+    for (_, name), (_, pending) in answer["data"]:
+        waiting = [f"job/{owner}" for _, owners in pending or () for owner in owners]
+        yield {"name": name, "mode": "", "owner": "", "pending": ",".join(waiting)}

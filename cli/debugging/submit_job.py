@@ -3,6 +3,7 @@
 Source: cli.md 4, "submit-job".
 """
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,20 +11,84 @@ from typing import Any
 import click
 
 from cli.commands import Command
+from cli.connection import open_luxid
+from cli.context import wants_json
+from cli.follow import job_changes
 from cli.jobs.submit import read_jobs
-from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from cli.outcome import fetch_outcomes
+from cli.run import DONE, FAILED
+from cli.screen import remark, say, say_json, warn
+from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, tell_refused, with_wishes
+from protocol.luxi import OpInput
 
 
-@click.command("submit-job", cls=Command, examples=("gnt-debug submit-job first.json second.json",))
+@click.command(
+    "submit-job",
+    cls=Command,
+    examples=(
+        "gnt-debug submit-job first.json second.json",
+        "gnt-debug submit-job --job-repeat 100 --timing-stats delay.json",
+    ),
+)
+@click.option("-v", "--verbose", is_flag=True, help="Tell what is done, and the ids.")
 @click.option("--op-repeat", type=click.IntRange(min=1), default=1, help="Repeat the opcodes inside each job.")
 @click.option("--job-repeat", type=click.IntRange(min=1), default=1, help="Submit each job so many times.")
+@click.option("--timing-stats", is_flag=True, help="Wait for the jobs, and print how long it took.")
+@click.option("--each", "is_each", is_flag=True, help="Submit the jobs one by one, not all at once.")
 @submit_options
 @click.argument(
     "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, exists=True, path_type=Path)
 )
-def submit_job(files: Sequence[Path], op_repeat: int, job_repeat: int, **options: Any) -> int:
-    """Submit the jobs in these files, all at once, and print their ids."""
-    wishes = Wishes(**options)
+def submit_job(
+    files: Sequence[Path],
+    verbose: bool,
+    op_repeat: int,
+    job_repeat: int,
+    timing_stats: bool,
+    is_each: bool,
+    **options: Any,
+) -> int:
+    """Submit the jobs in these files and print their ids."""
+    wishes = Wishes(**options, program="gnt-debug", is_each=is_each)
     jobs = [job for file in files for job in read_jobs(file.read_bytes(), str(file))]
     repeated = [job * op_repeat for job in jobs for _ in range(job_repeat)]
-    return submit_jobs([[with_wishes(op, wishes, "submit-job") for op in job] for job in repeated], wishes)
+    submitted = [[with_wishes(op, wishes, "submit-job") for op in job] for job in repeated]
+    if verbose:
+        remark(f"submitting {len(submitted)} jobs with {sum(map(len, submitted))} opcodes")
+    return _measure(submitted, wishes, verbose) if timing_stats else submit_jobs(submitted, wishes)
+
+
+def _measure(jobs: Sequence[Sequence[OpInput]], wishes: Wishes, is_verbose: bool) -> int:
+    """Submit, wait for all, and print counts and times in seconds; that a job failed is told, and no error."""
+    begin = time.monotonic()
+    with open_luxid() as client:
+        answers = send_jobs(client, jobs, wishes)
+        submitted = time.monotonic()
+        ids = [value for is_taken, value in answers if is_taken]
+        if is_verbose:
+            remark(f"waiting for jobs {', '.join(map(str, ids))}")
+        for job_id in ids:
+            for _ in job_changes(client, job_id, ("status",)):
+                pass
+        ended = time.monotonic()
+        outcomes = fetch_outcomes(client, ids)
+    stats = {
+        "C:op": sum(map(len, jobs)),
+        "C:job": len(jobs),
+        "T:submit": round(submitted - begin, 6),
+        "T:exec": round(ended - submitted, 6),
+        "T:total": round(ended - begin, 6),
+    }
+    _tell_stats(stats)
+    failed = [outcome.job_id for outcome in outcomes if not outcome.is_success]
+    if failed:
+        warn(f"{len(failed)} of {len(ids)} jobs did not succeed: {', '.join(map(str, failed))}")
+    return max(FAILED if len(ids) < len(jobs) else DONE, tell_refused(answers))
+
+
+def _tell_stats(stats: dict[str, float]) -> None:
+    if wants_json():
+        say_json(stats)
+        return
+    for name, value in stats.items():
+        say(f"{name:<8} {value if isinstance(value, int) else f'{value:.6f}'}")

@@ -1,0 +1,66 @@
+"""Following a job that stops at each step until somebody has come to its socket.
+
+Source: opcodes.md 7, TEST_JQUEUE.
+"""
+
+import socket
+from typing import Any, Final
+
+import attrs
+
+from cli.follow import LogLine, job_changes
+from cli.query import query_jobs
+from common.errors import ProtocolError
+from protocol.blocking import BlockingClient
+
+# the kind of log entry that names a socket
+_KIND: Final = "jqueue-test"
+# seconds for which the job waits, and longer
+_CONNECT_S: Final = 20.0
+
+
+@attrs.frozen
+class JobSeen:
+    """What a witness has seen of a job."""
+
+    job_id: int
+    # plain messages of its log, in order
+    messages: tuple[str, ...]
+    # (step, its argument, the job's state in it), in order
+    steps: tuple[tuple[str, Any, str], ...]
+    # of the opcodes at the end
+    statuses: tuple[str, ...]
+
+
+def witness(client: BlockingClient, job_id: int) -> JobSeen:
+    """Follow a job to its end, and go to each socket that its log names.
+
+    Raises: OSError: a socket cannot be reached. ProtocolError: an entry names none. Else as `job_changes`.
+    """
+    messages: list[str] = []
+    steps: list[tuple[str, Any, str]] = []
+    for change in job_changes(client, job_id, ("status",)):
+        for line in change.log:
+            if line.kind == _KIND:
+                steps.append(_visit(client, job_id, line))
+            elif line.kind == "message":
+                messages.append(str(line.message))
+    row = query_jobs(client, [job_id], ("opstatus",))[0]
+    return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
+
+
+def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, Any, str]:
+    """The step, and the job's state while it waits for us; it goes on when we hang up."""
+    path, step, argument = _parts(line.message)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
+        sock.settimeout(_CONNECT_S)
+        sock.connect(path)
+        status = query_jobs(client, [job_id], ("status",))[0]["status"]
+    return step, argument, status
+
+
+def _parts(message: Any) -> tuple[str, str, Any]:
+    match message:
+        case [str() as path, str() as step, argument]:
+            return path, step, argument
+    raise ProtocolError(f"expected [socket, step, argument] in the log, got {message!r:.100}")

@@ -1,0 +1,190 @@
+"""`gnt-debug test-jobqueue`: check from outside that the queue keeps its promises.
+
+Source: cli.md 4, "test-jobqueue"; opcodes.md 7, TEST_JQUEUE.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import attrs
+import click
+
+from cli.commands import Command
+from cli.connection import open_luxid
+from cli.context import wants_json
+from cli.debugging.jobwitness import JobSeen, witness
+from cli.follow import job_changes
+from cli.query import query_jobs
+from cli.run import DONE, FAILED
+from cli.screen import complain, say, say_json
+from cli.submission import PRIORITIES
+from cli.times import to_seconds
+from common.errors import ProtocolError, RemoteError
+from common.jobs import SUBMIT_PRIORITIES
+from protocol.blocking import BlockingClient
+from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
+from protocol.messages import Request
+
+_VALID: Final = frozenset(SUBMIT_PRIORITIES.values())
+# the ends of what a process can have, and all that may be submitted, with their neighbours
+_TRIED: Final = sorted({edge + step for edge in (-20, -10, 0, 10, 19) for step in (-1, 0, 1)} - _VALID)
+
+
+class Broken(Exception):
+    """A promise that was not kept; the text says which."""
+
+
+@click.command("test-jobqueue", cls=Command, examples=("gnt-debug test-jobqueue",))
+@click.option("--priority", type=click.Choice(PRIORITIES), default="normal", help="Of the jobs that are submitted.")
+def test_jobqueue(priority: str) -> int:
+    """Submit jobs, some of them wrong on purpose, and check what becomes of them; 0 if all is as it should be."""
+    delay: OpInput = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "priority": SUBMIT_PRIORITIES[priority]}
+    results = {}
+    with open_luxid() as client:
+        for name, check in _CHECKS.items():
+            results[name] = _verdict(check, client, delay)
+            if not wants_json():
+                say(f"{name}: {results[name] or 'as it should be'}")
+    broken = [name for name, reason in results.items() if reason]
+    if wants_json():
+        say_json({name: reason or None for name, reason in results.items()})
+    if broken:
+        complain(f"{len(broken)} of {len(results)} checks failed: {', '.join(broken)}; the log of luxid may say more")
+    return FAILED if broken else DONE
+
+
+def _verdict(check: Callable[[BlockingClient, OpInput], None], client: BlockingClient, delay: OpInput) -> str:
+    """What is wrong; "" if nothing is."""
+    try:
+        check(client, delay)
+    except (Broken, RemoteError, ProtocolError, OSError) as error:
+        return str(error)
+    return ""
+
+
+def _check_bad_dependency(client: BlockingClient, delay: OpInput) -> None:
+    _must_refuse(client, SubmitJob(({**delay, "depends": [[-1, None]]},)), "a dependency on the job before the first")
+
+
+def _check_bad_priorities(client: BlockingClient, delay: OpInput) -> None:
+    for priority in _TRIED:
+        bad = {**delay, "priority": priority}
+        for ops in ((bad,), (bad, delay), (delay, bad), (delay, bad, delay)):
+            what = f"priority {priority} in opcode {ops.index(bad) + 1} of {len(ops)}"
+            _must_refuse(client, SubmitJob(ops), what)
+            _must_refuse(client, SubmitManyJobs(((delay,), ops, (delay,))), f"a job among others with {what}")
+
+
+def _must_refuse(client: BlockingClient, request: Request[Any], what: str) -> None:
+    try:
+        answer = client.call(request)
+    except RemoteError:
+        # luxid hangs up after what it could not read
+        client.close()
+        return
+    raise Broken(f"{what} was taken: {answer}")
+
+
+def _check_dependencies(client: BlockingClient, delay: OpInput) -> None:
+    # job -> how far before it the job is that it depends on
+    backwards = (None, -1, -2, None, -2)
+    jobs = [delay if step is None else {**delay, "depends": [[step, ["success"]]]} for step in backwards]
+    answers = client.call(SubmitManyJobs(tuple((op,) for op in jobs)))
+    ids = _ids(answers, len(jobs))
+    _wait(client, ids)
+    rows = query_jobs(client, ids, ("id", "status", "ops", "opexec", "opend"))
+    if wrong := [row["id"] for row in rows if row["status"] != "success"]:
+        raise Broken(f"jobs {wrong} did not succeed")
+    for place, step in enumerate(backwards):
+        if step is not None:
+            _must_follow(rows[place], rows[place + step])
+
+
+def _ids(answers: Sequence[Any], count: int) -> list[int]:
+    ids = [answer[1] for answer in answers if len(answer) == 2 and answer[0] is True and isinstance(answer[1], int)]
+    if len(ids) != count:
+        raise Broken(f"expected {count} answers [true, id], got {answers}")
+    return ids
+
+
+def _must_follow(row: Any, before: Any) -> None:
+    """The job depends on the one before by its id, and was executed after it."""
+    shown = [dependency[0] for dependency in row["ops"][0].get("depends") or ()]
+    if shown != [before["id"]]:
+        raise Broken(f"job {row['id']} depends on {shown}, expected [{before['id']}]")
+    start, end = to_seconds(row["opexec"][0]), to_seconds(before["opend"][0])
+    if start is None or end is None or start < end:
+        raise Broken(f"job {row['id']} was executed at {start}, before job {before['id']} had ended at {end}")
+
+
+def _wait(client: BlockingClient, job_ids: Sequence[int]) -> None:
+    for job_id in job_ids:
+        for _ in job_changes(client, job_id, ("status",)):
+            pass
+
+
+@attrs.frozen
+class _Trial:
+    """A job of opcodes that tell us where they are; each by (messages, whether it fails)."""
+
+    ops: tuple[tuple[tuple[str, ...], bool], ...]
+    expected: tuple[str, ...]
+
+
+_TRIALS: Final = (
+    _Trial(((("one",), False),), ("success",)),
+    _Trial(((("one", "two"), False), ((), False)), ("success", "success")),
+    _Trial(((("before the end",), True),), ("error",)),
+    _Trial(
+        (((), False), (("a", "b", "c"), False), (("d",), True), (("never",), False)),
+        ("success", "success", "error", "error"),
+    ),
+)
+
+
+def _check_notifications(client: BlockingClient, delay: OpInput) -> None:
+    for number, trial in enumerate(_TRIALS, 1):
+        ops = [_witnessed(delay, messages, fails) for messages, fails in trial.ops]
+        seen = witness(client, client.call(SubmitJob(tuple(ops))))
+        if reason := _wrong(trial, seen):
+            raise Broken(f"job {seen.job_id} (trial {number}): {reason}")
+
+
+def _witnessed(delay: OpInput, messages: Sequence[str], fails: bool) -> OpInput:
+    return {
+        "OP_ID": "OP_TEST_JQUEUE",
+        "priority": delay["priority"],
+        "notify_waitlock": True,
+        "notify_exec": True,
+        "log_messages": list(messages),
+        "fail": fails,
+    }
+
+
+def _wrong(trial: _Trial, seen: JobSeen) -> str:
+    """What does not fit; "" if all does."""
+    count = trial.expected.index("error") + 1 if "error" in trial.expected else len(trial.expected)
+    messages = [f"TESTMSG={text}" for texts, _ in trial.ops[:count] for text in texts]
+    if list(seen.messages) != messages:
+        return f"expected the messages {messages}, got {list(seen.messages)}"
+    steps = [step for texts, _ in trial.ops[:count] for step in _steps(texts)]
+    if list(seen.steps) != steps:
+        return f"expected the steps and states {steps}, got {list(seen.steps)}"
+    if seen.statuses != trial.expected:
+        return f"expected the opcodes to end as {list(trial.expected)}, got {list(seen.statuses)}"
+    return ""
+
+
+def _steps(messages: Sequence[str]) -> list[tuple[str, Any, str]]:
+    """(step, its argument, the state of the job in it) of an opcode."""
+    logged = [("logmsg", count, "running") for count in range(1, len(messages) + 1)]
+    start = [("startmsg", len(messages), "running")] if messages else []
+    return [("expandnames", None, "waiting"), ("exec", None, "running"), *start, *logged]
+
+
+_CHECKS: Final[dict[str, Callable[[BlockingClient, OpInput], None]]] = {
+    "a dependency that cannot be is refused": _check_bad_dependency,
+    "priorities outside the three are refused": _check_bad_priorities,
+    "jobs run after those they depend on": _check_dependencies,
+    "messages and states arrive in order": _check_notifications,
+}

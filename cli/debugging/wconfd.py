@@ -1,0 +1,114 @@
+"""`gnt-debug wconfd`: call a method of wconfd by hand.
+
+Source: cli.md 4, "wconfd"; wconfd.md 2.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import attrs
+import click
+import orjson
+
+import protocol.wconfd
+from cli.commands import Command
+from cli.connection import ask_wconfd
+from cli.context import wants_json
+from cli.run import DONE
+from cli.screen import say, say_json
+from cli.tables import Column, Layout, render
+from common.locks import JobId
+from protocol.messages import Request, reply_to_wire, structure_request
+from protocol.wconfd import Echo, ListAllLocksOwners, ListLocks
+
+_COLUMNS: Final = (Column("METHOD"), Column("ARGUMENTS"), Column("WHAT IT DOES"))
+
+
+@click.command(
+    "wconfd",
+    cls=Command,
+    context_settings={"ignore_unknown_options": True},
+    examples=(
+        "gnt-debug wconfd",
+        "gnt-debug wconfd echo hello",
+        "gnt-debug wconfd listlocks 27491",
+        """gnt-debug wconfd tryUpdateLocks '["me", "/run/gantry/livelocks/me"]' '[["node/web1", "shared"]]'""",
+    ),
+)
+@click.argument("method", required=False)
+@click.argument("words", metavar="[JSON]...", nargs=-1, type=click.UNPROCESSED)
+def wconfd(method: str | None, words: Sequence[str]) -> int:
+    """Call METHOD with these arguments, each as JSON; without METHOD list all methods.
+
+    Upper and lower case do not matter in METHOD. What is no JSON is taken as text. 'listlocks JOB'
+    tells the locks of a job, whatever its livelock is.
+    """
+    if method is None:
+        return _tell_methods()
+    kind = _method(method)
+    values = [_value(word) for word in words] if kind is not Echo else list(words)
+    if kind is ListLocks and len(values) == 1 and isinstance(values[0], int):
+        answer = _locks_of_job(JobId(values[0]))
+    else:
+        answer = reply_to_wire(ask_wconfd(structure_request(kind, values)))
+    if kind is Echo and not wants_json():
+        say(str(answer))
+    else:
+        say_json(answer)
+    return DONE
+
+
+def _methods() -> Iterator[type[Request[Any]]]:
+    """All methods, by their names on the wire."""
+    members = [getattr(protocol.wconfd, name) for name in protocol.wconfd.__all__]
+    found = [each for each in members if isinstance(each, type) and issubclass(each, Request)]
+    yield from sorted(found, key=lambda kind: kind.METHOD.lower())
+
+
+def _method(name: str) -> type[Request[Any]]:
+    """Raises: UsageError: wconfd has no such method."""
+    methods = {kind.METHOD.lower(): kind for kind in _methods()}
+    kind = methods.get(name.lower())
+    if kind is None:
+        # imported late, as it is needed on the way to an error only
+        import difflib
+
+        nearest = difflib.get_close_matches(name.lower(), methods, n=1)
+        advice = f"did you mean '{methods[nearest[0]].METHOD}'?" if nearest else "'gnt-debug wconfd' lists all"
+        raise click.UsageError(f"wconfd has no method '{name}'; {advice}")
+    return kind
+
+
+def _value(word: str) -> Any:
+    try:
+        return orjson.loads(word)
+    except orjson.JSONDecodeError:
+        return word
+
+
+def _locks_of_job(job_id: JobId) -> Any:
+    """As `listLocks` answers."""
+    held = ask_wconfd(ListAllLocksOwners())
+    return reply_to_wire([(lock, mode) for lock, owners in held for owner, mode in owners if owner.ident == job_id])
+
+
+def _tell_methods() -> int:
+    if wants_json():
+        say_json({kind.METHOD: list(_arguments(kind)) for kind in _methods()})
+        return DONE
+    rows = [[kind.METHOD, " ".join(_arguments(kind)), _first_line(kind)] for kind in _methods()]
+    for line in render(_COLUMNS, rows, Layout()):
+        say(line)
+    return DONE
+
+
+def _arguments(kind: type[Request[Any]]) -> Iterator[str]:
+    """Names in order; in brackets those that may be left out."""
+    for field in attrs.fields(kind):  # type: ignore[arg-type]  # subclasses are attrs classes
+        yield field.name if field.default is attrs.NOTHING else f"[{field.name}]"
+
+
+def _first_line(kind: type[Request[Any]]) -> str:
+    # a class without words of its own does what its name says
+    own = kind.__dict__.get("__doc__") or ""
+    return "" if own.startswith("Method generated") else own.partition("\n")[0].rstrip(".")
