@@ -1,0 +1,52 @@
+"""`gnt-cluster verify`: look for what is wrong with the configuration and with the files of this node."""
+
+import click
+
+from cli.commands import Command
+from cli.connection import ask_wconfd, with_next_step
+from cli.context import paths, uses_color, wants_json
+from cli.nodefiles import check_files
+from cli.run import DONE, FAILED
+from cli.screen import complain, say, say_json
+from cli.tables import Column, Layout, render
+from common.errors import ConfigVerifyError, RemoteError, Unavailable
+from protocol.wconfd import VerifyConfig
+
+_SOUND = "ok"
+
+
+def _style(text: str) -> str:
+    return text if text == _SOUND else click.style(text, fg="red")
+
+
+_COLUMNS = (Column("CHECK"), Column("RESULT", style=_style))
+
+
+@click.command("verify", cls=Command, examples=("gnt-cluster verify", "gnt-cluster verify --output json"))
+def verify() -> int:
+    """Check the configuration and the files of this node, and list all that is wrong; 0 if nothing is."""
+    found = {"configuration": _config_problems(), **check_files(paths())}
+    if wants_json():
+        say_json(found)
+    else:
+        rows = [[name, problem] for name, problems in found.items() for problem in problems or [_SOUND]]
+        for line in render(_COLUMNS, rows, Layout(has_color=uses_color())):
+            say(line)
+    count = sum(map(len, found.values()))
+    if count:
+        complain(f"{count} problem{'s' if count > 1 else ''} found; mend them, and run this again")
+    return FAILED if count else DONE
+
+
+def _config_problems() -> list[str]:
+    """What wconfd finds, or why it cannot be asked."""
+    try:
+        ask_wconfd(VerifyConfig())
+    except RemoteError as error:
+        match error.wire_args():
+            case [_, [*problems]] if error.wire_name == ConfigVerifyError.wire_name:
+                return list(map(str, problems))
+        return [error.message]
+    except Unavailable as error:
+        return [with_next_step(error).message]
+    return []

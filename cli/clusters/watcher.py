@@ -1,0 +1,50 @@
+"""`gnt-cluster watcher`: let the watcher rest, or go on.
+
+Source: cli.md 5.
+"""
+
+import time
+
+import click
+
+from cli.commands import Command
+from cli.connection import ask_luxid
+from cli.context import wants_json
+from cli.run import DONE
+from cli.screen import say, say_json
+from cli.times import DURATION, clock
+from protocol.luxi import QueryConfigValues, SetWatcherPause
+
+
+@click.command(
+    "watcher",
+    cls=Command,
+    examples=("gnt-cluster watcher pause 2h", "gnt-cluster watcher continue", "gnt-cluster watcher info"),
+)
+@click.argument("action", type=click.Choice(["pause", "continue", "info"]))
+@click.argument("duration", required=False)
+def watcher(action: str, duration: str | None) -> int:
+    """Pause the watcher for DURATION (90, 30m, 2h, 7d, 1w), let it continue, or tell whether it rests (info)."""
+    if action == "pause" and duration is None:
+        raise click.UsageError("how long shall the watcher rest? write it as in: gnt-cluster watcher pause 2h")
+    if action != "pause" and duration is not None:
+        raise click.UsageError(f"'{action}' takes no duration, got '{duration}'")
+    match action:
+        case "pause":
+            seconds = DURATION.convert(duration, None, click.get_current_context())
+            until = ask_luxid(SetWatcherPause(time.time() + seconds))
+        case "continue":
+            until = ask_luxid(SetWatcherPause(None))
+        case _:
+            until = ask_luxid(QueryConfigValues(("watcher_pause",)))[0]
+    _tell(until)
+    return DONE
+
+
+def _tell(until: float | None) -> None:
+    if wants_json():
+        say_json(until)
+    elif until is None:
+        say("The watcher is not paused")
+    else:
+        say(f"The watcher is paused until {clock(until)}")

@@ -1,0 +1,99 @@
+"""What can be seen wrong with an installation's files from outside, by one who may read them.
+
+Source: luxid.md 3; wconfd.md 1.1, 3.2, 6.1.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from common.errors import GantryError
+from common.paths import Paths
+from protocol.dial import dial
+
+# the only version of the queue's folder there is
+QUEUE_VERSION: Final = "1"
+
+
+def check_files(paths: Paths) -> Mapping[str, list[str]]:
+    """What is wrong, by what was looked at; an empty list: nothing is."""
+    return {name: list(_tolerant(check, paths)) for name, check in _CHECKS.items()}
+
+
+def _tolerant(check: Callable[[Paths], Iterator[str]], paths: Paths) -> Iterator[str]:
+    try:
+        yield from check(paths)
+    except OSError as error:
+        place = f"'{error.filename}': " if error.filename else ""
+        yield f"{place}{(error.strerror or str(error)).lower()}"
+
+
+def _config(paths: Paths) -> Iterator[str]:
+    # imported late: large, and of all commands only this one needs it
+    from common.objects.codec import decode_config
+
+    try:
+        decode_config(orjson.loads(paths.config_data.read_bytes()))
+    except (orjson.JSONDecodeError, GantryError) as error:
+        yield f"'{paths.config_data}': {error}"
+
+
+def _locks(paths: Paths) -> Iterator[str]:
+    # made when the first lock is taken
+    if paths.locks_data.exists():
+        yield from _json(paths.locks_data)
+
+
+def _json(path: Path) -> Iterator[str]:
+    try:
+        orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        yield f"'{path}': not JSON: {error}"
+
+
+def _queue(paths: Paths) -> Iterator[str]:
+    version = paths.version_file.read_text().strip()
+    if version != QUEUE_VERSION:
+        yield f"'{paths.version_file}': the queue has version {version!r:.20}, expected {QUEUE_VERSION}"
+    serial = paths.serial_file.read_text().strip()
+    if not (serial.isascii() and serial.isdigit()):
+        yield f"'{paths.serial_file}': expected the last job id, got {serial!r:.20}"
+    damaged = sorted(entry.name for entry in paths.damaged.iterdir()) if paths.damaged.is_dir() else []
+    if damaged:
+        yield f"'{paths.damaged}' holds job files that could not be read: {', '.join(damaged[:5])}"
+
+
+def _sockets(paths: Paths) -> Iterator[str]:
+    for name, path in (
+        ("luxid", paths.query_socket),
+        ("wconfd", paths.wconfd_socket),
+        ("forkserver", paths.forkserver_socket),
+    ):
+        try:
+            dial(path, name).close()
+        except GantryError as error:
+            yield error.message
+
+
+def _livelocks(paths: Paths) -> Iterator[str]:
+    for folder in (paths.livelocks, paths.sockets):
+        mode = folder.stat().st_mode
+        if not stat.S_ISDIR(mode):
+            yield f"'{folder}' is not a folder"
+        elif mode & stat.S_IWOTH:
+            yield f"'{folder}' can be written by everybody; take that away with: chmod o-w {folder}"
+        elif not os.access(folder, os.R_OK | os.X_OK):
+            yield f"'{folder}' cannot be read by this user"
+
+
+_CHECKS: Final[Mapping[str, Callable[[Paths], Iterator[str]]]] = {
+    "config.data": _config,
+    "locks.data": _locks,
+    "queue": _queue,
+    "sockets": _sockets,
+    "livelocks": _livelocks,
+}

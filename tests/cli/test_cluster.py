@@ -1,0 +1,165 @@
+"""`gnt-cluster info`, `verify` and `watcher`. Source: cli.md 5; wconfd.md 2.2."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.clusterinit import create_cluster
+from common.errors import ConfigVerifyError
+from common.paths import Paths
+from protocol.luxi import SetWatcherPause
+from protocol.server import Peer, Route
+from protocol.wconfd import VerifyConfig
+from tests.cli.command import Ended, normalised, run
+from tests.cli.fakeluxid import FakeLuxid, serving
+
+Start = Callable[..., FakeLuxid]
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Callable[..., Ended]:
+    """Run `gnt-cluster` against the root `tmp_path`."""
+    return lambda *words: run("gnt-cluster", "--root", tmp_path, *words)
+
+
+def test_info_is_a_table_for_each_group_of_parameters(start_luxid: Start, cluster: Callable[..., Ended]) -> None:
+    start_luxid()
+
+    ended = cluster("info")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert (
+        ended.out
+        == """\
+CLUSTER              VALUE
+name                 lab
+tags                 -
+enabled_hypervisors  ["kvm"]
+
+LIMITS                  VALUE
+max_running_jobs        20
+luxid.max_running_jobs  50
+luxid.max_queued_jobs   100000
+
+HVPARAMS        VALUE
+kvm.acpi        true
+kvm.boot_order  disk
+xen             -
+"""
+    )
+
+
+def test_info_as_json_is_the_answer_of_the_wire(start_luxid: Start, cluster: Callable[..., Ended]) -> None:
+    start_luxid()
+
+    assert json.loads(cluster("info", "--output", "json").out)["max_running_jobs"] == 20
+
+
+@contextmanager
+def daemons(paths: Paths, *problems: str) -> Iterator[None]:
+    """All sockets are there, and wconfd finds these problems."""
+
+    async def verify(_: Any, __: Peer) -> Any:
+        if problems:
+            raise ConfigVerifyError("the configuration is inconsistent", problems)
+        return ()
+
+    paths.make_folders()
+    create_cluster(paths, "lab", "n1")
+    paths.version_file.write_text("1\n")
+    paths.serial_file.write_text("7\n")
+    with ExitStack() as stack:
+        stack.enter_context(serving(paths.wconfd_socket, [Route(VerifyConfig, verify)]))
+        for path in (paths.query_socket, paths.forkserver_socket):
+            stack.enter_context(serving(path, []))
+        yield
+
+
+def test_verify_of_a_sound_cluster_is_a_table_of_ok(tmp_path: Path, cluster: Callable[..., Ended]) -> None:
+    with daemons(Paths.under_root(tmp_path)):
+        ended = cluster("verify")
+
+    assert ended == Ended(
+        0,
+        """\
+CHECK          RESULT
+configuration  ok
+config.data    ok
+locks.data     ok
+queue          ok
+sockets        ok
+livelocks      ok
+""",
+        "",
+    )
+
+
+def test_verify_lists_every_problem(tmp_path: Path, cluster: Callable[..., Ended]) -> None:
+    paths = Paths.under_root(tmp_path)
+    with daemons(paths, "node 'a' has no group", "node 'b' has no group"):
+        paths.config_data.write_text("{}")
+        paths.locks_data.write_text("{")
+        paths.version_file.write_text("2\n")
+        paths.serial_file.unlink()
+        paths.forkserver_socket.unlink()
+        paths.livelocks.chmod(0o777)
+        text = cluster("verify")
+        as_json = json.loads(cluster("verify", "--output", "json").out)
+
+    assert text.code == 1
+    assert text.err == "error: 8 problems found; mend them, and run this again\n"
+    rows = [line.split(maxsplit=1) for line in text.out.replace(str(tmp_path), "ROOT").splitlines()]
+    assert [row[0] for row in rows[1:]] == [
+        *("configuration", "configuration", "config.data", "locks.data", "queue", "queue", "sockets", "livelocks")
+    ]
+    assert rows[1][1] == "node 'a' has no group"
+    assert rows[3][1].startswith("'ROOT/lib/config.data': invalid configuration: ")
+    assert rows[4][1].startswith("'ROOT/lib/locks.data': not JSON: ")
+    assert rows[5][1] == "'ROOT/lib/queue/version': the queue has version '2', expected 1"
+    assert rows[6][1] == "'ROOT/lib/queue/serial': no such file or directory"
+    assert rows[7][1].startswith("forkserver does not answer at ROOT/run/socket/gantry-forkserver: ")
+    assert rows[8][1] == "'ROOT/run/livelocks' can be written by everybody; take that away with: chmod o-w " + (
+        "ROOT/run/livelocks"
+    )
+    assert as_json["configuration"] == ["node 'a' has no group", "node 'b' has no group"]
+
+
+def test_verify_without_daemons_still_looks_at_the_files(tmp_path: Path, cluster: Callable[..., Ended]) -> None:
+    with daemons(Paths.under_root(tmp_path)):
+        pass
+
+    ended = cluster("verify")
+
+    assert ended.code == 1
+    assert ended.out.splitlines()[1:4] == [
+        f"configuration  wconfd is not running; start it with: gantry --root {tmp_path} up",
+        "config.data    ok",
+        "locks.data     ok",
+    ]
+
+
+def test_the_watcher_is_paused_and_goes_on(start_luxid: Start, cluster: Callable[..., Ended]) -> None:
+    luxid = start_luxid()
+
+    before = time.time()
+    paused, told = cluster("watcher", "pause", "2h"), cluster("watcher", "info")
+    resumed, after = cluster("watcher", "continue"), cluster("watcher", "info", "--output", "json")
+
+    assert normalised(paused.out) == normalised(told.out) == "The watcher is paused until CLOCK\n"
+    assert resumed == Ended(0, "The watcher is not paused\n", "")
+    assert after == Ended(0, "null\n", "")
+    pause = next(call for call in luxid.calls if isinstance(call, SetWatcherPause))
+    assert pause.until is not None
+    assert before + 7200 <= pause.until <= time.time() + 7200
+
+
+def test_a_pause_wants_to_know_how_long(start_luxid: Start, cluster: Callable[..., Ended]) -> None:
+    start_luxid()
+
+    assert cluster("watcher", "pause").err.startswith("error: how long shall the watcher rest? write it as in: ")
+    assert cluster("watcher", "info", "2h").err.startswith("error: 'info' takes no duration, got '2h'")
