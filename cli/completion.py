@@ -18,7 +18,7 @@ from common.locks import LockLevel, group_lock
 from protocol.luxi import QueryJobs
 from protocol.wconfd import ListAllLocks
 
-PROGRAMS: Final = ("gantry", "gnt-job", "gnt-debug", "gnt-cluster")
+PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-cluster")
 SHELLS: Final = ("bash", "zsh", "fish")
 _PATIENCE_S: Final = 0.5
 _MOST_ITEMS: Final = 200

@@ -12,7 +12,13 @@ from typing import Final, Self
 import attrs
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
-_MODULES: Final = {"gantry": "main", "gnt-job": "job", "gnt-debug": "debug", "gnt-cluster": "cluster"}
+_MODULES: Final = {
+    "gantry": "main",
+    "gnt-job": "job",
+    "gnt-filter": "filter",
+    "gnt-debug": "debug",
+    "gnt-cluster": "cluster",
+}
 
 # what differs from run to run -> what stands for it in a template
 _NORMAL: Final = (

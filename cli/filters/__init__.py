@@ -1,0 +1,1 @@
+"""The verbs of `gnt-filter`, one a module."""

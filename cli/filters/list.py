@@ -1,0 +1,68 @@
+"""`gnt-filter list`: the rules as a table.
+
+Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import click
+import orjson
+
+from cli.commands import Command
+from cli.connection import ask_luxid
+from cli.context import wants_json
+from cli.rulesubmission import RULE_FIELDS
+from cli.run import DONE, FAILED, UNKNOWN_FIELD
+from cli.screen import complain, say, say_json, warn
+from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
+from common.qlang import Expression
+from protocol.luxi import Query, QueryKind
+
+_NUMBERS: Final = ("watermark", "priority")
+
+
+@click.command("list", cls=Command, examples=("gnt-filter list", "gnt-filter list -o uuid,action,reason_trail"))
+@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
+@click.option("--no-headers", is_flag=True, help="Leave out the header.")
+@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
+@click.argument("uuids", metavar="[UUID]...", nargs=-1)
+def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
+    """List the rules, or those named, in the order in which they are asked."""
+    names = [name for name in (chosen or "").removeprefix("+").split(",") if name]
+    fields = [*RULE_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
+    unknown = [name for name in fields if name not in RULE_FIELDS]
+    rows = _rules(uuids)
+    if wants_json():
+        say_json([{name: row.get(name) for name in fields} for row in rows])
+    else:
+        columns = [Column(name.upper() if name in RULE_FIELDS else name, name in _NUMBERS) for name in fields]
+        missing = UNKNOWN if verbose else "??"
+        cells = [[_text(row[name]) if name in row else missing for name in fields] for row in rows]
+        layout = Layout(not no_headers, separator, nothing=UNAVAILABLE if verbose else NOTHING)
+        for line in render(columns, cells, layout):
+            say(line)
+    for name in unknown:
+        warn(f"unknown field '{name}'; fields are {', '.join(RULE_FIELDS)}")
+    lost = tell_missing(uuids, [row["uuid"] for row in rows])
+    return UNKNOWN_FIELD if unknown else FAILED if lost else DONE
+
+
+def _rules(uuids: Sequence[str]) -> list[dict[str, Any]]:
+    named = ["|", *(["==", "uuid", uuid] for uuid in uuids)] if uuids else None
+    answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS, Expression.from_wire(named)))
+    rows = [dict(zip(RULE_FIELDS, [value for _, value in row], strict=True)) for row in answer["data"]]
+    return sorted(rows, key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
+
+
+def tell_missing(asked: Sequence[str], found: Sequence[str]) -> bool:
+    """Complain about each uuid that no rule has; whether there was one."""
+    lost = [uuid for uuid in asked if uuid not in found]
+    for uuid in lost:
+        complain(f"there is no filter rule {uuid}; 'gnt-filter list' shows those there are")
+    return bool(lost)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()

@@ -1,0 +1,19 @@
+"""`gnt-filter list-fields`: the columns of `gnt-filter list`."""
+
+from collections.abc import Sequence
+
+import click
+
+from cli.commands import Command
+from cli.listfields import tell_fields
+from cli.tables import Layout
+from protocol.luxi import QueryKind
+
+
+@click.command("list-fields", cls=Command, examples=("gnt-filter list-fields",))
+@click.option("--no-headers", is_flag=True, help="Leave out the header.")
+@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@click.argument("names", metavar="[FIELD]...", nargs=-1)
+def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
+    """Tell the fields that gnt-filter list can show; all, or those named."""
+    return tell_fields(QueryKind.FILTER, names, Layout(not no_headers, separator))

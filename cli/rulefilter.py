@@ -1,0 +1,70 @@
+"""Which jobs a filter rule is for, as people type it: predicates from a filter text.
+
+A predicate is about one subject: the job's number, one of its opcodes, or one entry of its reason trail.
+What is said of one subject in a series of `&` becomes one predicate, so it must hold of the same opcode,
+or of the same entry.
+
+Source: luxid.md 6.2, 6.3.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from cli.filtertext import Expression, parse_filter
+from cli.jobfilter import all_of, op_id
+from common.errors import InvalidRequest
+
+Predicate = list[Any]
+
+_NESTING: Final = ("&", "|", "!")
+# name -> (subject, its field); every other name is a parameter of the opcode
+_FIELDS: Final = {
+    "id": ("jobid", "id"),
+    "jobid": ("jobid", "id"),
+    "op": ("opcode", "OP_ID"),
+    "reason": ("reason", "reason"),
+    "source": ("reason", "source"),
+    "timestamp": ("reason", "timestamp"),
+}
+
+
+def rule_predicates(text: str) -> list[Predicate]:
+    """Read a filter as the predicates of a rule, all of which must hold.
+
+    Raises: InvalidRequest: as `parse_filter`; or an `|` or `!` goes over several subjects.
+    """
+    whole = parse_filter(text)
+    parts = whole[1:] if whole[0] == "&" else [whole]
+    found: dict[str, list[Expression]] = {}
+    for part in parts:
+        found.setdefault(_subject(part), []).append(_renamed(part))
+    return [[subject, all_of(expressions)] for subject, expressions in found.items()]
+
+
+def _subject(expression: Expression) -> str:
+    subjects = sorted({_FIELDS.get(name, ("opcode", name))[0] for name in _names(expression)})
+    if len(subjects) > 1:
+        raise InvalidRequest(
+            f"filter: one condition joins {' and '.join(subjects)}, which a rule tests apart; "
+            "join them by & only, or make a rule for each"
+        )
+    return subjects[0]
+
+
+def _names(expression: Expression) -> Iterator[str]:
+    operator, *operands = expression
+    if operator in _NESTING:
+        for operand in operands:
+            yield from _names(operand)
+    else:
+        yield operands[0]
+
+
+def _renamed(expression: Expression) -> Expression:
+    operator, *operands = expression
+    if operator in _NESTING:
+        return [operator, *map(_renamed, operands)]
+    name, *values = operands
+    if name == "op" and operator in ("==", "!="):
+        values = [op_id(value) for value in values]
+    return [operator, _FIELDS.get(name, ("opcode", name))[1], *values]
