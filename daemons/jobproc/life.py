@@ -169,7 +169,8 @@ class _Life:
         self._record.begin_running(index)
         try:
             unit.check_prereq(context)
-            return unit.run(context)
+            # what was to be tried has been: everything up to here refuses as it would in earnest
+            return None if op.dry_run else unit.run(context)
         finally:
             self._leash = context.leash
 

@@ -177,6 +177,44 @@ def test_a_drained_queue_refuses_with_the_command_that_opens_it(cluster: Cluster
     assert taken == Ended(0, "", "")
 
 
+def test_a_dry_run_checks_and_does_nothing(cluster: Cluster, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+
+    good = job(cluster, "run", "--dry-run", "--wait", "touch", done)
+    bad = job(cluster, "run", "--dry-run", "--wait", "--cwd", tmp_path / "nowhere", "touch", done)
+
+    assert good == Ended(0, "", "")
+    assert bad.code == 1
+    assert "nowhere" in bad.err
+    assert not done.exists()
+
+
+def test_jobs_are_found_by_filters(cluster: Cluster) -> None:
+    job_id = submit(cluster, "echo", "needle-in-the-queue")
+    cluster.wait(job_id)
+
+    by_text = job(cluster, "list", "--no-headers", "-o", "id", "summary=~needle & op=run_command & status=success")
+    mine = job(cluster, "list", "--mine", "--no-headers", "--separator", ",", "-o", "id")
+    dry = job(cluster, "archive", "--dry-run", "--where", "summary=~needle")
+    archived = job(cluster, "archive", "--force", "--where", "summary=~needle")
+    after = job(cluster, "list", "--archived", "--where", "summary=~needle", "--no-headers", "-o", "id")
+
+    assert by_text == Ended(0, f"{job_id}\n", "")
+    assert str(job_id) in mine.out.split()
+    assert dry.out.splitlines()[1].split() == [str(job_id), "success", "RUN_COMMAND(echo", "needle-in-the-queue)"]
+    assert archived == Ended(0, "", "")
+    assert after == Ended(0, f"{job_id}  Y\n", "")
+
+
+def test_the_fields_of_jobs_are_told_with_all_that_can_be_filtered_by(cluster: Cluster) -> None:
+    ended = job(cluster, "list-fields", "--no-headers", "--separator", ",")
+
+    names = [line.partition(",")[0] for line in ended.out.splitlines()]
+    assert ended.code == 0
+    assert names == sorted(names)
+    assert {"id", "opid", "summary_text", "user", "runtime", "archived"} <= set(names)
+
+
 def test_the_lines_of_a_long_output_all_arrive_in_order(cluster: Cluster) -> None:
     ended = job(cluster, "run", "--wait", "--", "seq", 200_000)
 
