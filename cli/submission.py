@@ -3,6 +3,7 @@
 Source: cli.md 1.2; luxid.md 2.2.
 """
 
+import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -15,14 +16,19 @@ from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.screen import complain, remark, say, say_json
 from cli.user import user_name
+from common.errors import ConnectionLost, Unavailable
 from common.jobs import SUBMIT_PRIORITIES
 from common.reasons import user_trail
 from common.submitter import submitter_entry
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
+from protocol.messages import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
+# seconds for which a luxid that left without an answer is waited for
+RETRY_S: Final = 10.0
 PRIORITIES: Final = tuple(SUBMIT_PRIORITIES)
 
 
@@ -93,12 +99,31 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
 def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> list[tuple[bool, Any]]:
     """Submit; for each job `(True, id)` or `(False, why it was not taken)`.
 
-    Raises: as `BlockingClient.call`, after which none was taken; but some may have been, if they go one by one.
+    Each call has a key, so that it is sent again when luxid goes away before it answers, and gives the
+    same ids if it had been heard.
+
+    Raises: ConnectionLost: luxid did not come back; whether it took the jobs is unknown. Else as
+        `BlockingClient.call`, and none was taken; but some may have been, if they go one by one.
     """
     if len(jobs) == 1 or wishes.is_each:
-        return [(True, client.call(SubmitJob(tuple(job)))) for job in jobs]
-    answer = client.call(SubmitManyJobs(tuple(tuple(job) for job in jobs)))
+        return [(True, _call_once(client, SubmitJob(tuple(job), _new_key()))) for job in jobs]
+    answer = _call_once(client, SubmitManyJobs(tuple(tuple(job) for job in jobs), _new_key()))
     return [(bool(is_taken), value) for is_taken, value in answer]
+
+
+def _new_key() -> str:
+    return os.urandom(16).hex()
+
+
+def _call_once(client: BlockingClient, request: Request[R]) -> R:
+    """Call, and call again if the answer was lost; the request has a key, and so is carried out once."""
+    try:
+        return client.call(request)
+    except ConnectionLost as lost:
+        try:
+            return client.call_retrying(request, timeout_s=RETRY_S)
+        except Unavailable:
+            raise lost from None
 
 
 def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:

@@ -1,14 +1,16 @@
 """`gnt-job submit` and `gnt-debug submit-job`. Source: cli.md 1.2, 2 and 4."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from cli.user import user_name
+from common.paths import Paths
 from protocol.luxi import SubmitJob, SubmitManyJobs
-from tests.cli.command import Ended, run
+from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 
 OP = {"OP_ID": "OP_TEST_DUMMY"}
@@ -66,6 +68,46 @@ def test_the_reason_trail_ends_with_the_user_and_the_program(start_luxid: Start,
         ["gnt:client:gnt-job", "submit"],
     ]
     assert op["priority"] == -10
+
+
+def test_a_submission_whose_answer_was_lost_is_sent_again_under_the_same_key(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    heard: list[bytes] = []
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(paths.query_socket))
+        listener.listen()
+        with Background("gnt-job", "--root", tmp_path, "run", "true") as submit:
+            for reply in (b"", b'{"success": true, "result": 7}\x03'):
+                connection, _ = listener.accept()
+                with connection:
+                    heard.append(_read_request(connection))
+                    connection.sendall(reply)
+            ended = submit.end()
+
+    assert ended == Ended(0, "7\n", "")
+    assert heard[0] == heard[1]
+    _, key = json.loads(heard[0])["args"]
+    assert len(key) == 32
+
+
+def _read_request(connection: socket.socket) -> bytes:
+    request = b""
+    while not request.endswith(b"\x03"):
+        request += connection.recv(65536)
+    return request[:-1]
+
+
+def test_each_submission_has_a_key_of_its_own(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    for _ in range(2):
+        job("submit", "-", stdin=json.dumps([[OP], [OP]]))
+
+    keys = {call.key for call in luxid.calls}
+    assert len(keys) == 2
+    assert None not in keys
 
 
 def test_ganetis_submit_option_prints_the_id_on_standard_error(start_luxid: Start, job: Job) -> None:
