@@ -10,6 +10,8 @@ keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all 
 Source: DESIGN sections 3 and 9; luxid.md 3.1, 4.
 """
 
+import errno
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -40,6 +42,7 @@ PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]
 # of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
 _LOG_PAUSE_S: Final = 0.02
+_NO_ROOM_PAUSE_S: Final = 0.5
 _MODE: Final = 0o640
 _log = get_log(__name__)
 
@@ -152,6 +155,24 @@ class JobRecord:
                 _log.warning("joblog.not_written", file=self._path, error=error, next="with the next change of state")
             self._last_sent_at = time.monotonic()
 
+    def _write_patiently(self, content: bytes) -> None:
+        """Write the file, as soon as there is room: what a job has done must not be lost to a disk that is full for
+        a while. Raises: OSError: it cannot be written for another reason.
+        """
+        is_told = False
+        while True:
+            try:
+                write_file(self._path, content, mode=_MODE)
+                return
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                    raise
+                if not is_told:
+                    reason = os.strerror(error.errno).lower()
+                    _log.error("job.not_written", file=self._path, reason=reason, retry_s=_NO_ROOM_PAUSE_S)
+                is_told = True
+            time.sleep(_NO_ROOM_PAUSE_S)
+
     def _apply(self, index: int, event: OpEvent, result: Any = None) -> None:
         with self._lock:
             now = _now()
@@ -166,7 +187,7 @@ class JobRecord:
         # first here: who reads on in the log must find there all that the file will have
         self._send_log()
         job = add_lines(job, self._fresh)
-        write_file(self._path, encode_job(job), mode=_MODE)
+        self._write_patiently(encode_job(job))
         self._job = job
         self._fresh.clear()
 

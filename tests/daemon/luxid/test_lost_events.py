@@ -1,0 +1,50 @@
+"""The kernel's queue of events overflows: everything is looked at, and nothing is missed (DESIGN section 3, 6)."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from common.jobs import Job, JobOp, JobState
+from common.locks import JobId
+from common.paths import Paths
+from common.settings import LuxidSettings
+from common.watch import EventKind, FolderEvent
+from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.store import open_store
+from daemons.luxid.watching import FolderEvents, QueueWatch
+from tests.support.wait import wait_until_async
+
+pytestmark = pytest.mark.trio
+
+
+async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    store = open_store(paths)
+    watch = QueueWatch(paths)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.commits.run)
+        scheduler = Scheduler(store, LuxidSettings())
+        job = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),))
+        scheduler.table.put(job)
+        scheduler.queue.adopt(job)
+        ended = attrs.evolve(job, ops=(attrs.evolve(job.ops[0], state=JobState.SUCCESS),))
+        await store.save(ended)
+        # the kernel tells of the rename; that is the event which is lost
+        watch._queue.take()
+        assert scheduler.queue.phase(JobId(1)) is not None
+        tell = FolderEvents(
+            scheduler.files_changed, scheduler.logs_grew, lambda _: None, overflow=scheduler.look_at_all
+        )
+        lost = [FolderEvent("", EventKind.OVERFLOW)]
+        watch._queue.take = lambda: lost and [lost.pop()]  # type: ignore[method-assign]
+        nursery.start_soon(watch.follow_jobs, tell)
+        # anything in the folder wakes the reader
+        await store.save(attrs.evolve(ended, job_id=JobId(2)))
+
+        await wait_until_async(lambda: scheduler.queue.phase(JobId(1)) is None, what="the end is seen")
+        nursery.cancel_scope.cancel()
+    watch.close()
+    store.close()
