@@ -52,13 +52,22 @@ NO_LOCKS = LockDeclaration()
 BIG_LOCK: Final = LockDeclaration(LockMode.EXCLUSIVE)
 
 
-_OBJECT_LEVELS = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
-
-
 def declare(locks: Mapping[Lock, LockMode]) -> LockDeclaration:
-    """The declaration of an opcode that knows all its locks by name; the BGL is shared unless named."""
-    levels = {level: tuple(_entries(level, locks)) for level in _OBJECT_LEVELS}
-    return LockDeclaration(locks.get(BGL, LockMode.SHARED), {level: found for level, found in levels.items() if found})
+    """The declaration of an opcode that knows all its locks by name; the BGL is shared unless named.
+
+    Args:
+        locks: none of those that `is_declarable` refuses.
+    """
+    if not locks:
+        return NO_LOCKS
+    levels = {lock.level for lock in locks} - {LockLevel.CLUSTER}
+    bgl = locks.get(BGL, LockMode.SHARED)
+    return LockDeclaration(bgl, {level: tuple(_entries(level, locks)) for level in LockLevel if level in levels})
+
+
+def is_declarable(lock: Lock) -> bool:
+    """Whether an opcode may name this lock: the BGL, and all but those of the cluster and the configuration."""
+    return lock == BGL or lock.level not in (LockLevel.CLUSTER, LockLevel.CONFIG)
 
 
 def _entries(level: LockLevel, locks: Mapping[Lock, LockMode]) -> Iterator[LevelDeclaration]:

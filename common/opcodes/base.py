@@ -11,7 +11,7 @@ Source: opcodes.md 1 and 2; luxid.md 3.1, 9.1; DESIGN section 7.
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
@@ -19,7 +19,8 @@ import attrs
 from common.dependencies import Dependency
 from common.errors import GantryError, InvalidRequest
 from common.jobs import SUBMIT_PRIORITIES
-from common.lockdecl import BIG_LOCK, LockDeclaration, LockRules, Resolver, apply_rules
+from common.lockdecl import BIG_LOCK, LockDeclaration, LockRules, Resolver, apply_rules, is_declarable
+from common.locks import Lock
 from common.opcodes.codec import Parameter, faults, shape_of
 from common.reasons import ReasonEntry
 
@@ -42,6 +43,15 @@ def at_least(limit: float) -> Any:
             raise InvalidRequest(f"{attribute.name} must be at least {limit:g}, got {value:g}")
 
     return check
+
+
+def only_declarable(_: object, attribute: "attrs.Attribute[Any]", value: Iterable[Lock]) -> None:
+    """A validator of locks that a user names: those that the lock order keeps for other uses are refused."""
+    for lock in value:
+        if not is_declarable(lock):
+            raise InvalidRequest(
+                f"{attribute.name}: no job may ask for '{lock}'; the lock of the cluster is 'cluster/BGL'"
+            )
 
 
 _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")

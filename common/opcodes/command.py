@@ -9,7 +9,7 @@ import attrs
 from common.errors import InvalidRequest
 from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
-from common.opcodes.base import OpCode, at_least
+from common.opcodes.base import OpCode, at_least, only_declarable
 
 
 def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) -> None:
@@ -39,7 +39,7 @@ class OpRunCommand(OpCode):
     # run as this user: needs a daemon that runs as root
     user: str | None = None
     exit_codes: tuple[int, ...] = (0,)
-    locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
+    locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
 
     def summary_value(self) -> str:
         """The comment, if there is one: whoever gave the work a name wants to see it; else the command."""

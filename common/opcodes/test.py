@@ -11,7 +11,7 @@ import attrs
 from common.lockdecl import NO_LOCKS, SOME_EXCLUSIVE, LockDeclaration, LockRules, Resolver, declare
 from common.locks import Lock, LockLevel, LockMode, member_lock
 from common.objects.kinds import DiskTemplate, Hypervisor
-from common.opcodes.base import OpCode, at_least
+from common.opcodes.base import OpCode, at_least, only_declarable
 from common.opcodes.structures import NicParams
 from common.opcodes.types import (
     SECRET,
@@ -73,7 +73,7 @@ class OpTestDummy(OpCode):
     fail: Json = None
     # jobs (lists of opcode objects) to submit; their ids are in the result
     submit_jobs: Json = None
-    locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
+    locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
         return declare(self.locks)

@@ -104,7 +104,7 @@ class _Life:
         signals.on_priority = self._take_priority
 
     def live(self) -> None:
-        """Carry out the opcodes that have not ended, until one fails, the job is cancelled, or must wait."""
+        """Carry out the opcodes that have not ended, until one fails, the job is cancelled, must wait, or is paused."""
         _log.debug("job.started", job=self._job_id)
         is_first = True
         while (index := self._record.job.next_index) is not None:
@@ -113,6 +113,9 @@ class _Life:
                 self._record.cancel()
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
+                return
+            elif not is_first and self._settings.paths.pause_message(self._job_id).exists():
+                _log.info("job.paused", job=self._job_id, opcode=index, reason="filter rule")
                 return
             else:
                 self._carry_out(index)
@@ -192,7 +195,7 @@ class _Life:
 
     def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[Any], context: UnitContext) -> None:
         """Level by level, and as few requests as possible: all that is known goes in one."""
-        bgl = op.lock_declaration().bgl
+        bgl = unit.declaration.bgl
         requests = [LockRequest(BGL, bgl)] if bgl else []
         for level in _UNIT_LEVELS:
             if unit.is_dynamic(level) and requests:

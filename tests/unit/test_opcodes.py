@@ -133,5 +133,11 @@ def test_a_declaration_stands_for_these_requests() -> None:
     assert [request.to_wire() for request in requests] == [["node/a", "shared"], ["node/b", "shared"]]
 
 
+@pytest.mark.parametrize("lock", ["cluster/config", "cluster/[lockset]"])
+def test_a_lock_that_no_job_may_ask_for_is_refused(lock: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"no job may ask for 'cluster/.*cluster/BGL"):
+        parse_opcode({**COMMAND, "locks": {lock: "shared"}})
+
+
 def test_whoever_asks_for_the_big_lock_gets_it_exclusively() -> None:
     assert parse_opcode({**COMMAND, "locks": {"cluster/BGL": "exclusive"}}).lock_declaration().is_big_lock

@@ -9,9 +9,10 @@ Source: DESIGN section 7; wconfd.md 8.2.
 """
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
-from common.lockdecl import Scope, requests_for
+from common.lockdecl import LockDeclaration, Scope, requests_for
 from common.locks import LockLevel, LockRequest
 from common.opcodes.base import OpCode
 from daemons.jobproc.context import UnitContext
@@ -27,17 +28,21 @@ class LogicalUnit(Generic[O]):
     def __init__(self, op: O) -> None:
         self.op = op
 
+    @cached_property
+    def declaration(self) -> LockDeclaration:
+        """What the opcode's parameters tell of its locks."""
+        return self.op.lock_declaration()
+
     def expand_names(self, context: UnitContext) -> None:
         """Look up what the parameters only hint at; no locks are held yet."""
 
     def is_dynamic(self, level: LockLevel) -> bool:
         """Whether `declare_locks` of this level needs the locks of all earlier levels to be held."""
-        entries = self.op.lock_declaration().levels.get(level, ())
-        return any(entry.scope is Scope.UNKNOWN for entry in entries)
+        return any(entry.scope is Scope.UNKNOWN for entry in self.declaration.levels.get(level, ()))
 
     def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
         """The locks wanted on one level; by default those that the opcode's parameters tell."""
-        return requests_for(level, self.op.lock_declaration().levels.get(level, ()))
+        return requests_for(level, self.declaration.levels.get(level, ()))
 
     def check_prereq(self, context: UnitContext) -> None:
         """Raises: PrerequisiteError: the world is not as the opcode needs it."""
