@@ -5,6 +5,7 @@ import pytest
 from common.errors import RemoteError
 from common.locks import JobId
 from protocol.luxi import CancelJob, ChangeJobPriority
+from protocol.wconfd import ListLocksWaitingStatus
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -42,6 +43,30 @@ def test_a_job_that_waits_for_locks_is_told(cluster: Cluster) -> None:
     assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
 
     wait_until(lambda: cluster.job(job_id, "priority") == (-10,), what="the process took the priority")
+
+
+def test_a_job_that_waits_for_locks_moves_ahead_of_another(cluster: Cluster) -> None:
+    order = cluster.root / "order"
+    locks = {"node/n1": "exclusive"}
+    blocker = cluster.submit(command("sleep", "60", locks=locks))
+    cluster.wait(blocker, status="running")
+    early = cluster.submit(command("sh", "-c", f"echo early >> {order}", locks=locks))
+    cluster.wait(early, status="waiting")
+    late = cluster.submit(command("sh", "-c", f"echo late >> {order}", locks=locks))
+    cluster.wait(late, status="waiting")
+
+    assert cluster.luxi(ChangeJobPriority(late, -10))[0] is True
+    wait_until(lambda: cluster.job(late, "priority") == (-10,), what="the process took the priority")
+    wait_until(lambda: -10 in pending_priorities(cluster), what="its request is made anew")
+    cluster.luxi(CancelJob(blocker, kill=True))
+
+    assert cluster.wait(early, late) == ["success", "success"]
+    assert order.read_text().split() == ["late", "early"]
+
+
+def pending_priorities(cluster: Cluster) -> list[int]:
+    """Those of the requests that wait for locks, as wconfd tells."""
+    return [priority for priority, *_ in cluster.wconf(ListLocksWaitingStatus())[1]]
 
 
 @pytest.mark.parametrize("priority", [5, -20, 9999])

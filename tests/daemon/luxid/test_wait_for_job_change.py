@@ -1,5 +1,6 @@
 """WaitForJobChange, exactly (luxid.md 8)."""
 
+import os
 import threading
 
 import pytest
@@ -10,6 +11,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi import ArchiveJob, CancelJob, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
 
 
 def wait(cluster: Cluster, job_id: int, fields: list[str], previous: object, serial: object, timeout: float) -> list:
@@ -117,3 +119,16 @@ def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
         thread.join()
 
     assert answers == [["success"]] * 30
+
+
+def test_clients_that_went_away_are_forgotten_when_their_time_is_over(cluster: Cluster) -> None:
+    job_id = cluster.submit(delay(60))
+    cluster.wait(job_id, status="running")
+    folder = f"/proc/{cluster.daemons['luxid'].pid}/fd"
+    before = len(os.listdir(folder))
+    for _ in range(50):
+        with BlockingClient(cluster.paths.query_socket) as client:
+            client.start(WaitForJobChange(job_id, ("status",), ["running"], None, 2.0))
+    wait_until(lambda: len(os.listdir(folder)) >= before + 50, what="they are all connected")
+
+    wait_until(lambda: len(os.listdir(folder)) <= before, what="their connections are closed")
