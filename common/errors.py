@@ -78,6 +78,10 @@ class OrderViolation(LockRuleViolation):
     code = "order_violation"
 
 
+class UpgradeDeadlock(LockRuleViolation):
+    """two owners that share a lock both want it exclusively; nothing was changed"""
+
+
 class AlreadyPending(LockRuleViolation):
     """the owner has a pending request and may not ask for anything else"""
 

@@ -62,6 +62,10 @@ class WconfdSettings:
     livelock_grace_s: float = attrs.field(default=3.0, validator=_not_negative)
     # a connection with no request for this long may be closed
     idle_timeout_s: float = attrs.field(default=60.0, validator=_positive)
+    # false: who gets a lock is decided exactly as Ganeti does it
+    fair: bool = True
+    # if fair: how often a pending exclusive request may be passed by those who share the lock
+    max_bypass: int = attrs.field(default=16, validator=_not_negative)
 
 
 @attrs.frozen
@@ -214,6 +218,12 @@ def _int(value: object) -> int:
     return value
 
 
+def _bool(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError
+    return value
+
+
 def _float(value: object) -> float:
     return value if isinstance(value, float) else float(_int(value))
 
@@ -236,6 +246,7 @@ def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
 # type of a field -> (how to say it, how to read it; TypeError: it is something else)
 _READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
     int: ("a whole number", _int),
+    bool: ("true or false", _bool),
     float: ("a number", _float),
     tuple[str, ...]: ("a list of strings", _list_of(_str)),
     tuple[int, ...]: ("a list of whole numbers", _list_of(_int)),

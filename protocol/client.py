@@ -4,6 +4,7 @@ Source: DESIGN section 4; luxid.md 1.5.
 """
 
 import socket
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any, Final, Self, TypeVar
 
 import trio
 
-from common.errors import ConnectionLost, Unavailable
+from common.errors import ConnectionLost, ProtocolError, RemoteError, Unavailable
 from protocol.dial import dial, is_usable, pauses
-from protocol.envelope import read_reply, request_bytes
+from protocol.envelope import Call, read_message, read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import Request, positional, structure_reply
+from protocol.stream import STREAM_ENDED
 
 CHUNK: Final = 64 * 2**10
 
@@ -38,6 +40,8 @@ class Client:
         self._daemon = daemon
         self._sock: socket.socket | None = None
         self._framer = Framer(MAX_REPLY)
+        # messages that came together with the one that was waited for
+        self._received: deque[bytes] = deque()
         # held while a call is in progress
         self._turn = trio.Lock()
 
@@ -97,6 +101,34 @@ class Client:
                 await trio.sleep(pause)
         raise last or Unavailable(f"{self._daemon} gave no answer to {request.METHOD} within {timeout_s} s")
 
+    async def subscribe(self, request: Request[R]) -> R:
+        """Send a request that is answered by a stream; its events are then got by `event`.
+
+        The connection is the stream's from now on: a client with a subscription makes no other calls.
+
+        Raises, Cancellation: as `call`.
+        """
+        return await self.call(request)
+
+    async def event(self) -> tuple[str, list[Any]]:
+        """Wait for the next event of the stream: its name and parameters.
+
+        Raises:
+            RemoteError: the daemon has ended the stream, and says why.
+            ConnectionLost: the connection is gone; whether there were more events is unknown.
+            ProtocolError: what came is no event.
+        Cancellation: the connection is closed.
+        """
+        async with self._turn:
+            if self._sock is None:
+                raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
+            with self._closing_on_failure():
+                method, params = _read_event(await self._receive(self._sock))
+                if method == STREAM_ENDED:
+                    code, message = params
+                    raise RemoteError(message, code=code, wire_name="GenericError", wire_args=[message])
+        return method, params
+
     async def aclose(self) -> None:
         """Close the connection, also under a call of another task, which then gets ConnectionLost."""
         self._drop()
@@ -108,6 +140,7 @@ class Client:
         if self._sock is None:
             self._sock = dial(self._path, self._daemon)
             self._framer = Framer(MAX_REPLY)
+            self._received.clear()
         return self._sock
 
     def _drop(self) -> None:
@@ -129,7 +162,7 @@ class Client:
             raise
 
     async def _receive(self, sock: socket.socket) -> bytes:
-        while True:
+        while not self._received:
             try:
                 data = sock.recv(CHUNK)
             except BlockingIOError:
@@ -137,8 +170,8 @@ class Client:
                 continue
             if not data:
                 raise ConnectionResetError("end of stream")
-            for reply in self._framer.feed(data):
-                return reply
+            self._received += self._framer.feed(data)
+        return self._received.popleft()
 
 
 async def _send(sock: socket.socket, payload: bytes) -> None:
@@ -148,3 +181,10 @@ async def _send(sock: socket.socket, payload: bytes) -> None:
             rest = rest[sock.send(rest) :]
         except BlockingIOError:
             await trio.lowlevel.wait_writable(sock)
+
+
+def _read_event(payload: bytes) -> tuple[str, list[Any]]:
+    message = read_message(payload)
+    if not isinstance(message, Call) or not isinstance(message.params, list):
+        raise ProtocolError(f"expected an event, got {payload[:60]!r}")
+    return message.method, message.params

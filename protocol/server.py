@@ -11,6 +11,7 @@ the connection while a call is in progress, so the loss is noticed when the repl
 Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
 
+import contextlib
 import errno
 import logging
 import os
@@ -28,6 +29,7 @@ from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, r
 from protocol.framing import ETX, MAX_MESSAGE, Framer, MessageTooLarge, pack
 from protocol.peer import Access, Peer, peer_of
 from protocol.service import Handler, Route, Service
+from protocol.stream import Stream
 
 __all__ = ["Access", "Handler", "Peer", "Route", "ServerRules", "Service", "serve_unix"]
 
@@ -191,10 +193,32 @@ class _Connection:
         """Carry out one message; tell whether the connection may go on."""
         close = self._rules.close_on_bad_arguments
         answer = await self._service.answer(payload, self._peer, close_on_bad_arguments=close)
+        if answer.stream is not None:
+            await self._follow(answer.payload or b"", answer.stream)
+            return False
         if answer.payload is not None:
             await self._send(pack(answer.payload))
         await self._take_turn()
         return not answer.close
+
+    async def _follow(self, first: bytes, stream: Stream) -> None:
+        """Send a stream until its end, or until the peer hangs up or says anything more."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._until_heard, nursery.cancel_scope)
+                with contextlib.suppress(OSError):
+                    await self._send(pack(first))
+                    is_open = True
+                    while is_open:
+                        data, is_open = await stream.take()
+                        await self._send(data)
+                nursery.cancel_scope.cancel()
+        finally:
+            stream.close()
+
+    async def _until_heard(self, scope: trio.CancelScope) -> None:
+        await trio.lowlevel.wait_readable(self._sock)
+        scope.cancel()
 
     async def _deny(self, payload: bytes) -> bool:
         await self._send(pack(failure(_addressee(payload), self._denial())))

@@ -26,7 +26,9 @@ from protocol.envelope import (
 )
 from protocol.messages import Request, reply_to_wire, structure_request
 from protocol.peer import Peer
+from protocol.stream import Stream
 
+# its answer goes to the caller; a `Stream` also takes over the connection
 Handler = Callable[[Any, Peer], Awaitable[Any]]
 
 _log: Final = logging.getLogger(__name__)
@@ -51,6 +53,8 @@ class Answer:
     # None: only notifications, to which nothing is said
     payload: bytes | None
     close: bool = False
+    # what follows the payload; whoever gets it closes it
+    stream: Stream | None = None
 
 
 class Service:
@@ -89,7 +93,7 @@ class Service:
         for call in batch.calls:
             if isinstance(call, MalformedRequest):
                 replies.append(failure(call, call))
-            elif (reply := (await self._answer_call(call, peer, False)).payload) is not None:
+            elif (reply := _alone(call, await self._answer_call(call, peer, False))) is not None:
                 replies.append(reply)
         return Answer(batch_reply(replies) if replies else None)
 
@@ -98,7 +102,10 @@ class Service:
             answer = await self._carry_out(call, peer, close)
         except Exception:
             answer = Answer(failure(call, _log_bug(call, peer)))
-        return Answer(None) if call.notification else answer
+        if call.notification:
+            _alone(call, answer)
+            return Answer(None)
+        return answer
 
     async def _carry_out(self, call: Call, peer: Peer, close: bool) -> Answer:
         try:
@@ -112,6 +119,8 @@ class Service:
             return _refuse(call, error, close=close)
         except GantryError as error:
             return _fail(call, error)
+        if isinstance(reply, Stream):
+            return Answer(success(call, reply_to_wire(reply.first)), stream=reply)
         return Answer(success(call, reply_to_wire(reply)))
 
     def _route(self, method: str) -> Route:
@@ -125,6 +134,14 @@ def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) 
     # the JSON-RPC dialect has one shape for all errors and never needs the end of the connection
     close = close and to.dialect is Dialect.GANETI
     return Answer(failure(to, error, plain=close), close)
+
+
+def _alone(call: Call, answer: Answer) -> bytes | None:
+    """The payload of an answer that cannot go on as a stream."""
+    if answer.stream is None:
+        return answer.payload
+    answer.stream.close()
+    return failure(call, InvalidRequest(f"{call.method} takes over the connection; send it alone, with an id"))
 
 
 def _fail(call: Call, error: GantryError) -> Answer:

@@ -45,6 +45,8 @@ class ConfigStore:
         self._writer = StepWriter(config, self._write, self._publish)
         self._distribution = distribution
         self._changed = trio.Event()
+        # called with the configuration before and after, when a change has become visible
+        self.watchers: list[Callable[[Config, Config], None]] = []
         # as it was last seen
         self._foreign: str | None = None
 
@@ -194,8 +196,10 @@ class ConfigStore:
         self._written = after
 
     def _publish(self, _: Sequence[object]) -> None:
-        self._state = self._written
+        before, self._state = self._state.config, self._written
         self._changed.set()
+        for watcher in self.watchers:
+            watcher(before, self._state.config)
 
     async def _spread_changes(self) -> None:
         """Tell the nodes of every change, the first time of the state at the start."""

@@ -12,8 +12,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
 
+import attrs
+import orjson
 import trio
 
+from common.asciijson import ascii_json
 from common.atomicfile import write_file
 from common.errors import DamagedFile, Unavailable
 from common.livelock import is_alive
@@ -23,14 +26,29 @@ from daemons.wconfd.core.lockstate import decode, encode
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.core.waiting import Change, free_all, free_level, try_update
 from daemons.wconfd.owners import KnownOwners
+from daemons.wconfd.since import Since
 from daemons.wconfd.steps import StepStatistics, StepWriter
+from protocol.stream import Publisher
+from protocol.wconfd.subscribe import LOCKS_CHANGED
 
 _log: Final = get_log(__name__)
 
 # a change of the locks, as the core's functions make it: of the state before
 LockStep = Callable[[LockState], Change]
-# of one step of the writer: whose locks were changed, and how
-_Answer = tuple[tuple[Owner, Change], ...]
+
+
+@attrs.frozen
+class _Made:
+    """Whose locks were changed, and how."""
+
+    owner: Owner
+    change: Change
+    # false: refused, or it was so already
+    has_effect: bool
+
+
+# of one step of the writer
+_Answer = tuple[_Made, ...]
 
 
 class LockStore:
@@ -40,30 +58,41 @@ class LockStore:
         self._path = path
         self._writer = StepWriter(state, self._write, self._tell)
         self.known = KnownOwners(state.owners())
+        self.since = Since()
+        # of `locksChanged`, and of whatever else subscribers are told
+        self.publisher = Publisher()
         # who sleeps until its pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
         self._is_degraded = False
         self.run = self._writer.run
 
     @classmethod
-    def load(cls, path: Path) -> Self:
+    def load(cls, path: Path, *, max_bypass: int | None = None) -> Self:
         """Read the locks; before trio runs.
+
+        Args:
+            max_bypass: see `core.fairness`; None: exactly as in Ganeti.
 
         Raises:
             DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
-            OSError: the file cannot be read.
+            OSError: the file cannot be read, or not be written when reading it granted a request.
         """
         try:
-            return cls(path, decode(path.read_bytes()))
+            content = path.read_bytes()
+            state = decode(content, max_bypass)
         except FileNotFoundError:
             _log.warning("locks.missing", path=path, effect="nobody holds anything")
-            return cls(path, LockState())
+            return cls(path, LockState.fair(max_bypass))
         except DamagedFile as error:
             text = (
                 f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
                 f"start without locks by: echo '[[],[]]' > {path}"
             )
             raise DamagedFile(text, path=str(path)) from error
+        if encode(state) != content:
+            # reading it granted something, or dropped it: nobody is told of what is not on disk
+            write_file(path, encode(state))
+        return cls(path, state)
 
     @property
     def state(self) -> LockState:
@@ -83,11 +112,11 @@ class LockStore:
 
         def alone(state: LockState) -> tuple[LockState, _Answer]:
             change = step(state)
-            return change.state, ((owner, change),)
+            return change.state, (_Made(owner, change, change.state is not state),)
 
         self.known.meet(owner)
-        ((_, change),) = await self._writer.change(alone)
-        return change
+        (made,) = await self._writer.change(alone)
+        return made.change
 
     async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
         """Free what dead owners hold or wait for, in one change; answers those who had something.
@@ -98,15 +127,16 @@ class LockStore:
         """
 
         def free(state: LockState) -> tuple[LockState, _Answer]:
-            changes: list[tuple[Owner, Change]] = []
+            made: list[_Made] = []
             for owner in (owner for owner in owners if state.knows(owner)):
-                changes.append((owner, free_all(state, owner)))
-                state = changes[-1][1].state
-            return state, tuple(changes)
+                change = free_all(state, owner)
+                made.append(_Made(owner, change, True))
+                state = change.state
+            return state, tuple(made)
 
         if self._writer.is_idle and not any(map(self.state.knows, owners)):
             return ()
-        return tuple(owner for owner, _ in await self._writer.change(free))
+        return tuple(made.owner for made in await self._writer.change(free))
 
     async def settled(self) -> None:
         """Wait until all changes begun before this call are durable. Raises: as `change`, if there are any."""
@@ -123,6 +153,10 @@ class LockStore:
             while self.state.pending_of(owner):
                 await self._sleepers.setdefault(owner, trio.Event()).wait()
         return self.state.pending_of(owner) is None
+
+    def rows(self) -> list[orjson.Fragment]:
+        """`[owner, [[lock, mode], ...]]` of everybody who holds something, in owner order."""
+        return [orjson.Fragment(holdings.row) for holdings in self.state.table.all_holdings()]
 
     # what the configuration's handlers need
 
@@ -149,15 +183,23 @@ class LockStore:
 
     def _tell(self, answers: Sequence[_Answer | None]) -> None:
         """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
-        changes = [each for answer in answers if answer for each in answer]
-        for owner, change in changes:
-            self._wake(owner)
-            for granted in change.granted:
-                self._wake(granted)
-        for _, change in changes:
-            for granted in change.granted:
-                _log.debug("lock.granted", owner=granted)
-                _hang_up(granted)
+        made = [each for answer in answers if answer for each in answer if each.has_effect]
+        for each in made:
+            self.since.note(each.owner, each.change, self.state)
+            for owner in (each.owner, *each.change.granted):
+                self._wake(owner)
+        self._publish(dict.fromkeys(owner for each in made for owner in (each.owner, *each.change.granted)))
+        for owner in (owner for each in made for owner in each.change.granted):
+            _log.debug("lock.granted", owner=owner)
+            _hang_up(owner)
+
+    def _publish(self, changed: Collection[Owner]) -> None:
+        if self.publisher and changed:
+            self.publisher.publish(LOCKS_CHANGED, [self._row(owner) for owner in changed])
+
+    def _row(self, owner: Owner) -> orjson.Fragment:
+        holdings = self.state.table.holdings_of(owner)
+        return orjson.Fragment(holdings.row if holdings else ascii_json([owner.to_wire(), []]))
 
     def _wake(self, owner: Owner) -> None:
         if owner in self._sleepers and self.state.pending_of(owner) is None:

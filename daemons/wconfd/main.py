@@ -42,11 +42,12 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """
     paths = settings.paths
     config = ConfigStore.load(paths)
-    locks = LockStore.load(paths.locks_data)
+    rules = settings.wconfd
+    locks = LockStore.load(paths.locks_data, max_bypass=rules.max_bypass if rules.fair else None)
     reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
     short_lock = ShortLock(config, locks, livelock.path)
-    deaths = Deaths(locks, paths.livelocks, grace_s=settings.wconfd.livelock_grace_s, tables=[reservations])
+    deaths = Deaths(locks, paths.livelocks, grace_s=rules.livelock_grace_s, tables=[reservations])
     _log.info("state.read", owners=len(locks.state.owners()), config_serial=config.config.serial_no)
     try:
         async with trio.open_nursery() as nursery:
@@ -56,7 +57,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             await nursery.start(reservations.run)
             await reservations.change(lambda state: (without_written(config.config, state), None))
             await nursery.start(deaths.follow)
-            nursery.start_soon(deaths.sweep, settings.wconfd.sweep_s)
+            nursery.start_soon(deaths.sweep, rules.sweep_s)
             service = Service(routes(locks, config, deaths, reservations, short_lock))
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()

@@ -7,6 +7,7 @@ from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.handlers.changes import change_routes
 from daemons.wconfd.handlers.config import config_routes
+from daemons.wconfd.handlers.events import event_routes
 from daemons.wconfd.handlers.locks import lock_routes
 from daemons.wconfd.handlers.misc import misc_routes
 from daemons.wconfd.handlers.reservations import reservation_routes
@@ -25,6 +26,7 @@ def routes(
     return [
         Route(Echo, _echo),
         *lock_routes(locks, deaths),
+        *event_routes(locks, config),
         *config_routes(config, locks),
         *change_routes(short_lock, reservations),
         *reservation_routes(reservations, config, short_lock),

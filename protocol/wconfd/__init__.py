@@ -2,7 +2,8 @@
 
 Unit is `[]` on the wire.
 
-Source: wconfd.md section 2; `waitLocks`, the calls on single objects, filter rules and the file are ours.
+Source: wconfd.md section 2; `waitLocks`, `explainWait`, `subscribe`, and the calls on single objects, filter rules
+and the file are ours.
 """
 
 from protocol.wconfd.changes import (
@@ -41,6 +42,7 @@ from protocol.wconfd.config import (
     WriteConfig,
     WriteConfigAndUnlock,
 )
+from protocol.wconfd.explain import ExplainWait, InTheWay, OwnerWait, WaitExplanation
 from protocol.wconfd.locks import (
     CleanupLocks,
     DownGradeLocksLevel,
@@ -78,6 +80,7 @@ from protocol.wconfd.reservations import (
     ReserveLv,
     ReserveMac,
 )
+from protocol.wconfd.subscribe import Subscribe
 
 __all__ = [
     "AddInstance",
@@ -97,6 +100,7 @@ __all__ = [
     "DrbdMap",
     "DropAllReservations",
     "Echo",
+    "ExplainWait",
     "FlushConfig",
     "FlushConfigGroup",
     "FreeLocks",
@@ -108,6 +112,7 @@ __all__ = [
     "GetObject",
     "GuardedOpportunisticLockUnion",
     "HasPendingRequest",
+    "InTheWay",
     "IntersectLocks",
     "ListAllLocks",
     "ListAllLocksOwners",
@@ -117,6 +122,7 @@ __all__ = [
     "LockConfig",
     "OpportunisticLockUnion",
     "Owned",
+    "OwnerWait",
     "PrepareClusterDestruction",
     "ReadConfig",
     "ReleaseDrbdMinors",
@@ -131,6 +137,7 @@ __all__ = [
     "SetInstancePrimaryNode",
     "SetInstanceStatus",
     "Stamp",
+    "Subscribe",
     "TryUpdateLocks",
     "Unit",
     "UnlockConfig",
@@ -142,6 +149,7 @@ __all__ = [
     "UpdateNode",
     "UpdateNodeGroup",
     "VerifyConfig",
+    "WaitExplanation",
     "WaitLocks",
     "WriteConfig",
     "WriteConfigAndUnlock",

@@ -3,7 +3,9 @@
 Nothing here is indexed and nothing shared: each question scans everything.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
+from typing import Self
 
 from common.errors import AlreadyPending, LockRuleViolation, OrderViolation
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
@@ -15,6 +17,12 @@ class NaiveLocks:
     def __init__(self) -> None:
         self.held: dict[Owner, dict[Lock, LockMode]] = {}
         self.pending: dict[Owner, tuple[int, list[LockRequest]]] = {}
+
+    def copy(self) -> Self:
+        twin = copy.copy(self)
+        twin.held = {who: dict(locks) for who, locks in self.held.items()}
+        twin.pending = dict(self.pending)
+        return twin
 
     def mode(self, owner: Owner, lock: Lock | None) -> LockMode | None:
         return self.held.get(owner, {}).get(lock) if lock else None

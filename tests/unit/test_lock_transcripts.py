@@ -5,7 +5,7 @@ empty line ends it.
 
     update|queue PRIORITY|union|guarded LEAST  OWNER LOCK=MODE ...
     free OWNER [LEVEL]   downgrade OWNER LEVEL   intersect OWNER LOCK ...
-    why OWNER   list   reload
+    why OWNER   list   reload   fair MAX_BYPASS
 """
 
 from collections.abc import Callable, Iterator
@@ -50,7 +50,8 @@ CHANGES: dict[str, Callable[[LockState, list[str]], Change]] = {
     ),
     "downgrade": lambda state, words: waiting.downgrade_level(state, owner(words[0]), LockLevel.parse(words[1])),
     "intersect": lambda state, words: waiting.intersect(state, owner(words[0]), list(map(parse_lock, words[1:]))),
-    "reload": lambda state, words: Change(decode(encode(state))),
+    "reload": lambda state, words: Change(decode(encode(state), state.fairness.max_bypass)),
+    "fair": lambda state, words: Change(LockState.fair(int(words[0]))),
 }
 
 

@@ -13,6 +13,7 @@ import orjson
 from common.errors import DamagedFile, GantryError, InvalidRequest, LockRuleViolation
 from common.locks import LockRequest, Owner, owned_from_wire
 from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.requests import PendingRequest
 from daemons.wconfd.core.table import LockTable, update_locks
 from daemons.wconfd.core.waiting import update_or_queue
 
@@ -27,12 +28,15 @@ def encode(state: LockState) -> bytes:
     return b"[[%b],[%b]]" % (held, pending)
 
 
-def decode(content: bytes) -> LockState:
+def decode(content: bytes, max_bypass: int | None = None) -> LockState:
     """Rebuild the state that was encoded.
 
-    A pending request that can be granted is granted; one that breaks a rule, or is its owner's
-    second, is dropped. Neither occurs in a file written by `encode`.
+    A pending request that breaks a rule, or is its owner's second, is dropped; neither occurs in a file
+    written by `encode`. One that no holder keeps out was held back by an overdue one, and is again; without
+    a bound on bypassing, or if there is no such, it is granted: the state is another than the file's then.
 
+    Args:
+        max_bypass: see `core.fairness`.
     Raises: DamagedFile: not such a file, or two owners hold what only one can; `where` is the
         place: `byte 17`, or `$[0][3]` for the fourth owner.
     """
@@ -42,7 +46,7 @@ def decode(content: bytes) -> LockState:
         raise _damaged(f"byte {len(error.doc[: error.pos].encode())}", error.msg) from error
     match value:
         case [list() as allocation, list() as pending]:
-            return _with_pending(LockState(_read_table(allocation)), pending)
+            return _with_pending(LockState.fair(max_bypass).with_table(_read_table(allocation)), pending)
     raise _damaged("$", "expected [[owner, locks], ...] and [[priority, owner, requests], ...]")
 
 
@@ -72,22 +76,46 @@ def _with_owner(table: LockTable, row: Any) -> LockTable:
 
 
 def _with_pending(state: LockState, pending: list[Any]) -> LockState:
+    free_to_go: list[PendingRequest] = []
     for index, row in enumerate(pending):
         try:
-            priority, owner, requests = _read_pending(row)
+            request = _read_pending(row)
         except InvalidRequest as error:
             raise _damaged(f"$[1][{index}]", error.message) from error
-        try:
-            state = update_or_queue(state, owner, priority, requests).state
-        except LockRuleViolation:
-            continue
+        gate = state.table.shut_gate(request.owner, request.requests)
+        if gate is None:
+            free_to_go.append(request)
+        elif _is_sound(state, request):
+            state = state.parked(request, gate)
+    for request in free_to_go:
+        state = _with_held_back(state, request)
     return state
 
 
-def _read_pending(row: Any) -> tuple[int, Owner, list[LockRequest]]:
+def _is_sound(state: LockState, request: PendingRequest) -> bool:
+    try:
+        state.table.check_rules(request.owner, request.requests)
+    except LockRuleViolation:
+        return False
+    return state.pending_of(request.owner) is None
+
+
+def _with_held_back(state: LockState, request: PendingRequest) -> LockState:
+    """With a request that no holder keeps out: behind the overdue, or, if it never was, granted."""
+    behind = state.parked_behind_overdue(request) if _is_sound(state, request) else None
+    if behind:
+        return behind
+    try:
+        return update_or_queue(state, request.owner, request.priority, request.requests).state
+    except LockRuleViolation:
+        return state
+
+
+def _read_pending(row: Any) -> PendingRequest:
     match row:
         case [int() as priority, wire_owner, list() as wire_requests] if not isinstance(priority, bool):
-            return priority, Owner.from_wire(wire_owner), [LockRequest.from_wire(item) for item in wire_requests]
+            requests = tuple(LockRequest.from_wire(item) for item in wire_requests)
+            return PendingRequest(priority, Owner.from_wire(wire_owner), requests)
     raise InvalidRequest(f"expected a priority, an owner and its requests; got {row!r}")
 
 

@@ -1,63 +1,64 @@
-"""The pending requests, each parked at a gate that is shut for it, and the table they wait for.
+"""The pending requests, each parked where it is kept out, and the table they wait for.
 
-Invariant between calls: each pending request breaks no rule, and the gate where it is parked is
-shut for it. (Its owner cannot change its holdings without losing the request, so a rule that held
-when it was queued still holds.) The theory is in `core.waiting`.
+Invariant between calls: each pending request breaks no rule, and is parked either at a gate that is
+shut for it, or, if none is, behind an overdue request that holds it back (`core.fairness`). (Its owner
+cannot change its holdings without losing the request, so a rule that held when it was queued still
+holds.) The theory is in `core.waiting`.
 """
 
 from bisect import bisect_left
-from functools import cached_property
+from collections.abc import Collection
 from typing import Final
 
 import attrs
 from immutables import Map
 
-from common.asciijson import ascii_json
-from common.locks import LockRequest, Owner
+from common.locks import Lock, LockRequest, Owner
+from daemons.wconfd.core.fairness import Fairness
+from daemons.wconfd.core.requests import PendingRequest, Place
 from daemons.wconfd.core.table import Gate, LockTable
 
-Place = tuple[int, tuple[bool, int, str, str]]
+__all__ = ["Behind", "LockState", "PendingRequest", "Place"]
 
 
-@attrs.frozen
-class PendingRequest:
-    """A request that waits."""
+@attrs.frozen(cache_hash=True)
+class Behind:
+    """The place of those whom an overdue request holds back."""
 
-    # smaller is more urgent
-    priority: int
     owner: Owner
-    # as they were asked: order and repetitions count when the request is repeated
-    requests: tuple[LockRequest, ...]
 
-    @cached_property
-    def place(self) -> Place:
-        """Where it stands in the order of trial; unique, as an owner has one pending request."""
-        return (self.priority, self.owner.sort_key())
 
-    @cached_property
-    def row(self) -> bytes:
-        """Its row of `locks.data`, made at most once."""
-        return ascii_json([self.priority, self.owner.to_wire(), [request.to_wire() for request in self.requests]])
+Spot = Gate | Behind
 
 
 @attrs.frozen
 class _Parked:
     request: PendingRequest
-    gate: Gate = attrs.field(eq=False)
+    spot: Spot = attrs.field(eq=False)
 
 
 _NOTHING_PARKED: Final[Map[Owner, _Parked]] = Map()
-_NO_QUEUES: Final[Map[Gate, tuple[PendingRequest, ...]]] = Map()
+_NO_QUEUES: Final[Map[Spot, tuple[PendingRequest, ...]]] = Map()
 
 
 @attrs.frozen
 class LockState:
-    """Who holds and who waits: a value. Start from `LockState()`."""
+    """Who holds and who waits: a value. Start from `LockState()`, or `LockState.fair(16)`."""
 
     table: LockTable = attrs.field(factory=LockTable)
     _parked: Map[Owner, _Parked] = _NOTHING_PARKED
-    # derived: for each gate whoever is parked there, in order; no empty queue
-    _queues: Map[Gate, tuple[PendingRequest, ...]] = attrs.field(default=_NO_QUEUES, eq=False, repr=False)
+    # derived: for each spot whoever is parked there, in order; no empty queue
+    _queues: Map[Spot, tuple[PendingRequest, ...]] = attrs.field(default=_NO_QUEUES, eq=False, repr=False)
+    fairness: Fairness = attrs.field(factory=Fairness, eq=False, repr=False)
+
+    @classmethod
+    def fair(cls, max_bypass: int | None) -> "LockState":
+        """The empty state; None: without a bound on bypassing, and with upgrades that wait for each other."""
+        return cls(fairness=Fairness(max_bypass))
+
+    @property
+    def is_fair(self) -> bool:
+        return self.fairness.max_bypass is not None
 
     def pending_of(self, owner: Owner) -> PendingRequest | None:
         parked = self._parked.get(owner)
@@ -77,26 +78,55 @@ class LockState:
         return frozenset(self.table.owners()) | waiting
 
     def with_table(self, table: LockTable) -> "LockState":
-        """The same requests over another table, in which every parked one's gate is shut too."""
-        return LockState(table, self._parked, self._queues)
+        """The same requests over another table, in which every parked one is kept out too."""
+        return LockState(table, self._parked, self._queues, self.fairness)
 
-    def parked(self, request: PendingRequest, gate: Gate) -> "LockState":
-        """With this request pending at `gate`, which is shut for it; its owner has no other."""
-        queue = self._queues.get(gate, ())
-        at = bisect_left(queue, request.place, key=_place)
-        queues = self._queues.set(gate, (*queue[:at], request, *queue[at:]))
-        return LockState(self.table, self._parked.set(request.owner, _Parked(request, gate)), queues)
+    def obstacle(self, owner: Owner, requests: tuple[LockRequest, ...]) -> Spot | None:
+        """Where this request is kept out; None if it is free to go. Cost: O(requests), and of overdue ones."""
+        gate = self.table.shut_gate(owner, requests)
+        if gate is not None:
+            return gate
+        ahead = self.fairness.ahead_of(self.table, owner, requests)
+        return Behind(ahead[0]) if ahead else None
+
+    def in_the_way(self, owner: Owner, requests: tuple[LockRequest, ...]) -> tuple[Owner, ...]:
+        """The holders in the way, in owner order; if there are none, the overdue that go first."""
+        holders = self.table.blockers(owner, requests)
+        return holders or tuple(self.fairness.ahead_of(self.table, owner, requests))
+
+    def parked(self, request: PendingRequest, spot: Spot) -> "LockState":
+        """With this request pending, kept out at `spot`; its owner has no other."""
+        return self._put(request, spot, self.fairness.entered(request))
+
+    def moved(self, request: PendingRequest, spot: Spot) -> "LockState":
+        """With this pending request kept out at another spot."""
+        return self._taken(self._parked[request.owner], self.fairness)._put(request, spot, self.fairness)
+
+    def parked_behind_overdue(self, request: PendingRequest) -> "LockState | None":
+        """With this request, which no gate keeps out, held back by those that it must have been held back by.
+
+        None: by nobody. For a state that is read from a file; its owner has no other pending request.
+        """
+        fairness = self.fairness.assuming_overdue(self.table, request.owner, request.requests)
+        state = attrs.evolve(self, fairness=fairness)
+        spot = state.obstacle(request.owner, request.requests)
+        return state.parked(request, spot) if spot else None
 
     def without_pending(self, owner: Owner) -> "LockState":
-        """Without the owner's pending request, if there is one. As it reserves nothing, nobody gains by it."""
+        """Without the owner's pending request, if there is one.
+
+        The caller tries again those that it held back: `held_back_by` it, asked before.
+        """
         parked = self._parked.get(owner)
-        if parked is None:
-            return self
-        queue = self._queues[parked.gate]
-        at = bisect_left(queue, parked.request.place, key=_place)
-        left = (*queue[:at], *queue[at + 1 :])
-        queues = self._queues.set(parked.gate, left) if left else self._queues.delete(parked.gate)
-        return LockState(self.table, self._parked.delete(owner), queues)
+        return self._taken(parked, self.fairness.left(parked.request)) if parked else self
+
+    def held_back_by(self, owner: Owner) -> tuple[PendingRequest, ...]:
+        return self._queues.get(Behind(owner), ())
+
+    def after_shared(self, locks: Collection[Lock]) -> "LockState":
+        """With a grant of these locks, shared, counted as a pass of all who want them exclusively."""
+        fairness = self.fairness.passed(locks) if locks else self.fairness
+        return self if fairness is self.fairness else attrs.evolve(self, fairness=fairness)
 
     def first_let_through(self, gate: Gate) -> PendingRequest | None:
         """The first request parked at this gate for which it is no longer shut. Cost: O(1)."""
@@ -107,7 +137,20 @@ class LockState:
         if not wall:
             return queue[0]
         own = self._parked.get(next(iter(wall)))
-        return own.request if own and own.gate == gate else None
+        return own.request if own and own.spot == gate else None
+
+    def _put(self, request: PendingRequest, spot: Spot, fairness: Fairness) -> "LockState":
+        queue = self._queues.get(spot, ())
+        at = bisect_left(queue, request.place, key=_place)
+        queues = self._queues.set(spot, (*queue[:at], request, *queue[at:]))
+        return LockState(self.table, self._parked.set(request.owner, _Parked(request, spot)), queues, fairness)
+
+    def _taken(self, parked: _Parked, fairness: Fairness) -> "LockState":
+        queue = self._queues[parked.spot]
+        at = bisect_left(queue, parked.request.place, key=_place)
+        left = (*queue[:at], *queue[at + 1 :])
+        queues = self._queues.set(parked.spot, left) if left else self._queues.delete(parked.spot)
+        return LockState(self.table, self._parked.delete(parked.request.owner), queues, fairness)
 
 
 def _place(request: PendingRequest) -> Place:

@@ -59,6 +59,10 @@ class LockTable:
         holdings = self._holdings.get(owner)
         return dict(holdings.in_order()) if holdings else {}
 
+    def holdings_of(self, owner: Owner) -> Holdings | None:
+        """None: it holds nothing."""
+        return self._holdings.get(owner)
+
     def modes_of(self, owner: Owner) -> Mapping[Lock, LockMode]:
         """As `held_by`, in no order. Cost: O(1)."""
         holdings = self._holdings.get(owner)
@@ -67,6 +71,11 @@ class LockTable:
     def mode_of(self, owner: Owner, lock: Lock) -> LockMode | None:
         """The mode held directly; what a group implies does not count. Cost: O(1)."""
         return self.modes_of(owner).get(lock)
+
+    def greatest_of(self, owner: Owner) -> Lock | None:
+        """The greatest lock held directly. Cost: O(1), rarely as `Holdings.greatest`."""
+        holdings = self._holdings.get(owner)
+        return holdings.greatest() if holdings else None
 
     def owners(self) -> tuple[Owner, ...]:
         """Everybody who holds a lock, in owner order."""

@@ -3,7 +3,8 @@
 Theory. An owner has at most one pending request; it holds nothing and reserves nothing, and
 newcomers may pass it. After each change the pending requests are tried in ascending order of
 (priority, owner); the first that is possible is granted, and the trial starts again from the top,
-until a whole pass grants nothing. That is the rule; trying them all is not how it is done.
+until a whole pass grants nothing. That is the rule; trying them all is not how it is done. A state
+with a bound on bypassing adds to what is possible: `core.fairness`.
 
 Each pending request is *parked* at one gate that is shut for it (see `core.table`). A gate opens
 only by a release or downgrade at that very place, so whoever is parked elsewhere need not be
@@ -11,7 +12,8 @@ looked at. Everybody parked at a gate asks the same of it: if its wall is empty 
 if one owner stands in it only that owner's own request may (an upgrade), otherwise none. So of each
 opened gate only the first in order is tried; if it is granted and shuts the gate behind it, the
 others have not been touched, and handing a lock over costs the same with two waiters as with a
-thousand. One that is still kept out is parked at the gate that keeps it out now.
+thousand. One that is still kept out is parked at the gate that keeps it out now. Whoever is kept out
+by no gate, but held back by an overdue request, is parked behind that one, and tried when it has gone.
 
 All functions are pure and return a `Change`; what they refuse leaves no trace.
 
@@ -19,16 +21,24 @@ Source: daemons design, "Locking"; wconfd.md 5.3, 5.5 and 5.6.
 """
 
 import heapq
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import count
 
 import attrs
 
-from common.errors import AlreadyPending, LockRuleViolation
+from common.errors import AlreadyPending, LockRuleViolation, UpgradeDeadlock
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
-from daemons.wconfd.core import table as allocation
 from daemons.wconfd.core.pending import LockState, PendingRequest, Place
+from daemons.wconfd.core.rings import find_ring
 from daemons.wconfd.core.table import Gate, wanted_modes
+
+
+@attrs.frozen
+class Move:
+    """What became of one owner's locks: lock -> mode, None for one released."""
+
+    owner: Owner
+    modes: Mapping[Lock, LockMode | None]
 
 
 @attrs.frozen
@@ -43,6 +53,10 @@ class Change:
     granted: tuple[Owner, ...] = ()
     # of a union: the locks newly taken or upgraded, the last one first
     taken: tuple[Lock, ...] = ()
+    # all that was given and taken away, in order
+    moves: tuple[Move, ...] = ()
+    # whether the caller's request has just become pending
+    is_queued: bool = False
 
 
 def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> Change:
@@ -59,10 +73,9 @@ def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) 
     _refuse_pending(state, owner)
     if state.table.is_satisfied(owner, requests):
         return Change(state)
-    verdict = allocation.update_locks(state.table, owner, requests)
-    if verdict.blocked_on:
-        return Change(state, verdict.blocked_on)
-    return _settle(state.with_table(verdict.table), verdict.opened)
+    state.table.check_rules(owner, requests)
+    in_the_way = state.in_the_way(owner, tuple(requests))
+    return Change(state, in_the_way) if in_the_way else _Settling(state).give(owner, wanted_modes(requests)).change()
 
 
 def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Sequence[LockRequest]) -> Change:
@@ -76,6 +89,7 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
     Raises:
         AlreadyPending: the owner has another pending request.
         OrderViolation, LockRuleViolation: as `LockTable.check_rules`; such a request is never queued.
+        UpgradeDeadlock: in a fair state, the owner would wait for one that waits for it; not queued.
     Source: wconfd.md 5.3.
     """
     request = PendingRequest(priority, owner, tuple(requests))
@@ -85,15 +99,18 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
     change = try_update(state, owner, request.requests)
     if not change.blocked_on:
         return change
-    gate = state.table.shut_gate(owner, request.requests)
-    assert gate is not None  # who is blocked stands before a shut gate
-    return Change(state.parked(request, gate), change.blocked_on)
+    spot = state.obstacle(owner, request.requests)
+    assert spot is not None  # who is blocked is kept out somewhere
+    after = state.parked(request, spot)
+    if state.is_fair:
+        _refuse_ring(after, request)
+    return Change(after, change.blocked_on, is_queued=True)
 
 
 def blockers(state: LockState, owner: Owner) -> tuple[Owner, ...]:
     """Who is in the way of the owner's pending request, in owner order; nobody if it has none."""
     pending = state.pending_of(owner)
-    return state.table.blockers(owner, pending.requests) if pending else ()
+    return state.in_the_way(owner, pending.requests) if pending else ()
 
 
 def free_all(state: LockState, owner: Owner) -> Change:
@@ -131,6 +148,7 @@ def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[L
     held = state.table.mode_of
     missing = [LockRequest(lock, mode) for lock, mode in wanted if mode_rank(mode) > mode_rank(held(owner, lock))]
     taken: list[Lock] = []
+    moves: list[Move] = []
     for request in sorted(missing, key=LockRequest.sort_key):
         try:
             change = try_update(state, owner, [request])
@@ -139,8 +157,9 @@ def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[L
         if not change.blocked_on:
             state = change.state
             taken.append(request.lock)
+            moves += change.moves
     # taking locks makes no room: nobody was granted anything
-    return Change(state, taken=tuple(reversed(taken)))
+    return Change(state, taken=tuple(reversed(taken)), moves=tuple(moves))
 
 
 def guarded_union(state: LockState, owner: Owner, least: int, wanted: Iterable[tuple[Lock, LockMode]]) -> Change:
@@ -162,61 +181,96 @@ def _refuse_pending(state: LockState, owner: Owner) -> None:
         )
 
 
+def _refuse_ring(state: LockState, request: PendingRequest) -> None:
+    ring = find_ring(request.owner, lambda owner: blockers(state, owner))
+    if ring:
+        chain = ", which waits for ".join(map(str, (*ring[1:], request.owner)))
+        raise UpgradeDeadlock(
+            f"deadlock: {request.owner} would wait for {chain}; release what it holds, and ask for all in one request",
+            owner=request.owner.to_wire(),
+            holder=ring[1].to_wire(),
+            ring=[each.to_wire() for each in ring],
+        )
+
+
 def _weaken(state: LockState, owner: Owner, rule: Callable[[Lock, LockMode], LockMode | None]) -> Change:
     """Drop the pending request, and set each held lock to what `rule` says: its mode or less.
 
     Asking for less cannot be blocked and breaks no rule.
     """
-    state = state.without_pending(owner)
+    settling = _Settling(state).drop_pending(owner)
     modes = {lock: rule(lock, mode) for lock, mode in state.table.modes_of(owner).items()}
-    change = state.table.set_modes(owner, modes)
-    return _settle(state.with_table(change.table), change.opened) if change.opened else Change(state)
+    return settling.give(owner, modes).change()
 
 
-def _settle(state: LockState, opened: Iterable[Gate]) -> Change:
-    """Grant what the opened gates make possible, in order, each grant before the next trial.
+class _Settling:
+    """Grants what a change makes possible, in order, each grant before the next trial.
 
     Cost: O(gates opened + requests tried); tried is, for each grant, at most one request that stays
-    behind an opened gate, and whoever is let through to be kept out elsewhere.
+    behind an opened gate, whoever is let through to be kept out elsewhere, and whoever an overdue
+    request held back that was granted or given up.
     """
-    granted: list[Owner] = []
-    trials = _Trials(state, opened)
-    while (found := trials.pop(state)) is not None:
-        request, gate = found
-        state = state.without_pending(request.owner)
-        shut = state.table.shut_gate(request.owner, request.requests)
-        if shut:
-            state = state.parked(request, shut)
-        else:
-            change = state.table.set_modes(request.owner, wanted_modes(request.requests))
-            state = state.with_table(change.table)
-            granted.append(request.owner)
-            trials.add(state, change.opened)
-        trials.add(state, [gate])
-    return Change(state, granted=tuple(granted))
 
-
-class _Trials:
-    """The opened gates, ordered by the first request that each lets through."""
-
-    def __init__(self, state: LockState, opened: Iterable[Gate]) -> None:
-        self._heap: list[tuple[Place, int, Gate]] = []
+    def __init__(self, state: LockState) -> None:
+        self._state = state
+        self._moves: list[Move] = []
+        self._heap: list[tuple[Place, int, Gate | None, Owner]] = []
         self._count = count()
-        self.add(state, opened)
 
-    def add(self, state: LockState, gates: Iterable[Gate]) -> None:
+    def drop_pending(self, owner: Owner) -> "_Settling":
+        held_back = self._state.held_back_by(owner)
+        self._state = self._state.without_pending(owner)
+        self._try_again(held_back)
+        return self
+
+    def give(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "_Settling":
+        """Set an owner's locks to these modes, which conflict with nobody's."""
+        before = self._state.table.modes_of(owner)
+        change = self._state.table.set_modes(owner, modes)
+        if change.table is self._state.table:
+            return self
+        changed = {lock: mode for lock, mode in modes.items() if before.get(lock) is not mode}
+        self._moves.append(Move(owner, changed))
+        self._state = self._state.with_table(change.table)
+        if self._state.is_fair:
+            shared = [lock for lock, mode in changed.items() if mode is LockMode.SHARED and lock not in before]
+            self._state = self._state.after_shared(shared)
+        self._open(change.opened)
+        return self
+
+    def change(self) -> Change:
+        """Settle; all that was done."""
+        granted: list[Owner] = []
+        while (found := self._pop()) is not None:
+            request, gate = found
+            spot = self._state.obstacle(request.owner, request.requests)
+            if spot:
+                self._state = self._state.moved(request, spot)
+            else:
+                self.drop_pending(request.owner).give(request.owner, wanted_modes(request.requests))
+                granted.append(request.owner)
+            if gate:
+                self._open([gate])
+        return Change(self._state, granted=tuple(granted), moves=tuple(self._moves))
+
+    def _open(self, gates: Iterable[Gate]) -> None:
         for gate in gates:
-            first = state.first_let_through(gate)
+            first = self._state.first_let_through(gate)
             if first:
-                heapq.heappush(self._heap, (first.place, next(self._count), gate))
+                heapq.heappush(self._heap, (first.place, next(self._count), gate, first.owner))
 
-    def pop(self, state: LockState) -> tuple[PendingRequest, Gate] | None:
-        """The first request of all that an opened gate lets through in this state."""
+    def _try_again(self, requests: Iterable[PendingRequest]) -> None:
+        for request in requests:
+            heapq.heappush(self._heap, (request.place, next(self._count), None, request.owner))
+
+    def _pop(self) -> tuple[PendingRequest, Gate | None] | None:
+        """The first request of all that may try in this state, and the gate that lets it through, if one does."""
         while self._heap:
-            place, _, gate = heapq.heappop(self._heap)
-            first = state.first_let_through(gate)
-            if first and first.place == place:
-                return first, gate
-            # somebody else is first now, or the gate is shut again
-            self.add(state, [gate])
+            place, _, gate, owner = heapq.heappop(self._heap)
+            request = self._state.first_let_through(gate) if gate else self._state.pending_of(owner)
+            if request and request.place == place:
+                return request, gate
+            if gate:
+                # somebody else is first now, or the gate is shut again
+                self._open([gate])
         return None

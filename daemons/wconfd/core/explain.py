@@ -1,0 +1,100 @@
+"""Who waits for whom, from one owner to the ends of the chain.
+
+Source: DESIGN section 6 ("Explain"); ours.
+"""
+
+from collections.abc import Callable, Iterator
+
+from common.locks import Lock, LockMode, LockRequest, Owner
+from daemons.wconfd.core.pending import LockState, PendingRequest
+from daemons.wconfd.core.rings import find_ring
+from daemons.wconfd.core.table import gates_of
+from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
+
+# instants as the shell keeps them, in seconds since the epoch; None: before this daemon was started
+HeldSince = Callable[[Owner, Lock], float | None]
+WaitingSince = Callable[[Owner], float | None]
+
+
+def explain_wait(
+    state: LockState, owner: Owner, *, held_since: HeldSince, waiting_since: WaitingSince, counting_since: float
+) -> WaitExplanation:
+    """Tell why an owner waits: who is in its way, what those wait for, and so on.
+
+    Returns: nobody waits and nothing is in the way if the owner has no pending request.
+    Cost: O(waits that can be reached, and the holdings in their way).
+    """
+    waits: dict[Owner, OwnerWait] = {}
+    roots: dict[Owner, None] = {}
+    left = [owner]
+    while left:
+        waiter = left.pop(0)
+        pending = state.pending_of(waiter)
+        if pending is None:
+            if waiter != owner:
+                roots[state.table.as_known(waiter)] = None
+        elif waiter not in waits:
+            waits[waiter] = _wait(state, pending, held_since, waiting_since)
+            left += _behind(waits[waiter])
+    return WaitExplanation(
+        waits=tuple(waits.values()),
+        roots=tuple(roots),
+        rings=tuple(_rings(waits)),
+        counting_since=counting_since,
+    )
+
+
+def _wait(state: LockState, pending: PendingRequest, held_since: HeldSince, waiting_since: WaitingSince) -> OwnerWait:
+    owner = pending.owner
+    rows: dict[tuple[Lock, Owner, Lock], InTheWay] = {}
+    for item in pending.requests:
+        for gate in gates_of([item]):
+            for other in state.table.wall(gate):
+                if other != owner:
+                    held = gate.lock if not gate.is_at_members else None
+                    for lock, mode in _conflicting(state, other, item, held):
+                        rows[item.lock, other, lock] = _in_the_way(state, item, other, lock, mode, held_since)
+    order = sorted(rows, key=lambda row: (row[0], row[1].sort_key(), row[2]))
+    return OwnerWait(
+        owner=owner,
+        priority=pending.priority,
+        asked=tuple(pending.requests),
+        waiting_since=waiting_since(owner),
+        in_the_way=tuple(rows[row] for row in order),
+        held_back_by=tuple(state.fairness.ahead_of(state.table, owner, pending.requests)),
+    )
+
+
+def _conflicting(
+    state: LockState, other: Owner, item: LockRequest, held: Lock | None
+) -> Iterator[tuple[Lock, LockMode]]:
+    """The locks of `other` that keep this item out: the one that is `held`, or members of the group asked for."""
+    modes = state.table.modes_of(other)
+    if held is not None:
+        yield held, modes[held]
+        return
+    for lock, mode in modes.items():
+        if lock.group == item.lock and LockMode.EXCLUSIVE in (mode, item.mode):
+            yield lock, mode
+
+
+def _in_the_way(
+    state: LockState, item: LockRequest, other: Owner, lock: Lock, mode: LockMode, held_since: HeldSince
+) -> InTheWay:
+    assert item.mode is not None  # a release passes no gate
+    return InTheWay(item.lock, item.mode, state.table.as_known(other), lock, mode, held_since(other, lock))
+
+
+def _behind(wait: OwnerWait) -> list[Owner]:
+    return list(dict.fromkeys([*(row.holder for row in wait.in_the_way), *wait.held_back_by]))
+
+
+def _rings(waits: dict[Owner, OwnerWait]) -> Iterator[tuple[Owner, ...]]:
+    """One ring for each set of owners that wait in one; begins with the first of them that was reached."""
+    seen: set[Owner] = set()
+    for owner in waits:
+        if owner not in seen:
+            ring = find_ring(owner, lambda one: _behind(waits[one]) if one in waits else [])
+            seen.update(ring)
+            if ring:
+                yield ring

@@ -1,0 +1,172 @@
+"""Bounded bypass: nobody who waits for an exclusive lock is passed for ever by those who share it.
+
+Theory. By itself a pending request reserves nothing, so a stream of shared grants may keep an exclusive
+request waiting without end. With this rule a pending request counts the *passes*: shared grants, made
+to others since it was queued, of what it wants exclusively. When they are `max_bypass` it is *ripe*. A
+ripe request is *overdue*, unless it conflicts with one that is overdue already; then it becomes so in its
+turn, the first that was ripe first. So no two overdue requests conflict. An overdue request holds others
+back: whoever asks for what conflicts with any of its items waits for it, as if it held it. Not held back is
+
+* what is covered by a lock already held,
+* and who holds a lock at or after the *floor* of the overdue request: the first gate that is shut for it.
+
+The bound: while nothing overdue conflicts with it, a request is passed at most `max_bypass` times, not
+counting owners that hold something at or after its floor. Nobody passes an overdue request at its floor or before
+it, so the floor only rises, and is gone after as many turns of holders as the request has locks.
+
+Why no ring of waits comes of it. Write top(o) for the greatest lock that o holds. Who waits for a holder
+at a gate waits for somebody whose top lies at the gate or after it, and the gate lies after the own top
+(an upgrade aside, see `core.rings`). Who is held back waits for an overdue request that waits for
+holders only, at its floor or after it; so two steps on stands an owner whose top is not before the
+floor, and the own top is: that is what the second exception is for. Thus each step, or two, leads
+to a greater top, and no way leads back. Exempting those whom the overdue request waits for directly
+would not do: they may in turn wait for one who holds a later lock and is held back.
+
+Counts are not stored. Who is kept out by no holder, and yet pending in `locks.data`, was held back by
+something overdue, which is assumed to be overdue again after a restart (`core.lockstate`). All other counts
+begin anew, so a restart may cost a request some more passes and nothing else: safety does not rest on the counts.
+
+Without a bound all of this is empty, and the behaviour is exactly Ganeti's (wconfd.md 5.3).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import attrs
+from immutables import Map
+
+from common.locks import Lock, LockMode, LockRequest, Owner
+from daemons.wconfd.core.requests import PendingRequest, places_of
+from daemons.wconfd.core.table import LockTable, gates_of
+
+_NO_PASSES: Final[Map[Owner, int]] = Map()
+_NO_OVERDUE: Final[Map[Owner, PendingRequest]] = Map()
+_NO_INDEX: Final[Map[tuple[Lock, bool], Map[Owner, PendingRequest]]] = Map()
+_NOBODY: Final[Map[Owner, PendingRequest]] = Map()
+
+
+@attrs.frozen
+class Fairness:
+    """The passes of all pending requests: a value. `Fairness()` is without a bound."""
+
+    # None: there is no bound
+    max_bypass: int | None = None
+    # of every pending request that wants something exclusively
+    _passes: Map[Owner, int] = _NO_PASSES
+    # no two of them conflict
+    overdue: Map[Owner, PendingRequest] = _NO_OVERDUE
+    # passed often enough, but not overdue: in the order in which they became ripe
+    _ripe: tuple[PendingRequest, ...] = ()
+    # place -> the pending requests that want it exclusively; no empty entry
+    _wanted: Map[tuple[Lock, bool], Map[Owner, PendingRequest]] = _NO_INDEX
+
+    def entered(self, request: PendingRequest) -> "Fairness":
+        """With one more pending request, passed by nobody yet."""
+        if self.max_bypass is None or not request.exclusive_places:
+            return self
+        wanted = self._wanted.mutate()
+        for place in request.exclusive_places:
+            wanted[place] = wanted.get(place, _NOBODY).set(request.owner, request)
+        after = attrs.evolve(self, passes=self._passes.set(request.owner, 0), wanted=wanted.finish())
+        return after if self.max_bypass else after._ripened([request])
+
+    def left(self, request: PendingRequest) -> "Fairness":
+        """Without a request that is pending no longer; others may become overdue in its place."""
+        if request.owner not in self._passes:
+            return self
+        wanted = self._wanted.mutate()
+        for place in request.exclusive_places:
+            others = wanted[place].delete(request.owner)
+            if others:
+                wanted[place] = others
+            else:
+                del wanted[place]
+        after = attrs.evolve(self, passes=self._passes.delete(request.owner), wanted=wanted.finish())
+        if request.owner in self.overdue:
+            return attrs.evolve(after, overdue=self.overdue.delete(request.owner))._ripened([])
+        return attrs.evolve(after, ripe=tuple(each for each in self._ripe if each.owner != request.owner))
+
+    def passed(self, shared: Iterable[Lock]) -> "Fairness":
+        """After a grant of these locks, shared; who is granted is pending no longer.
+
+        Cost: O(requests passed); most are passed `max_bypass` times at most.
+        """
+        passed = {
+            owner: request
+            for lock in shared
+            for place in places_of(lock)
+            for owner, request in self._wanted.get(place, _NOBODY).items()
+        }
+        if not passed:
+            return self
+        passes = self._passes.mutate()
+        for owner in passed:
+            passes[owner] += 1
+        after = attrs.evolve(self, passes=passes.finish())
+        ripe = [request for owner, request in passed.items() if after._passes[owner] == self.max_bypass]
+        return after._ripened(sorted(ripe, key=lambda request: request.place)) if ripe else after
+
+    def ahead_of(self, table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> list[Owner]:
+        """The overdue owners that hold this request back, in owner order. Cost: O(overdue requests)."""
+        if not self.overdue or owner in self.overdue:
+            return []
+        found = _holding_back(self.overdue.values(), table, owner, requests)
+        return sorted((request.owner for request in found), key=Owner.sort_key)
+
+    def assuming_overdue(self, table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> "Fairness":
+        """Overdue is whoever must be if this request of `owner` is held back, which no holder keeps out.
+
+        As far as can be known: one of those that are pending, and conflict with nobody who is overdue.
+
+        Cost: O(pending requests).
+        """
+        if self.max_bypass is None or self.ahead_of(table, owner, requests):
+            return self
+        pending = {other: request for others in self._wanted.values() for other, request in others.items()}
+        found = sorted(_holding_back(pending.values(), table, owner, requests), key=lambda request: request.place)
+        possible = [request for request in found if not self._conflicts_with_overdue(request)]
+        return self._ripened(possible[:1])
+
+    def _ripened(self, requests: Iterable[PendingRequest]) -> "Fairness":
+        """With these behind those that were ripe before; whoever can be overdue now is."""
+        after, left = self, []
+        for request in (*self._ripe, *requests):
+            if after._conflicts_with_overdue(request):
+                left.append(request)
+            else:
+                after = attrs.evolve(after, overdue=after.overdue.set(request.owner, request))
+        return attrs.evolve(after, ripe=tuple(left))
+
+    def _conflicts_with_overdue(self, request: PendingRequest) -> bool:
+        return any(other.conflicts_with(request.modes) for other in self.overdue.values())
+
+
+def _holding_back(
+    candidates: Iterable[PendingRequest], table: LockTable, owner: Owner, requests: Sequence[LockRequest]
+) -> list[PendingRequest]:
+    """Those of the candidates that hold this request back when they are overdue."""
+    asked = _uncovered(table, owner, requests)
+    top = table.greatest_of(owner)
+    return [
+        request
+        for request in candidates
+        if request.owner != owner
+        and request.conflicts_with(asked)
+        and (top is None or _is_before_floor(table, top, request))
+    ]
+
+
+def _uncovered(table: LockTable, owner: Owner, requests: Iterable[LockRequest]) -> dict[Lock, LockMode]:
+    """What is asked beyond what the owner has, by the locks themselves or their groups."""
+    held = table.modes_of(owner)
+    asked: dict[Lock, LockMode] = {}
+    for request in requests:
+        covers = (held.get(lock) for lock in (request.lock, request.lock.group) if lock)
+        if request.mode is not None and not any(cover and cover.covers(request.mode) for cover in covers):
+            asked[request.lock] = request.mode
+    return asked
+
+
+def _is_before_floor(table: LockTable, top: Lock, request: PendingRequest) -> bool:
+    """Whether all gates that are shut for the request lie after `top`."""
+    return all(top < gate.lock for gate in gates_of(request.requests) if table.is_shut(gate, request.owner))

@@ -1,0 +1,46 @@
+"""What happens to locks and configuration, told as it happens and explained when asked.
+
+Source: DESIGN sections 6 and 8; both methods are ours.
+"""
+
+import attrs
+
+from common.objects.config import Config
+from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.core.explain import explain_wait
+from daemons.wconfd.lockstore import LockStore
+from protocol import wconfd
+from protocol.peer import Peer
+from protocol.service import Route
+from protocol.stream import Stream
+from protocol.wconfd.subscribe import CONFIG_CHANGED
+
+
+@attrs.frozen
+class EventHandlers:
+    _locks: LockStore
+    _config: ConfigStore
+
+    async def subscribe(self, _: wconfd.Subscribe, __: Peer) -> Stream:
+        # no checkpoint between the reading of the state and the subscription
+        return self._locks.publisher.subscribe([self._locks.rows(), self._config.config.serial_no])
+
+    async def explain_wait(self, call: wconfd.ExplainWait, _: Peer) -> wconfd.WaitExplanation:
+        since = self._locks.since
+        return explain_wait(
+            self._locks.state,
+            call.owner,
+            held_since=since.held,
+            waiting_since=since.waiting,
+            counting_since=since.started,
+        )
+
+    def tell_config(self, before: Config, after: Config) -> None:
+        self._locks.publisher.publish(CONFIG_CHANGED, after.serial_no, before.filters != after.filters)
+
+
+def event_routes(locks: LockStore, config: ConfigStore) -> tuple[Route, ...]:
+    """The rows of the daemon's table that tell and explain; changes of the configuration are told from now on."""
+    to = EventHandlers(locks, config)
+    config.watchers.append(to.tell_config)
+    return (Route(wconfd.Subscribe, to.subscribe), Route(wconfd.ExplainWait, to.explain_wait))

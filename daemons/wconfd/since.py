@@ -1,0 +1,43 @@
+"""Since when locks are held and requests wait: in memory, for whoever asks why something waits."""
+
+import time
+from collections.abc import Callable
+
+from common.locks import Lock, Owner
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.waiting import Change
+
+
+class Since:
+    """Instants in seconds since the epoch; None for what was so before this was made."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.started = clock()
+        # no empty rows
+        self._held: dict[Owner, dict[Lock, float]] = {}
+        self._waiting: dict[Owner, float] = {}
+
+    def held(self, owner: Owner, lock: Lock) -> float | None:
+        return self._held.get(owner, {}).get(lock)
+
+    def waiting(self, owner: Owner) -> float | None:
+        return self._waiting.get(owner)
+
+    def note(self, owner: Owner, change: Change, state: LockState) -> None:
+        """Take note of an owner's change, which is durable in `state`. Cost: O(locks changed)."""
+        now = self._clock()
+        for move in change.moves:
+            row = self._held.setdefault(move.owner, {})
+            for lock, mode in move.modes.items():
+                if mode is None:
+                    row.pop(lock, None)
+                elif state.table.mode_of(move.owner, lock):
+                    row.setdefault(lock, now)
+            if not row:
+                del self._held[move.owner]
+        for each in (owner, *change.granted):
+            if state.pending_of(each) is None:
+                self._waiting.pop(each, None)
+        if change.is_queued:
+            self._waiting.setdefault(owner, now)

@@ -1,0 +1,114 @@
+"""Events on a connection: an answer after which the daemon goes on talking.
+
+Theory. A handler may answer with a `Stream`: the server sends its first reply like any other, and from
+then on notifications of JSON-RPC 2.0, as they are published, until one of the two hangs up. A
+publisher never waits for its subscribers. What one has not taken yet is its backlog; when that
+grows beyond a limit it has missed too much: it is told so, and its connection is closed. It
+connects again, and begins anew with a first reply.
+
+An event that is published between the making of the first reply and its sending is in the backlog:
+nothing is missed, nothing comes twice.
+
+Source: DESIGN section 8; JSON-RPC 2.0, section 4.1.
+"""
+
+from typing import Any, Final
+
+import trio
+
+from common.asciijson import ascii_json
+from common.errors import GantryError, Unavailable
+from protocol.framing import pack
+from protocol.messages import reply_to_wire
+
+# the last notification of a stream that the daemon ends: [code, message]
+STREAM_ENDED: Final = "streamEnded"
+BACKLOG_LIMIT: Final = 16 * 2**20
+
+
+class Stream:
+    """One subscriber; made by a `Publisher`.
+
+    Args:
+        first: the reply to the call that subscribes.
+        limit: bytes of backlog, above which the subscriber is dropped.
+    """
+
+    def __init__(self, publisher: "Publisher", first: Any, limit: int) -> None:
+        self.first = first
+        self._publisher = publisher
+        self._limit = limit
+        self._backlog: list[bytes] = []
+        self._size = 0
+        self._news = trio.Event()
+        self._error: GantryError | None = None
+
+    def put(self, message: bytes) -> None:
+        """Leave a packed message for the subscriber. Cost: O(1), never waits."""
+        if self._error is not None:
+            return
+        self._backlog.append(message)
+        self._size += len(message)
+        if self._size > self._limit:
+            self.end(
+                Unavailable(
+                    f"this subscriber is too slow: {self._size} bytes wait for it; subscribe again and read faster"
+                )
+            )
+        self._news.set()
+
+    def end(self, error: GantryError) -> None:
+        """Drop the backlog; all that is still said is why."""
+        self._error = error
+        self._backlog.clear()
+        self._size = 0
+        self._news.set()
+
+    async def take(self) -> tuple[bytes, bool]:
+        """Wait for something to send; answers it, and whether anything may come after it."""
+        await self._news.wait()
+        self._news = trio.Event()
+        if self._error is not None:
+            return packed(STREAM_ENDED, self._error.code, self._error.message), False
+        data = b"".join(self._backlog)
+        self._backlog.clear()
+        self._size = 0
+        return data, True
+
+    def close(self) -> None:
+        """The connection is gone. Harmless when repeated."""
+        self._publisher.forget(self)
+
+
+class Publisher:
+    """Tells the same to every subscriber."""
+
+    def __init__(self, limit: int = BACKLOG_LIMIT) -> None:
+        self._limit = limit
+        # in order of subscription
+        self._streams: dict[Stream, None] = {}
+
+    def __bool__(self) -> bool:
+        """Whether anybody listens."""
+        return bool(self._streams)
+
+    def subscribe(self, first: Any) -> Stream:
+        """A stream of all that is published after this call."""
+        stream = Stream(self, first, self._limit)
+        self._streams[stream] = None
+        return stream
+
+    def publish(self, method: str, *params: Any) -> None:
+        """Tell every subscriber. Cost: encoded once, then O(subscribers)."""
+        if self._streams:
+            message = packed(method, *params)
+            for stream in self._streams:
+                stream.put(message)
+
+    def forget(self, stream: Stream) -> None:
+        self._streams.pop(stream, None)
+
+
+def packed(method: str, *params: Any) -> bytes:
+    """One notification as it goes over the wire; parameters may hold `orjson.Fragment`s."""
+    return pack(ascii_json({"jsonrpc": "2.0", "method": method, "params": [reply_to_wire(each) for each in params]}))

@@ -1,0 +1,109 @@
+"""What changes in wconfd, as it happens: a subscription that outlives wconfd's restarts.
+
+Source: DESIGN section 8.
+"""
+
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import trio
+
+from common.errors import ProtocolError, RemoteError, Unavailable
+from common.locks import Owner
+from common.wire import structure
+from protocol.client import Client
+from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from protocol.wconfd.locks import Owned
+from protocol.wconfd.subscribe import CONFIG_CHANGED, LOCKS_CHANGED, Holdings, Subscribe
+
+
+@attrs.frozen
+class Snapshot:
+    """The state at the beginning of a connection: whatever was known before is to be forgotten."""
+
+    holdings: tuple[Holdings, ...]
+    config_serial: int
+
+
+@attrs.frozen
+class LocksChanged:
+    """Owners whose holdings or pending requests changed, each with all that it holds now; later rows win."""
+
+    holdings: tuple[tuple[Owner, tuple[Owned, ...]], ...]
+
+
+@attrs.frozen
+class ConfigChanged:
+    serial: int
+    filters_changed: bool
+
+
+Event = Snapshot | LocksChanged | ConfigChanged
+
+_UNAVAILABLE: Final = Unavailable.code
+
+
+class WconfdEvents:
+    """Snapshots and changes, in order; for one task.
+
+    A change that is seen is durable. First comes a snapshot, and again whenever the connection had to
+    be made anew: wconfd was restarted, or this subscriber was too slow.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._client = Client(path, daemon="the lock daemon")
+        self._pause_s = FIRST_PAUSE_S
+        self.is_connected = False
+
+    async def next(self) -> Event:
+        """Wait for the next event, however long wconfd is away.
+
+        Raises: Denied, RemoteError: this caller may not subscribe, or that wconfd cannot do it.
+        Cancellation: safe; the next call begins with a snapshot.
+        """
+        while True:
+            try:
+                return await self._read() if self.is_connected else await self._connect()
+            except Unavailable:
+                await self._pause()
+            except RemoteError as error:
+                if error.code != _UNAVAILABLE:
+                    raise
+            except trio.Cancelled:
+                self.is_connected = False
+                raise
+            self.is_connected = False
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+    async def _pause(self) -> None:
+        # a connection that broke is tried again at once: wconfd may be back
+        if not self.is_connected:
+            await trio.sleep(self._pause_s)
+            self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
+
+    async def _connect(self) -> Snapshot:
+        holdings, serial = await self._client.subscribe(Subscribe())
+        self.is_connected = True
+        self._pause_s = FIRST_PAUSE_S
+        return Snapshot(holdings, serial)
+
+    async def _read(self) -> Event:
+        while True:
+            event = _typed(*await self._client.event())
+            if event is not None:
+                return event
+
+
+def _typed(method: str, params: list[Any]) -> Event | None:
+    """None: an event of a newer wconfd."""
+    match method, params:
+        case "locksChanged", [rows]:
+            return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
+        case "configChanged", [int() as serial, bool() as filters_changed]:
+            return ConfigChanged(serial, filters_changed)
+    if method in (LOCKS_CHANGED, CONFIG_CHANGED):
+        raise ProtocolError(f"{method} came with parameters of another shape: {params!r}")
+    return None

@@ -1,0 +1,28 @@
+"""`subscribe`: lock and configuration changes as events on one connection; ours.
+
+After the reply come notifications: `locksChanged` with `[[owner, [[lock, mode], ...]], ...]`, each owner
+whose holdings or pending request changed with all that it holds now, in the order of the changes;
+and `configChanged` with the serial number and whether filter rules changed.
+
+Source: DESIGN section 8.
+"""
+
+from typing import Final
+
+import attrs
+
+from common.locks import Owner
+from protocol.messages import Request
+from protocol.wconfd.locks import Owned
+
+LOCKS_CHANGED: Final = "locksChanged"
+CONFIG_CHANGED: Final = "configChanged"
+
+Holdings = tuple[Owner, tuple[Owned, ...]]
+
+
+@attrs.frozen
+class Subscribe(Request[tuple[tuple[Holdings, ...], int]]):
+    """Take over the connection; answers who holds what now, and the configuration's serial number."""
+
+    METHOD = "subscribe"
