@@ -37,6 +37,17 @@ class JobRejected(Denied):
     wire_name = "JobQueueError"
 
 
+def rejection(rule: FilterRule, place: int | None) -> str:
+    """What the submitter is told, with the reasons that were given for the rule.
+
+    Args:
+        place: of the job in its submission, from 1; None: it is the only one.
+    """
+    where = f"job {place}: " if place is not None else ""
+    reasons = "; ".join(f"{entry.source}: {entry.reason}" for entry in rule.reason_trail if entry.reason)
+    return f"{where}rejected by filter rule {rule.uuid}{f' ({reasons})' if reasons else ''}"
+
+
 class ActionKind(enum.Enum):
     """What becomes of a job to which the rule applies; the value is the word on the wire."""
 
@@ -116,24 +127,28 @@ def _compile_stored(rule: FilterRule) -> CompiledRule:
         raise InvalidRequest(f"filter rule {rule.uuid}: {error.message}", uuid=rule.uuid) from error
 
 
-def read_rule(rule: Callable[[], FilterRule]) -> FilterRule:
-    """A rule that somebody wants to set, if it is one that can work; its expressions in their normal form.
+def read_rule(rule: FilterRule) -> FilterRule:
+    """A rule that somebody wants to set, if it is one that can match; its expressions in their normal form.
 
-    Args:
-        rule: makes it from what was given.
     Raises: InvalidRequest: what is wrong, and where: `predicates[1] (opcode): filter $[2]: ...`.
     """
-    try:
-        made = rule()
-    except ValueError as error:
-        raise InvalidRequest(str(error)) from error
-    _compile(made, is_new=True)
-    normal = tuple([name, Expression.from_wire(value).to_wire()] for name, value in made.predicates)
-    return attrs.evolve(made, predicates=normal)
+    _compile(rule, is_new=True)
+    normal = tuple([name, Expression.from_wire(value).to_wire()] for name, value in rule.predicates)
+    return attrs.evolve(rule, predicates=normal)
 
 
-def check_predicates(predicates: Any) -> None:
-    """Raises: InvalidRequest: not a list of `[name, expression]`; what is wrong, and where."""
+def check_parts(priority: int, predicates: Any, action: Any) -> Action:
+    """The action of a rule whose parts are of the right form; expressions are not looked at.
+
+    Raises: InvalidRequest: what is wrong, and where.
+    """
+    if priority < 0:
+        raise InvalidRequest(f"priority: must be at least 0, got {priority}")
+    _check_predicates(predicates)
+    return Action.from_wire(list(action) if isinstance(action, tuple) else action)
+
+
+def _check_predicates(predicates: Any) -> None:
     if not isinstance(predicates, list | tuple):
         raise InvalidRequest(f"predicates: expected a list of [name, expression], got {predicates!r:.60}")
     for place, predicate in enumerate(predicates):
@@ -145,10 +160,7 @@ def check_predicates(predicates: Any) -> None:
 
 
 def _compile(rule: FilterRule, *, is_new: bool) -> CompiledRule:
-    if rule.priority < 0:
-        raise InvalidRequest(f"priority: must be at least 0, got {rule.priority}")
-    check_predicates(rule.predicates)
-    action = Action.from_wire(list(rule.action) if isinstance(rule.action, tuple) else rule.action)
+    action = check_parts(rule.priority, rule.predicates, rule.action)
     tests = tuple(
         _compile_predicate(rule, place, name, value, is_new) for place, (name, value) in enumerate(rule.predicates)
     )

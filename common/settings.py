@@ -52,6 +52,13 @@ class LuxidSettings:
     executor: tuple[str, ...] = ()
     # the backstop behind the events
     sweep_s: float = attrs.field(default=5.0, validator=_positive)
+    # False: jobs of one priority start in the order of their arrival
+    predictive: bool = True
+    # weight of a job that is in nobody's way
+    lock_weight_base: float = attrs.field(default=1.0, validator=_not_negative)
+    lock_weight_tick_s: float = attrs.field(default=30.0, validator=_positive)
+    # ticks after which a job weighs nothing
+    lock_weight_ticks: int = attrs.field(default=30, validator=_positive)
 
 
 @attrs.frozen

@@ -20,6 +20,9 @@ class Phase(enum.Enum):
     STARTING = "starting"
     RUNNING = "running"
 
+    # as members are single; the one of Enum is slow, and phases are counted at each change
+    __hash__ = object.__hash__
+
 
 @attrs.frozen
 class Doomed:

@@ -76,6 +76,12 @@ class Footprints:
             for place, takings in enumerate(shape.takings)
         )
 
+    def weight_of(self, needs: Needs) -> float:
+        """The static weight of a job with these needs."""
+        clashing = {name[0] for name in needs.shared if self.is_taken(name, exclusively=True)}
+        clashing |= {name[0] for name in needs.exclusive if self.is_taken(name, exclusively=False)}
+        return self.static_weight(needs.shape, sum(1 << place for place in clashing))
+
     def culprits(self, needs: Needs) -> Iterator[tuple[int | None, float, tuple[JobId, ...]]]:
         """By level, what weighs there and the running jobs that cause it; the level None is the BGL.
 

@@ -20,7 +20,7 @@ from daemons.luxid.core.weights import LEVELS, Taking, takings_of
 # place in LEVELS, name
 Name = tuple[int, str]
 
-_NOTHING: Final = (Taking.NONE,)
+_NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
 # no declaration depends on these, and they differ from job to job
 _COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run", "comment"})
 
@@ -53,17 +53,21 @@ class Needs:
         return frozenset(name for level, name in names if level == place)
 
 
+# one object for each: they are compared often
+_shape: Final = lru_cache(maxsize=4096)(Shape)
+
+
 def needs_of(declaration: LockDeclaration) -> Needs:
-    takings: list[tuple[Taking, ...]] = []
+    takings = [_NOTHING] * len(LEVELS)
     shared: list[Name] = []
     exclusive: list[Name] = []
-    for place, level in enumerate(LEVELS):
-        entries = declaration.levels.get(level, ())
-        takings.append(takings_of(entries))
+    for level, entries in declaration.levels.items():
+        place = LEVELS.index(level)
+        takings[place] = takings_of(entries)
         for entry in entries:
             names = shared if entry.mode is LockMode.SHARED else exclusive
             names += [(place, name) for name in entry.names]
-    return Needs(Shape(tuple(takings), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
+    return Needs(_shape(tuple(takings), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
 
 
 # an opcode that nobody can read: to start it is as bad as the BGL, but once it runs it holds nothing
@@ -118,7 +122,7 @@ def as_running(needs: Needs, held: Mapping[Lock, LockMode]) -> Needs:
         else:
             shared += [name for name in declared.shared if name[0] == place]
             exclusive += [name for name in declared.exclusive if name[0] == place]
-    shape = Shape(tuple(takings), _bgl(held) or declared.shape.bgl)
+    shape = _shape(tuple(takings), _bgl(held) or declared.shape.bgl)
     return Needs(shape, tuple(sorted(shared)), tuple(sorted(exclusive)))
 
 

@@ -20,6 +20,7 @@ from common.reasons import ReasonEntry
 PRECEDING_FAILED: Final = ["OpExecError", ["preceding opcode failed"]]
 DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
+FILTER_SOURCE: Final = "gnt:daemon:luxid:filter"
 
 
 class Ask(enum.Enum):
@@ -69,9 +70,7 @@ def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job |
 
 def fail_job(job: Job, text: str, source: str, now: Timestamp, now_ns: int) -> Job:
     """End the job by a failure outside its opcodes; the text is the result and the reason."""
-    entry = ReasonEntry(source, text, now_ns)
-    ops = tuple(op if op.state in FINAL else _with_reason(op, entry) for op in job.ops)
-    return end_job(attrs.evolve(job, ops=ops), OpEvent.FAILED, now, [text, PRECEDING_FAILED])
+    return end_job(_told(job, source, text, now_ns), OpEvent.FAILED, now, [text, PRECEDING_FAILED])
 
 
 def fail_dependent(job: Job, reason: str, now: Timestamp) -> Job:
@@ -82,6 +81,17 @@ def fail_dependent(job: Job, reason: str, now: Timestamp) -> Job:
 def cancel_queued(job: Job, now: Timestamp) -> Job:
     """End a job that has no process by cancelling what has not ended; the results stay null."""
     return end_job(job, OpEvent.CANCELED, now, [None])
+
+
+def cancel_rejected(job: Job, uuid: str, now: Timestamp, now_ns: int) -> Job:
+    """End a job that has no process because a filter rule rejects it; the reason says so."""
+    return cancel_queued(_told(job, FILTER_SOURCE, f"rejected by filter rule {uuid}", now_ns), now)
+
+
+def _told(job: Job, source: str, text: str, now_ns: int) -> Job:
+    """With a reason in each opcode that has not ended."""
+    entry = ReasonEntry(source, text, now_ns)
+    return attrs.evolve(job, ops=tuple(op if op.state in FINAL else _with_reason(op, entry) for op in job.ops))
 
 
 def _with_reason(op: JobOp, entry: ReasonEntry) -> JobOp:

@@ -1,0 +1,193 @@
+"""Why a job does not run yet: every reason that holds it, with who causes it.
+
+Source: DESIGN section 6, "Explain".
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from common.filters import Action, ActionKind
+from common.jobs import JobState
+from common.locks import JobId
+from common.reasons import ReasonTrail
+from daemons.luxid.core.contest import Entry
+from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.ratelimit import BucketLimit, RuleLimit
+from daemons.luxid.core.weights import LEVELS
+
+# of the jobs that come first, so many are named
+AHEAD_NAMED: Final = 10
+
+
+@attrs.frozen
+class Reason:
+    """One of the classes below; on the wire an object with its `kind`."""
+
+    KIND: ClassVar[str]
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"kind": self.KIND, **attrs.asdict(self)}
+
+
+@attrs.frozen
+class WaitsForJob(Reason):
+    """Its next opcode waits for the end of another job."""
+
+    KIND = "dependency"
+    job_id: JobId
+    # as it is shown; None: unknown
+    state: str | None
+    # the final states that will do; empty: success or error
+    wanted: tuple[str, ...]
+
+
+@attrs.frozen
+class HeldByRule(Reason):
+    """A filter rule applies. With PAUSE it is not started, or stops before its next opcode."""
+
+    KIND = "filter"
+    uuid: str
+    # as on the wire
+    action: Any
+    reason_trail: ReasonTrail
+
+    def to_wire(self) -> dict[str, Any]:
+        return super().to_wire() | {"reason_trail": [entry.to_wire() for entry in self.reason_trail]}
+
+
+@attrs.frozen
+class LimitFull(Reason):
+    """As many jobs run as a limit allows."""
+
+    KIND = "limit"
+    # the bucket's text; or the uuid of the rule
+    name: str
+    is_bucket: bool
+    running_count: int
+    limit: int
+    members: tuple[JobId, ...]
+
+
+@attrs.frozen
+class NoFreeSlot(Reason):
+    """As many jobs have a process as may."""
+
+    KIND = "slots"
+    used: int
+    slots: int
+    running: tuple[JobId, ...]
+
+
+@attrs.frozen
+class InLine(Reason):
+    """Others are started first."""
+
+    KIND = "order"
+    # 1: it is next
+    position: int
+    # the first of those that are started before, in order
+    ahead: tuple[JobId, ...]
+
+
+@attrs.frozen
+class LevelWeight(Reason):
+    """What makes it heavy on one level of locks; `big lock` is the BGL."""
+
+    KIND = "weight"
+    level: str
+    weight: float
+    # the running jobs beside which it weighs that; empty: it takes the BGL itself
+    job_ids: tuple[JobId, ...]
+
+
+@attrs.frozen
+class Faded(Reason):
+    """Its weight as it counts in the order: the static one, and what age has left of it."""
+
+    KIND = "aged weight"
+    static: float
+    aged: float
+    ticks: int
+
+
+@attrs.frozen
+class BeingWritten(Reason):
+    """luxid is rewriting its file, or making its process; that takes a moment."""
+
+    KIND = "moment"
+    phase: str
+
+
+def explain(
+    queue: JobQueue, job_id: JobId, now_s: float, state_of: Callable[[JobId], JobState | None]
+) -> tuple[Reason, ...]:
+    """Every reason why the job does not run; none if it has a process and may use it, or has ended.
+
+    Args:
+        state_of: the state of a live job, as it is shown.
+    Cost: linear in the ready jobs if the job is one of them, else in what it names.
+    """
+    entry = queue.entry(job_id)
+    if entry is None:
+        return ()
+    match entry.phase:
+        case Phase.RUNNING:
+            return tuple(_rule(entry)) if queue.should_pause(job_id) else ()
+        case Phase.HELD | Phase.STARTING:
+            return (BeingWritten(entry.phase.value),)
+        case Phase.BLOCKED:
+            return (*_dependencies(queue, job_id, state_of), *_rule(entry), *_limits(queue, entry))
+        case Phase.READY:
+            return (*_rule(entry), *_limits(queue, entry), *_slots(queue), *_order(queue, entry, now_s))
+
+
+def _dependencies(queue: JobQueue, job_id: JobId, state_of: Callable[[JobId], JobState | None]) -> Iterator[Reason]:
+    for dependency in queue.dependencies(job_id):
+        target = JobId(dependency.job_id)
+        state = state_of(target)
+        yield WaitsForJob(target, state.value if state else None, tuple(each.value for each in dependency.wanted))
+
+
+def _rule(entry: Entry) -> Iterator[Reason]:
+    rule = entry.ruling.rule
+    if rule is not None and entry.ruling.kind in (ActionKind.PAUSE, ActionKind.REJECT):
+        yield HeldByRule(rule.uuid, Action(entry.ruling.kind).to_wire(), rule.reason_trail)
+
+
+def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
+    rule = entry.ruling.rule
+    for limit in entry.limits:
+        members = sorted(queue.contest.places.members(limit))
+        if len(members) < limit.count:
+            continue
+        if rule is not None and isinstance(limit, RuleLimit):
+            yield HeldByRule(rule.uuid, Action(entry.ruling.kind, limit.count).to_wire(), rule.reason_trail)
+        yield LimitFull(limit.name, isinstance(limit, BucketLimit), len(members), limit.count, tuple(members))
+
+
+def _slots(queue: JobQueue) -> Iterator[Reason]:
+    if queue.free_slots() <= 0:
+        yield NoFreeSlot(queue.slots - queue.free_slots(), queue.slots, tuple(sorted(queue.running())))
+
+
+def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
+    contest, weights, own_id = queue.contest, queue.contest.weights, entry.job.job_id
+    static = contest.footprints.weight_of(entry.needs)
+    received, now = contest.tick_of(entry.job), weights.tick(now_s)
+
+    def key(priority: int, weight: float, job_id: JobId) -> tuple[int, float, int, JobId]:
+        other = queue.entry(job_id)
+        assert other is not None
+        tick = contest.tick_of(other.job)
+        return (priority, weight * weights.factor(tick, now), tick, job_id)
+
+    own = key(entry.job.priority, static, own_id)
+    ahead: Sequence[Any] = [found for each in contest.startable() if (found := key(*each)) < own]
+    yield InLine(len(ahead) + 1, tuple(each[3] for each in nsmallest(AHEAD_NAMED, ahead)))
+    yield Faded(static, own[1], max(0, now - received))
+    for place, weight, job_ids in contest.footprints.culprits(entry.needs):
+        yield LevelWeight("big lock" if place is None else LEVELS[place].value, weight, job_ids)

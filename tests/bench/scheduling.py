@@ -1,0 +1,113 @@
+"""What one scheduling event costs luxid's core, with few and with many queued jobs; no disk, no processes.
+
+An event is the end of a running job and the choice of the next, the arrival of a job, or a change of the locks that a
+running job holds. `python -m tests.bench.scheduling [COUNT ...]`, or `python -m tests.bench scheduling`.
+"""
+
+import gc
+import random
+import statistics
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from common.jobs import Job, JobOp, JobState
+from common.locks import JobId, LockMode, parse_lock
+from daemons.luxid.core.queue import JobQueue
+
+COUNTS = (1_000, 100_000)
+RUNNING = 50
+EVENTS = 3_000
+_NOW_S = 1_800_000_000
+
+
+def main(counts: tuple[int, ...] = COUNTS) -> None:
+    print(f"{'queued':>9} {'event':22} {'median µs':>10} {'p99 µs':>10} {'touched':>8} {'MiB':>7}")
+    for count in counts:
+        measure(count)
+
+
+def measure(count: int) -> None:
+    before = _resident_mib()
+    draw = random.Random(7)
+    queue = JobQueue(RUNNING, RUNNING, {}.get)
+    ops = [_opcode(draw, count) for _ in range(count)]
+    jobs = [_job(number, op, draw) for number, op in enumerate(ops, 1)]
+    queue.add_all(jobs)
+    gc.collect()
+    gc.freeze()
+    for job_id in queue.decide(_NOW_S).start:
+        queue.started(job_id)
+    used = _resident_mib() - before
+
+    events: dict[str, Callable[[int], None]] = {
+        "end, next start": lambda step: _end_one(queue, draw, step),
+        "arrival": lambda step: _arrive(queue, draw, count, step),
+        "locks changed": lambda step: _change_locks(queue, draw, step),
+    }
+    for name, event in events.items():
+        _show(count, name, queue, event, used)
+
+
+def _show(count: int, name: str, queue: JobQueue, event: Callable[[int], None], used: float) -> None:
+    spent = []
+    touched = queue.touched
+    for step in range(EVENTS if count > EVENTS else EVENTS // 6):
+        begun = time.perf_counter()
+        event(step)
+        spent.append((time.perf_counter() - begun) * 1e6)
+    each = (queue.touched - touched) / len(spent)
+    p99 = statistics.quantiles(spent, n=100)[98]
+    print(f"{count:9} {name:22} {statistics.median(spent):10.1f} {p99:10.1f} {each:8.1f} {used:7.0f}", flush=True)
+
+
+def _end_one(queue: JobQueue, draw: random.Random, step: int) -> None:
+    queue.end(draw.choice(tuple(queue.running())), JobState.SUCCESS)
+    for job_id in queue.decide(_NOW_S + step).start:
+        queue.started(job_id)
+
+
+def _arrive(queue: JobQueue, draw: random.Random, count: int, step: int) -> None:
+    queue.add(_job(count + step + 1, _opcode(draw, count), draw))
+    queue.decide(_NOW_S + step)
+
+
+def _change_locks(queue: JobQueue, draw: random.Random, step: int) -> None:
+    held = {parse_lock(f"node/n{draw.randrange(200)}"): LockMode.EXCLUSIVE}
+    queue.locks_changed(draw.choice(tuple(queue.running())), held)
+    queue.decide(_NOW_S + step)
+
+
+def _opcode(draw: random.Random, count: int) -> Mapping[str, Any]:
+    """A fleet of 200 nodes; instances grow with the queue, so that most jobs are a class of their own."""
+    node, instance = f"n{draw.randrange(200)}", f"i{draw.randrange(max(100, count // 2))}"
+    match draw.randrange(10):
+        case 0 | 1 | 2:
+            locks = {f"node/{node}": "exclusive", "node-res/store": "shared"}
+            return {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "locks": locks}
+        case 3 | 4 | 5:
+            return {"OP_ID": "OP_INSTANCE_STARTUP", "instance_name": instance}
+        case 6:
+            return {"OP_ID": "OP_INSTANCE_SHUTDOWN", "instance_name": instance}
+        case 7:
+            return {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": instance, "mode": "replace_auto"}
+        case 8:
+            return {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "locks": {f"node/{node}": "shared"}}
+    return {"OP_ID": "OP_CLUSTER_VERIFY_CONFIG"}
+
+
+def _job(number: int, op: Mapping[str, Any], draw: random.Random) -> Job:
+    reason = f"rate-limit:5:user{draw.randrange(50)}" if draw.random() < 0.2 else "weekly round"
+    trail = {"reason": [["gnt:user", reason, number]]}
+    made = JobOp({**op, **trail}, priority=draw.choice((-10, 0, 0, 0, 10)))
+    return Job(JobId(number), (made,), received_at=(_NOW_S - draw.randrange(1_000), 0))
+
+
+def _resident_mib() -> float:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096 / 2**20
+
+
+if __name__ == "__main__":
+    main(tuple(map(int, sys.argv[1:])) or COUNTS)
