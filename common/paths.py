@@ -140,6 +140,10 @@ class Paths:
         """Where a job process finds its new priority."""
         return self.run / "luxidmessages"
 
+    def pause_message(self, job_id: int) -> Path:
+        """While it exists the job's process stops before its next opcode."""
+        return self.messages / f"{job_id}.pause"
+
     @property
     def sockets(self) -> Path:
         return self.run / "socket"

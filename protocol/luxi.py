@@ -301,3 +301,14 @@ class DeleteFilter(Request[Any]):
 
     METHOD = "DeleteFilter"
     uuid: str
+
+
+@attrs.frozen
+class ExplainJobs(Request[tuple[Any, ...]]):
+    """Why jobs do not run: for each id, in order, a list of `{"kind": ..., ...}`; null for one that is not live.
+
+    Kinds: dependency, filter, limit, slots, order, aged weight, weight, moment, obstacle. Ours.
+    """
+
+    METHOD = "ExplainJobs"
+    job_ids: tuple[JobId, ...]

@@ -13,8 +13,10 @@ from common.settings import Settings
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.executor import ExternalExecutor
+from daemons.luxid.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache
+from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -73,6 +75,8 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     scheduler = Scheduler(store, settings.luxid)
     # until it is connected
     scheduler.obstruct(AWAY)
+    # until the configuration could be had
+    scheduler.obstruct(UNKNOWN)
     events = LauncherEvents(
         connected=lambda: _on_connected(scheduler, deaths),
         lost=lambda: scheduler.obstruct(AWAY),
@@ -140,7 +144,8 @@ def _service(
 ) -> Service:
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
     config = ConfigCache(settings.paths.config_data, wconfd)
-    nursery.start_soon(config.load)
+    rules = FilterRules(scheduler, config)
+    nursery.start_soon(rules.load)
     canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
     return Service(
         routes(
@@ -152,6 +157,7 @@ def _service(
                 output=Output(scheduler, OutputWatch(settings.paths, nursery)),
                 cluster=ClusterFacts(settings.paths, config),
                 objects=ObjectQueries(scheduler, config, wconfd),
+                filters=Filters(scheduler, rules, config, wconfd),
                 config=config,
             )
         )

@@ -7,6 +7,7 @@ import attrs
 
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache, needing_config
+from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -28,6 +29,7 @@ class Handlers:
     output: Output
     cluster: ClusterFacts
     objects: ObjectQueries
+    filters: Filters
     config: ConfigCache
 
 
@@ -59,6 +61,9 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.QueryNetworks, to.objects.query_networks),
         Route(luxi.QueryInstances, to.objects.query_instances),
         Route(luxi.QueryFilters, to.objects.query_filters),
+        Route(luxi.ReplaceFilter, to.filters.replace_filter),
+        Route(luxi.DeleteFilter, to.filters.delete_filter),
+        Route(luxi.ExplainJobs, to.filters.explain_jobs),
         Route(luxi.QueryExports, to.objects.query_exports),
         Route(luxi.QueryTags, to.objects.query_tags),
     ]

@@ -6,6 +6,7 @@ core, the table and the waiters see it at once, and what follows from it is begu
 Source: DESIGN section 6.
 """
 
+import gc
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -15,17 +16,20 @@ import trio
 
 from common.errors import DamagedFile, Unavailable
 from common.jobs import Job, JobState, LogEntry, Timestamp, to_timestamp
-from common.locks import JobId
+from common.locks import JobId, Lock, LockMode
 from common.log import get_log
+from common.objects.filter import FilterRule
 from common.settings import LuxidSettings
 from daemons.luxid.bells import Bells
-from daemons.luxid.core.decisions import Doomed, Phase, QueueCounts
+from daemons.luxid.core.decisions import Doomed, Phase, QueueCounts, Rejected
 from daemons.luxid.core.fields import JobView
 from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.recovery import Ask, Fate, cancel_queued, fail_dependent
+from daemons.luxid.core.recovery import Ask, Fate, cancel_queued, cancel_rejected, fail_dependent
+from daemons.luxid.core.weights import WeightRules
 from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.loading import FoundJob
+from daemons.luxid.pausing import Pauses
 from daemons.luxid.store import Store
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing
@@ -51,7 +55,7 @@ class Scheduler:
         self.store = store
         self.table = JobTable(store.find_live)
         self.logs = JobLogs(store.paths)
-        self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state)
+        self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
         # rung at every change of a job; of a livelock: by its file name, when it may have been let go
         self.bells: Bells[JobId] = Bells()
         self.livelock_bells: Bells[str] = Bells()
@@ -68,6 +72,8 @@ class Scheduler:
         self.on_ended: Callable[[Job], None] = _ignore
         # why no job is started for the moment
         self._obstacles: set[str] = set()
+        self._is_pumping = False
+        self.pauses = Pauses(store.paths)
         self._nursery: trio.Nursery | None = None
         self._start: Callable[[JobId], Awaitable[None]] | None = None
 
@@ -88,7 +94,13 @@ class Scheduler:
                 self.queue.end(each.job.job_id, each.job.state)
             elif each.fate is not Fate.CONTINUE:
                 self.queue.adopt(each.job)
-        self.queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
+        # they stay: the collector would walk them over and over
+        gc.disable()
+        try:
+            self.queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
+        finally:
+            gc.enable()
+            gc.freeze()
         return [each.job for each in jobs if each.fate is Fate.DEAD]
 
     # what happened
@@ -142,6 +154,7 @@ class Scheduler:
             self.ended(job)
         elif job != self.table.get(job_id):
             self.table.put(job)
+            self.queue.advanced(job)
             self.bells.ring(job_id)
 
     def ended(self, job: Job) -> None:
@@ -164,6 +177,20 @@ class Scheduler:
             self.queue.forget(job_id)
             self.bells.ring(job_id)
 
+    def filters_changed(self, rules: Iterable[FilterRule]) -> None:
+        """These are the rules, durably.
+
+        Raises: InvalidRequest: one is wrong; those in force stay.
+        """
+        self.queue.filters_changed(rules)
+        self.pump()
+
+    def locks_changed(self, holdings: Iterable[tuple[JobId, Mapping[Lock, LockMode]]]) -> None:
+        """These jobs hold exactly these locks."""
+        for job_id, held in holdings:
+            self.queue.locks_changed(job_id, held)
+        self.pump()
+
     # what follows
 
     def pump(self) -> None:
@@ -173,10 +200,19 @@ class Scheduler:
         decisions = self.queue.decide(time.time(), may_start=not self._obstacles)
         for doomed in decisions.doomed:
             self._nursery.start_soon(self._end_doomed, doomed)
+        for rejected in decisions.rejected:
+            self._nursery.start_soon(self._end_rejected, rejected)
         for job_id in decisions.unblocked:
             self.bells.ring(job_id)
+        for job_id in decisions.pause:
+            self.pauses.ask(job_id)
+        for job_id in decisions.resume:
+            self.pauses.withdraw(job_id)
         for job_id in decisions.start:
             self._nursery.start_soon(self._start, job_id)
+        if decisions.is_unfinished and not self._is_pumping:
+            self._is_pumping = True
+            self._nursery.start_soon(self._pump_on)
 
     def obstruct(self, why: str) -> None:
         """Start no job until this obstacle is cleared."""
@@ -218,6 +254,17 @@ class Scheduler:
             self.requeue(changed)
         return changed
 
+    async def _pump_on(self) -> None:
+        """After those who wait for the event loop, go on with what was left unfinished."""
+        await trio.lowlevel.checkpoint()
+        self._is_pumping = False
+        self.pump()
+
+    async def _end_rejected(self, rejected: Rejected) -> None:
+        job, uuid = self.job(rejected.job_id), rejected.rule.uuid
+        _log.info("job.rejected", job=job.job_id, rule=uuid)
+        await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
+
     async def _end_doomed(self, doomed: Doomed) -> None:
         job = self.job(doomed.job_id)
         _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
@@ -225,6 +272,11 @@ class Scheduler:
         await self.finish(cancel_queued(job, now) if doomed.is_canceled else fail_dependent(job, doomed.reason, now))
 
     # what is so
+
+    @property
+    def obstacles(self) -> tuple[str, ...]:
+        """Why no job is started for the moment; none if they are."""
+        return tuple(sorted(self._obstacles))
 
     def job(self, job_id: JobId) -> Job:
         """A live job that has not ended; such a one is always in memory."""
@@ -256,6 +308,15 @@ def _do_nothing() -> None:
 
 def _ignore(_: Job) -> None:
     pass
+
+
+def _weights(settings: LuxidSettings) -> WeightRules:
+    return WeightRules(
+        is_enabled=settings.predictive,
+        base=settings.lock_weight_base,
+        tick_s=settings.lock_weight_tick_s,
+        ticks=settings.lock_weight_ticks,
+    )
 
 
 def timestamp() -> Timestamp:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
+from common.filters import JobRejected, rejection
 from common.jobs import Job, to_timestamp
 from common.locks import JobId
 from common.log import get_log
@@ -71,6 +72,7 @@ class Submission:
         received = (to_timestamp(now_ns / 1e9), now_ns)
         # no await from the look at the serial until `add_jobs` has spent the ids
         jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, self._exists)
+        self._check_rules(jobs)
         self._arriving += len(jobs)
         try:
             await self._store.add_jobs(jobs, [claim.file(jobs)] if claim else [])
@@ -91,6 +93,12 @@ class Submission:
     def _check_drained(self) -> None:
         if self._store.is_drained:
             raise QueueDrained
+
+    def _check_rules(self, jobs: Sequence[Job]) -> None:
+        """All or none: jobs of a submission may depend on each other."""
+        for place, job in enumerate(jobs, 1):
+            if (rule := self._scheduler.queue.rejecting_rule(job)) is not None:
+                raise JobRejected(rejection(rule, place if len(jobs) > 1 else None), uuid=rule.uuid)
 
     def _check_room(self, count: int) -> None:
         queued = self._scheduler.queue.counts().waiting_to_start + self._arriving

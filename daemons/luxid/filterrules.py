@@ -1,0 +1,60 @@
+"""The filter rules in force: taken over from the configuration, which wconfd keeps.
+
+Until they were had once, no job is started: a rule that holds jobs back must not be passed by in a restart.
+
+Source: DESIGN section 6, "Filters"; luxid.md 5.2.
+"""
+
+from typing import Final
+
+import trio
+
+from common.errors import InvalidRequest
+from common.log import get_log
+from daemons.luxid.handlers.configcache import ConfigCache, ConfigurationMissing
+from daemons.luxid.scheduler import Scheduler
+
+UNKNOWN: Final = "the filter rules are not known yet"
+RETRY_S: Final = 1.0
+_log: Final = get_log(__name__)
+
+
+class FilterRules:
+    """Keeps the queue's rules those of the configuration.
+
+    Args:
+        scheduler: obstructed by UNKNOWN.
+    """
+
+    def __init__(self, scheduler: Scheduler, config: ConfigCache) -> None:
+        self._scheduler = scheduler
+        self._config = config
+        # one at a time, so that an older configuration never comes after a newer one
+        self._turn = trio.Lock()
+
+    async def load(self) -> None:
+        """Have the rules for the first time; tries until the configuration can be had."""
+        while True:
+            try:
+                await self.refresh()
+                return
+            except ConfigurationMissing as error:
+                _log.warning("filters.unknown", reason=error, effect="no job is started", retry_s=RETRY_S)
+            await trio.sleep(RETRY_S)
+
+    async def refresh(self) -> None:
+        """Put the rules of the present configuration in force.
+
+        A rule that cannot be read is logged, and the rules stay what they were.
+
+        Raises: ConfigurationMissing.
+        """
+        async with self._turn:
+            rules = (await self._config.current()).config.filters.values()
+            try:
+                self._scheduler.filters_changed(rules)
+            except InvalidRequest as error:
+                effect = "the rules stay as they were; with none so far no job starts"
+                _log.error("filters.refused", reason=error, effect=effect)
+                return
+            self._scheduler.clear(UNKNOWN)

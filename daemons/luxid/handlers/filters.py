@@ -1,0 +1,102 @@
+"""Setting filter rules, and telling why jobs wait.
+
+Source: luxid.md 6.1; filters design; DESIGN section 6, "Explain".
+"""
+
+import re
+import time
+import uuid as uuids
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+import trio
+
+from common.errors import InvalidRequest, NotFound, Unavailable
+from common.filters import check_parts, read_rule
+from common.locks import JobId
+from common.log import get_log
+from common.objects.filter import FilterRule
+from common.reasons import ReasonEntry
+from daemons.luxid.core.explain import explain
+from daemons.luxid.filterrules import FilterRules
+from daemons.luxid.handlers.configcache import ConfigCache
+from daemons.luxid.scheduler import Scheduler
+from protocol import wconfd
+from protocol.client import Client
+from protocol.luxi import DeleteFilter, ExplainJobs, ReplaceFilter
+from protocol.messages import Request
+from protocol.peer import Peer
+
+# for somebody else to give back the configuration
+PATIENCE_S: Final = 10.0
+_AGAIN_S: Final = 0.1
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Filters:
+    """The methods about filter rules and what holds jobs."""
+
+    _scheduler: Scheduler
+    _rules: FilterRules
+    _config: ConfigCache
+    _wconfd: Client
+
+    async def replace_filter(self, call: ReplaceFilter, peer: Peer) -> str:
+        """Durability: the rule is in the configuration; and in force here.
+
+        Raises: InvalidRequest: it can never match, or is none. Unavailable: nothing is changed, or may be.
+        """
+        if call.uuid is not None and not _UUID.fullmatch(call.uuid):
+            raise InvalidRequest(f"{call.uuid!r:.60} is no UUID; write it in lower-case hex, 8-4-4-4-12")
+        # chosen here: a call that is delivered twice makes one rule
+        uuid = call.uuid or str(uuids.uuid4())
+        rule = read_rule(self._make_rule(call, uuid))
+        wire = wconfd.ReplaceFilter(
+            uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark
+        )
+        await self._until_done(wire, lambda answer: answer is not None)
+        _log.info("filter.replaced", rule=uuid, action=rule.action, uid=peer.uid, client_pid=peer.pid)
+        await self._rules.refresh()
+        return uuid
+
+    async def delete_filter(self, call: DeleteFilter, peer: Peer) -> None:
+        """Raises: NotFound: there is no such rule. Unavailable: nothing is changed, or may be."""
+        if call.uuid not in (await self._config.current()).config.filters:
+            raise NotFound(f"there is no filter rule {call.uuid!r:.60}; list them with 'gnt-filter list'")
+        await self._until_done(wconfd.DeleteFilter(call.uuid), bool)
+        _log.info("filter.deleted", rule=call.uuid, uid=peer.uid, client_pid=peer.pid)
+        await self._rules.refresh()
+
+    async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> list[Any]:
+        return [self._explain(job_id) for job_id in call.job_ids]
+
+    def _explain(self, job_id: JobId) -> list[dict[str, Any]] | None:
+        if job_id not in self._scheduler.table:
+            return None
+        reasons = explain(self._scheduler.queue, job_id, time.time(), self._scheduler.state)
+        obstacles = [{"kind": "obstacle", "what": what} for what in self._scheduler.obstacles] if reasons else []
+        return [*obstacles, *(reason.to_wire() for reason in reasons)]
+
+    def _make_rule(self, call: ReplaceFilter, uuid: str) -> FilterRule:
+        action = check_parts(call.priority, call.predicates, call.action).to_wire()
+        now = ReasonEntry("luxid", "", time.time_ns())
+        return FilterRule(
+            watermark=self._scheduler.store.serial,
+            priority=call.priority,
+            predicates=call.predicates,
+            action=action,
+            reason_trail=(*(ReasonEntry.from_wire(entry) for entry in call.reason_trail), now),
+            uuid=uuid,
+        )
+
+    async def _until_done(self, call: Request[Any], is_done: Callable[[Any], bool]) -> None:
+        """Ask wconfd until nobody else has the configuration."""
+        with trio.move_on_after(PATIENCE_S):
+            while True:
+                if is_done(await self._wconfd.call_retrying(call, PATIENCE_S)):
+                    return
+                await trio.sleep(_AGAIN_S)
+        raise Unavailable(f"somebody holds the configuration, or wconfd is away, for {PATIENCE_S:g} s; try again")
