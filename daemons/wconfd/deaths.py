@@ -4,6 +4,12 @@ The kernel closes the files of a process that dies, and inotify tells of it. Wha
 believed but probed. A sweep at the start, and then now and then as a backstop, looks at every owner
 that any table knows; one that it finds dead later than at the start is a missed event, and counted.
 
+A death that could not be written down (a full disk) is tried again each second until it is.
+
+The livelock of a process that never asked for anything is deleted too, by the event of its death or at the start,
+once it is old enough: the maker of a younger one may not have locked it yet. Who lives keeps its own,
+be it luxid or this daemon.
+
 Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN section 5.
 """
 
@@ -23,6 +29,9 @@ from common.locks import Owner
 from common.log import get_log
 from common.watch import EventKind, FolderWatch
 from daemons.wconfd.lockstore import LockStore
+
+# between two attempts to free what a dead owner holds
+RETRY_S: Final = 1.0
 
 _DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
 _log: Final = get_log(__name__)
@@ -59,19 +68,28 @@ class Deaths:
         self._grace_s = grace_s
         # deaths that only the sweep found
         self.swept = 0
+        # livelocks of the dead whose owners could not be freed
+        self._unburied: set[str] = set()
+        self._has_unburied = trio.Event()
 
     async def follow(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Free dead owners as they die; started when the folder is watched, and all found dead then are freed."""
         async with FolderWatch(self._folder, kinds=_DEATH) as watch, trio.open_nursery() as nursery:
             await self.clean_up()
+            self._remove_stale_files()
             task_status.started()
             nursery.start_soon(self._look_at_newcomers)
+            nursery.start_soon(self._try_again)
             while True:
                 events = await watch.events()
                 if any(event.needs_rescan for event in events):
                     await self.clean_up()
-                for path in self._locks.known.paths_named(event.name for event in events):
-                    nursery.start_soon(self._probe, path)
+                for name in {event.name for event in events if event.name}:
+                    paths = self._locks.known.paths_named([name])
+                    for path in paths:
+                        nursery.start_soon(self._probe, path)
+                    if not paths and (left_s := self._spared_for_s(name)) is not None:
+                        nursery.start_soon(self._remove_later, str(self._folder / name), left_s)
 
     async def sweep(self, every_s: float) -> None:
         """The backstop, until cancelled."""
@@ -87,7 +105,7 @@ class Deaths:
     async def clean_up(self) -> int:
         """Look at every owner now; answers how many livelocks it found dead. On return the dead hold nothing.
 
-        Raises: nothing; what could not be written is tried again by the next sweep.
+        Raises: nothing; what could not be written is tried again soon.
         """
         dead = [path for path in self._locks.known.paths() if not is_alive(path)]
         for path in dead:
@@ -104,6 +122,28 @@ class Deaths:
             for path in await self._locks.known.newcomers():
                 if not is_alive(path):
                     await self._bury(path)
+
+    async def _try_again(self) -> None:
+        while True:
+            await self._has_unburied.wait()
+            await trio.sleep(RETRY_S)
+            paths, self._unburied, self._has_unburied = self._unburied, set(), trio.Event()
+            for path in paths:
+                if not is_alive(path):
+                    await self._bury(path)
+
+    def _spared_for_s(self, name: str) -> float | None:
+        """Until when a file must not be deleted, in seconds from now; None: it is gone."""
+        try:
+            age_s = time.time() - os.stat(self._folder / name).st_mtime
+        except OSError:
+            return None
+        return max(self._grace_s - age_s, max(PROBE_AGAIN_AFTER_S))
+
+    async def _remove_later(self, path: str, pause_s: float) -> None:
+        """Delete the livelock of a process that has just closed it, if it is dead."""
+        await trio.sleep(pause_s)
+        _remove_if_dead(path)
 
     async def _probe(self, path: str) -> None:
         for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
@@ -124,7 +164,9 @@ class Deaths:
         except Exception as error:
             # whatever it is, the owners of other livelocks must not suffer
             self._locks.known.restore(owners)
-            _log.error("owner.not_freed", livelock=path, reason=error, retry="by the next sweep")
+            self._unburied.add(path)
+            self._has_unburied.set()
+            _log.error("owner.not_freed", livelock=path, reason=error, retry_s=RETRY_S)
         # an owner may name any path; only livelocks are ours to delete
         if Path(path).parent == self._folder:
             _remove_if_dead(path)

@@ -131,3 +131,34 @@ def test_the_sweep_finds_what_no_event_tells_of(idle: Cluster, connect: Connect,
 
     wait_until(lambda: call("listAllLocks") == ["node/[lockset]", "node/m"], what="the dead hold nothing")
     wait_until(lambda: "sweep.found_dead owners=1" in idle.log("wconfd"), what="the log says so")
+
+
+def test_a_process_that_dies_before_it_asks_for_anything_leaves_no_livelock(idle: Cluster, spawn: Spawn) -> None:
+    before = spawn(1)
+    before.kill()
+    idle.configure("[wconfd]\nsweep_s = 3600.0\nlivelock_grace_s = 0.0\n")
+    idle.start("wconfd")
+    assert not os.path.exists(before.livelock)
+
+    dying, living = spawn(2), spawn(3)
+    dying.kill()
+
+    wait_until(lambda: not os.path.exists(dying.livelock), what="its livelock is deleted")
+    own = [path.name for path in idle.paths.livelocks.glob("wconf-daemon*")]
+    assert sorted(os.listdir(idle.paths.livelocks)) == sorted([os.path.basename(living.livelock), *own])
+    assert len(own) == 1
+
+
+def test_a_livelock_that_is_not_locked_yet_is_spared(cluster: Cluster, connect: Connect, spawn: Spawn) -> None:
+    # as Ganeti's programs make theirs: first the file, a moment later the lock
+    young = cluster.paths.livelocks / "job_000001_1"
+    young.touch()
+    dying = spawn(2)
+    call = connect()
+    call("tryUpdateLocks", dying.owner, N)
+
+    dying.kill()
+    wait_until(lambda: call("listAllLocks") == [], what="a death that came later is dealt with")
+    call("cleanupLocks")
+
+    assert young.exists()
