@@ -25,6 +25,6 @@ def delete(uuids: Sequence[str]) -> int:
             try:
                 client.call(DeleteFilter(uuid))
             except RemoteError as error:
-                complain(f"{error.message}; 'gnt-filter list' shows those there are")
+                complain(error.message)
                 code = FAILED
     return code

@@ -60,7 +60,7 @@ def tell_missing(asked: Sequence[str], found: Sequence[str]) -> bool:
     """Complain about each uuid that no rule has; whether there was one."""
     lost = [uuid for uuid in asked if uuid not in found]
     for uuid in lost:
-        complain(f"there is no filter rule {uuid}; 'gnt-filter list' shows those there are")
+        complain(f"there is no filter rule '{uuid}'; list them with 'gnt-filter list'")
     return bool(lost)
 
 

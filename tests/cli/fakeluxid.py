@@ -18,6 +18,7 @@ from protocol.luxi import (
     CancelJob,
     ChangeJobPriority,
     DeleteFilter,
+    ExplainJobs,
     JobOutput,
     Query,
     QueryClusterInfo,
@@ -87,6 +88,8 @@ class FakeLuxid:
         self.calls: list[Any] = []
         self.is_drained = False
         self.watcher_pause: float | None = None
+        # job id -> reasons
+        self.reasons: dict[int, list[dict[str, Any]]] = {}
         # uuid -> rule
         self.rules: dict[str, dict[str, Any]] = {}
         self._changed = trio.Event()
@@ -124,6 +127,7 @@ class FakeLuxid:
             Query: self._query_rows,
             QueryFields: self._query_fields,
             QueryFilters: self._query_filters,
+            ExplainJobs: self._explain_jobs,
             ReplaceFilter: self._replace_filter,
             DeleteFilter: self._delete_filter,
             QueryJobs: self._query,
@@ -217,6 +221,9 @@ class FakeLuxid:
         rules = [rule for uuid, rule in sorted(self.rules.items()) if call.uuids is None or uuid in call.uuids]
         return [[rule[name] for name in call.fields] for rule in rules]
 
+    async def _explain_jobs(self, call: ExplainJobs) -> Any:
+        return [self.reasons.get(job_id, []) if job_id in self.jobs else None for job_id in call.job_ids]
+
     async def _replace_filter(self, call: ReplaceFilter) -> str:
         uuid = call.uuid or f"00000000-0000-4000-8000-{len(self.rules) + 1:012}"
         self.rules[uuid] = {
@@ -231,7 +238,7 @@ class FakeLuxid:
 
     async def _delete_filter(self, call: DeleteFilter) -> None:
         if self.rules.pop(call.uuid, None) is None:
-            raise GantryError(f"there is no filter rule {call.uuid}")
+            raise GantryError(f"there is no filter rule '{call.uuid}'; list them with 'gnt-filter list'")
 
     async def _query(self, call: QueryJobs) -> Any:
         if call.job_ids is None:

@@ -31,6 +31,7 @@ def test_job_ids_complete_the_newest_first(start_luxid: Start, tmp_path: Path) -
     start_luxid(FakeJob(1), FakeJob(2), FakeJob(11), FakeJob(12))
 
     assert complete("gnt-job", "--root", tmp_path, "watch", "1") == ["12", "11", "1"]
+    assert complete("gnt-job", "--root", tmp_path, "cancel", "--kill", "1") == ["12", "11", "1"]
 
 
 def test_without_daemons_nothing_completes_and_nothing_is_said(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_the_script_of_each_shell_covers_all_programs(shell: str) -> None:
     ended = run("gantry", "completion", shell)
 
     assert (ended.code, ended.err) == (0, "")
-    for program in ("gantry", "gnt-job", "gnt-debug", "gnt-cluster"):
+    for program in ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-cluster"):
         assert f"_{program.replace('-', '_')}_COMPLETE".upper() in ended.out
     if path := shutil.which(shell):
         subprocess.run([path, "-n"], input=ended.out, text=True, check=True, capture_output=True)

@@ -215,6 +215,64 @@ def test_the_fields_of_jobs_are_told_with_all_that_can_be_filtered_by(cluster: C
     assert {"id", "opid", "summary_text", "user", "runtime", "archived"} <= set(names)
 
 
+def test_the_queue_keeps_its_promises(cluster: Cluster) -> None:
+    ended = run("gnt-debug", "--root", cluster.root, "test-jobqueue")
+
+    assert ended == Ended(
+        0,
+        "a dependency that cannot be is refused: as it should be\n"
+        "priorities outside the three are refused: as it should be\n"
+        "jobs run after those they depend on: as it should be\n"
+        "messages and states arrive in order: as it should be\n",
+        "",
+    )
+
+
+def test_a_paused_job_is_told_why_and_runs_when_the_rule_is_gone(cluster: Cluster) -> None:
+    words = ("pause", "--where", "op=run_command & reason=~upgrade", "--reason", "the mirror is down")
+    ended = run("gnt-filter", "--root", cluster.root, *words)
+    uuid = ended.out.strip()
+    job_id = submit(cluster, "--reason", "upgrade of web1", "true")
+
+    why = job(cluster, "why", job_id)
+    again = run("gnt-filter", "--root", cluster.root, *words, "--dry-run", "--output", "json")
+    listed = run("gnt-filter", "--root", cluster.root, "list", "--no-headers", "-o", "action,uuid")
+    deleted = run("gnt-filter", "--root", cluster.root, "delete", uuid)
+
+    assert (ended.code, ended.err) == (0, "")
+    assert f"  is paused by filter rule {uuid}: the mirror is down" in why.out.splitlines()
+    # the rule that is there already comes first
+    assert again.out == "[]\n"
+    assert listed.out == f"PAUSE  {uuid}\n"
+    assert deleted == Ended(0, "", "")
+    assert job(cluster, "wait", job_id).code == 0
+
+
+def test_a_sound_cluster_verifies(cluster: Cluster) -> None:
+    ended = run("gnt-cluster", "--root", cluster.root, "verify", "--output", "json")
+
+    assert (ended.code, ended.err) == (0, "")
+    assert set(map(tuple, json.loads(ended.out).values())) == {()}
+
+
+def test_jobs_that_are_waited_for_are_in_the_table_of_locks(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    holder = submit(cluster, "cat", gate)
+    after = submit(cluster, "--after", holder, "true")
+
+    table = run("gnt-debug", "--root", cluster.root, "locks", "-o", "name,pending", "--no-headers").out
+    gate.write_text("open\n")
+
+    assert [f"job/{holder}", f"job/{after}"] in [line.split() for line in table.splitlines()]
+    assert job(cluster, "wait", after).code == 0
+
+
+def test_a_method_of_wconfd_answers(cluster: Cluster) -> None:
+    assert run("gnt-debug", "--root", cluster.root, "wconfd", "echo", "still there?").out == "still there?\n"
+    assert run("gnt-debug", "--root", cluster.root, "wconfd", "verifyconfig").out == "[]\n"
+
+
 def test_the_lines_of_a_long_output_all_arrive_in_order(cluster: Cluster) -> None:
     ended = job(cluster, "run", "--wait", "--", "seq", 200_000)
 

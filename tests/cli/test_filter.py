@@ -9,7 +9,7 @@ import pytest
 
 from cli.rulefilter import rule_predicates
 from common.errors import InvalidRequest
-from common.filters import check_predicates
+from common.qlang import Expression
 from protocol.luxi import ReplaceFilter
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
@@ -64,7 +64,8 @@ def test_a_rule_is_set_and_its_uuid_printed(
 
     assert ended == Ended(0, f"{FIRST}\n", "")
     assert rule(luxid) == (predicates, action)
-    check_predicates(predicates)
+    for _, expression in predicates:
+        Expression.from_wire(expression)
 
 
 def test_reason_and_priority_are_passed_on(start_luxid: Start, gnt_filter: Filter) -> None:
@@ -206,7 +207,7 @@ def test_info_is_six_lines_a_rule(start_luxid: Start, gnt_filter: Filter) -> Non
 def test_rules_that_are_not_there_are_told(start_luxid: Start, gnt_filter: Filter) -> None:
     luxid = start_luxid()
     gnt_filter("drain")
-    error = f"error: there is no filter rule {SECOND}; 'gnt-filter list' shows those there are\n"
+    error = f"error: there is no filter rule '{SECOND}'; list them with 'gnt-filter list'\n"
 
     shown, listed = gnt_filter("info", SECOND), gnt_filter("list", "--no-headers", SECOND)
     deleted = gnt_filter("delete", SECOND, FIRST)

@@ -1,0 +1,78 @@
+"""`gnt-job why`: why jobs do not run.
+
+Source: DESIGN section 6, "Explain".
+"""
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import attrs
+import click
+
+from cli.commands import Command
+from cli.context import wants_json
+from cli.explaining import Explanation, LockWait, explain_jobs
+from cli.fields import FIELDS
+from cli.query import FINISHED, JOB_ID
+from cli.reasonwords import in_words, worth_telling
+from cli.run import DONE, FAILED
+from cli.screen import complain, one_line, say, say_json
+
+
+@click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
+@click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
+def why(job_ids: Sequence[int]) -> int:
+    """Tell every reason why these jobs do not run, with the jobs that hold them, to the root of the chain."""
+    asked = list(dict.fromkeys(job_ids))
+    found = explain_jobs(asked)
+    lost = [job_id for job_id in asked if found[job_id].row["status"] is None]
+    told = [job_id for job_id in asked if job_id not in lost]
+    if wants_json():
+        say_json([_as_json(found[job_id]) for job_id in told])
+    else:
+        seen: set[int] = set()
+        for job_id in told:
+            for line in _lines(job_id, found, seen, time.time()):
+                say(one_line(line))
+    for job_id in lost:
+        complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+    return FAILED if lost else DONE
+
+
+def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: float) -> Iterator[str]:
+    """A job's heading, its reasons, and below them, further in, the jobs that hold it; each only once."""
+    job = found[job_id]
+    yield _heading(job, now) + (" (see above)" if job_id in seen else "")
+    if job_id in seen:
+        return
+    seen.add(job_id)
+    reasons = [in_words(reason) for reason in worth_telling(job.reasons or ())]
+    for text in (*reasons, *map(_lock_words, job.locks)):
+        yield f"  {text}"
+    if not reasons and not job.locks and job.row["status"] not in FINISHED:
+        yield "  nothing holds it"
+    for culprit in dict.fromkeys(job.culprits):
+        if culprit in found:
+            yield from (f"    {line}" for line in _lines(culprit, found, seen, now))
+
+
+def _heading(job: Explanation, now: float) -> str:
+    row = job.row
+    status = row["status"] or "not there any more"
+    elapsed = FIELDS["time"].show(row, now) if row["status"] else ""
+    lasting = "" if not elapsed else f" after {elapsed}" if status in FINISHED else f" for {elapsed}"
+    return f"job {row['id']}: {status}{lasting}: {', '.join(row['summary'] or ())}"
+
+
+def _lock_words(wait: LockWait) -> str:
+    return f"waits for {wait.lock} ({wait.mode}), held by {', '.join(wait.holders)}"
+
+
+def _as_json(job: Explanation) -> dict[str, Any]:
+    return {
+        "id": job.row["id"],
+        "status": job.row["status"],
+        "reasons": job.reasons,
+        "locks": [attrs.asdict(wait) for wait in job.locks],
+    }

@@ -1,0 +1,131 @@
+"""`gnt-job why`. Source: DESIGN section 6, "Explain"."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli.reasonwords import in_words
+from common.paths import Paths
+from protocol.server import Peer, Route
+from protocol.wconfd import ListLocksWaitingStatus
+from tests.cli.command import Ended, normalised
+from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid, serving
+
+Start = Callable[..., FakeLuxid]
+Job = Callable[..., Ended]
+UUID = "00000000-0000-4000-8000-000000000001"
+TRAIL = [["gnt:user", "the mirror is down", 1], ["luxid", "", 2]]
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ({"kind": "dependency", "job_id": 4, "state": "running", "wanted": ["success"]},
+         "waits for job/4, which is running, to succeed"),
+        ({"kind": "dependency", "job_id": 4, "state": None, "wanted": []}, "waits for job/4 to end"),
+        ({"kind": "dependency", "job_id": 4, "state": "queued", "wanted": ["error", "canceled"]},
+         "waits for job/4, which is queued, to fail or be canceled"),
+        ({"kind": "filter", "uuid": UUID, "action": "PAUSE", "reason_trail": TRAIL},
+         f"is paused by filter rule {UUID}: the mirror is down"),
+        ({"kind": "filter", "uuid": UUID, "action": "REJECT", "reason_trail": []},
+         f"is rejected by filter rule {UUID}"),
+        ({"kind": "filter", "uuid": UUID, "action": ["RATE_LIMIT", 3], "reason_trail": []},
+         f"may run beside at most 2 others of filter rule {UUID}"),
+        ({"kind": "limit", "name": "2:backup", "is_bucket": True, "running_count": 2, "limit": 2, "members": [4, 5]},
+         "the rate limit '2:backup' is full, 2 of 2 run: job/4, job/5"),
+        ({"kind": "limit", "name": UUID, "is_bucket": False, "running_count": 1, "limit": 1, "members": [4]},
+         f"the limit of filter rule {UUID} is full, 1 of 1 run: job/4"),
+        ({"kind": "slots", "used": 12, "slots": 12, "running": list(range(1, 13))},
+         "no place is free, 12 of 12 are taken: " + ", ".join(f"job/{n}" for n in range(1, 11)) + " and 2 others"),
+        ({"kind": "order", "position": 1, "ahead": []}, "is first in line"),
+        ({"kind": "order", "position": 4, "ahead": [1, 2]}, "is number 4 in line, behind job/1, job/2 and another"),
+        ({"kind": "aged weight", "static": 7.5, "aged": 5.0, "ticks": 3},
+         "its locks weigh 7.5 in the line, 5 of it left after 3 ticks"),
+        ({"kind": "weight", "level": "node", "weight": 7.5, "job_ids": [4]},
+         "of that 7.5 for node locks, beside those of job/4"),
+        ({"kind": "moment", "phase": "held"}, "luxid is busy with it (held), that takes a moment"),
+        ({"kind": "obstacle", "what": "the fork server is away"}, "no job is started: the fork server is away"),
+        ({"kind": "weather", "rain": 3}, '{"kind":"weather","rain":3}'),
+    ],
+)  # fmt: skip
+def test_each_reason_has_its_words(reason: dict[str, Any], words: str) -> None:
+    assert in_words(reason) == words
+
+
+def test_the_chain_is_told_to_its_root(start_luxid: Start, job: Job, tmp_path: Path) -> None:
+    luxid = start_luxid(
+        FakeJob(4, "running", start_ts=AT, summary=["RUN_COMMAND(sleep)"]),
+        FakeJob(5, "waiting", start_ts=AT),
+        FakeJob(6, "waiting"),
+        FakeJob(7, "waiting"),
+        FakeJob(8, "success", start_ts=AT, end_ts=[AT[0] + 2, 0]),
+        FakeJob(9, "running", start_ts=AT),
+        FakeJob(10),
+    )
+    luxid.reasons = {
+        10: [
+            {"kind": "order", "position": 2, "ahead": [5]},
+            {"kind": "aged weight", "static": 7.5, "aged": 7.5, "ticks": 0},
+        ],
+        6: [{"kind": "dependency", "job_id": 5, "state": "waiting", "wanted": ["success"]}],
+        7: [
+            {"kind": "dependency", "job_id": 5, "state": "waiting", "wanted": []},
+            {"kind": "order", "position": 1, "ahead": []},
+            {"kind": "aged weight", "static": 7.5, "aged": 7.5, "ticks": 0},
+        ],
+    }
+    locks = [
+        [["node/a", [[[4, "/run/4"], "exclusive"], [["me", "/run/me"], "shared"]]]],
+        [[0, [5, "/run/5"], [["node/a", "exclusive"]]]],
+    ]
+
+    async def tell(_: Any, __: Peer) -> Any:
+        return locks
+
+    with serving(Paths.under_root(tmp_path).wconfd_socket, [Route(ListLocksWaitingStatus, tell)]):
+        ended = job("why", "6", "7", "8", "9", "10")
+        as_json = json.loads(job("why", "--output", "json", "5").out)
+
+    assert (ended.code, ended.err) == (0, "")
+    assert (
+        normalised(ended.out)
+        == """\
+job 6: waiting for TIME: TEST_DELAY(1.0)
+  waits for job/5, which is waiting, to succeed
+    job 5: waiting for TIME: TEST_DELAY(1.0)
+      waits for node/a (exclusive), held by job/4, me
+        job 4: running for TIME: RUN_COMMAND(sleep)
+          nothing holds it
+job 7: waiting for TIME: TEST_DELAY(1.0)
+  waits for job/5, which is waiting, to end
+  is first in line
+    job 5: waiting for TIME: TEST_DELAY(1.0) (see above)
+job 8: success after TIME: TEST_DELAY(1.0)
+job 9: running for TIME: TEST_DELAY(1.0)
+  nothing holds it
+job 10: queued for TIME: TEST_DELAY(1.0)
+  is number 2 in line, behind job/5
+  its locks weigh 7.5 in the line
+"""
+    )
+    assert as_json == [
+        {
+            "id": 5,
+            "status": "waiting",
+            "reasons": [],
+            "locks": [{"lock": "node/a", "mode": "exclusive", "holders": ["job/4", "me"], "job_ids": [4]}],
+        }
+    ]
+
+
+def test_a_job_that_is_not_there_is_an_error(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5))
+
+    ended = job("why", "5", "99")
+
+    assert ended.code == 1
+    assert normalised(ended.out) == "job 5: queued for TIME: TEST_DELAY(1.0)\n  nothing holds it\n"
+    assert ended.err == "error: there is no job 99; 'gnt-job list' shows those that are not archived\n"
