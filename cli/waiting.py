@@ -1,13 +1,15 @@
-"""What jobs wait for, in a few words each: other jobs, or locks and who holds them."""
+"""What jobs wait for, in a few words each: other jobs, locks and who holds them, or what else luxid tells."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cli.connection import ask_wconfd
+from cli.connection import ask_luxid, ask_wconfd
 from cli.fields import Row
 from cli.lockview import LockView, read_lock_view
 from cli.query import FINISHED, jobs_now
 from common.errors import GantryError
+from common.locks import JobId
+from protocol.luxi import ExplainJobs
 from protocol.wconfd import ListLocksWaitingStatus
 
 
@@ -24,7 +26,23 @@ def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
         return {}
     view = _lock_view()
     reasons = ((row["id"], _reason(row, unfinished, view)) for row in rows if row["status"] not in FINISHED)
-    return {job_id: reason for job_id, reason in reasons if reason}
+    found = {job_id: reason for job_id, reason in reasons if reason}
+    return {**_told_by_luxid([row["id"] for row in rows if row["id"] not in found]), **found}
+
+
+def _told_by_luxid(job_ids: Sequence[int]) -> Mapping[int, str]:
+    """The first reason of each job that will not be gone in a moment."""
+    if not job_ids:
+        return {}
+    # imported late: most jobs that wait are held by others
+    from cli.reasonwords import in_words, worth_telling
+
+    try:
+        answers = ask_luxid(ExplainJobs(tuple(map(JobId, job_ids))))
+    except (GantryError, OSError):
+        return {}
+    lasting = ([reason for reason in worth_telling(reasons or ()) if reason["kind"] != "moment"] for reasons in answers)
+    return {job_id: in_words(reasons[0]) for job_id, reasons in zip(job_ids, lasting, strict=True) if reasons}
 
 
 def _lock_view() -> LockView:

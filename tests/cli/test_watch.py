@@ -82,6 +82,29 @@ def test_interrupted_watch_says_that_the_job_goes_on(start_luxid: Start, tmp_pat
     assert ended.err == f"\njob 5 goes on; watch again with: {prefix} watch 5; cancel with: {prefix} cancel 5\n"
 
 
+def test_whoever_watches_a_paused_job_is_told_the_rule(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5))
+    luxid.reasons = {
+        5: [
+            {
+                "kind": "filter",
+                "uuid": "u-1",
+                "action": "PAUSE",
+                "reason_trail": [["gnt:user", "the mirror is down", 1]],
+            },
+            {"kind": "order", "position": 1, "ahead": []},
+        ]
+    }
+
+    with Background("gnt-job", "--root", tmp_path, "watch", "5") as watch:
+        told = watch.read_error_line()
+        luxid.change(5, status="success")
+        ended = watch.end()
+
+    assert told == "job 5 is paused by filter rule u-1: down\n"
+    assert ended.code == 0
+
+
 def test_several_jobs_are_told_by_lines_that_begin_with_their_id(start_luxid: Start, tmp_path: Path) -> None:
     luxid = start_luxid(FakeJob(9, "running"), FakeJob(10))
 
