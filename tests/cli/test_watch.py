@@ -101,7 +101,7 @@ def test_whoever_watches_a_paused_job_is_told_the_rule(start_luxid: Start, tmp_p
         luxid.change(5, status="success")
         ended = watch.end()
 
-    assert told == "job 5 is paused by filter rule u-1: down\n"
+    assert told == "job 5 is paused by filter rule u-1: the mirror is down\n"
     assert ended.code == 0
 
 
