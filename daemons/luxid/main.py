@@ -14,6 +14,7 @@ from daemons.luxid.cancelling import Canceller
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.executor import ExternalExecutor
 from daemons.luxid.filterrules import UNKNOWN, FilterRules
+from daemons.luxid.following import Following
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache
 from daemons.luxid.handlers.filters import Filters
@@ -35,6 +36,7 @@ from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.client import Client
 from protocol.forkserver import JobExited
 from protocol.server import Access, ServerRules, Service, serve_unix
+from protocol.subscription import WconfdEvents
 
 NAME: Final = "luxid"
 AWAY: Final = "nobody makes processes"
@@ -146,6 +148,8 @@ def _service(
     config = ConfigCache(settings.paths.config_data, wconfd)
     rules = FilterRules(scheduler, config)
     nursery.start_soon(rules.load)
+    following = Following(scheduler, rules, WconfdEvents(settings.paths.wconfd_socket))
+    nursery.start_soon(following.run)
     canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
     return Service(
         routes(

@@ -16,7 +16,7 @@ import trio
 
 from common.errors import DamagedFile, Unavailable
 from common.jobs import Job, JobState, LogEntry, Timestamp, to_timestamp
-from common.locks import JobId, Lock, LockMode
+from common.locks import JobId
 from common.log import get_log
 from common.objects.filter import FilterRule
 from common.settings import LuxidSettings
@@ -183,12 +183,6 @@ class Scheduler:
         Raises: InvalidRequest: one is wrong; those in force stay.
         """
         self.queue.filters_changed(rules)
-        self.pump()
-
-    def locks_changed(self, holdings: Iterable[tuple[JobId, Mapping[Lock, LockMode]]]) -> None:
-        """These jobs hold exactly these locks."""
-        for job_id, held in holdings:
-            self.queue.locks_changed(job_id, held)
         self.pump()
 
     # what follows

@@ -11,6 +11,7 @@ from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.reasons import ReasonEntry
 from daemons.luxid.core.decisions import Decisions, Phase, Rejected
+from daemons.luxid.core.needs import next_needs
 from daemons.luxid.core.queue import SLICE, JobQueue
 from daemons.luxid.core.weights import WeightRules
 
@@ -276,6 +277,17 @@ def test_the_opcode_under_way_is_what_counts_of_a_running_job() -> None:
     queue.advanced(Job(done.job_id, (JobOp(first, state=JobState.SUCCESS), done.ops[1]), received_at=done.received_at))
 
     assert start(queue) == (2,)
+
+
+def test_news_of_a_job_whose_process_is_gone_take_no_locks() -> None:
+    queue = make_queue(make_job(1, command(node_a="exclusive")), slots=2)
+    start(queue)
+    queue.hold(JobId(1))
+
+    queue.advanced(make_job(1, command(node_b="exclusive")))
+    queue.locks_changed(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
+
+    assert queue.contest.footprints.weight_of(next_needs(make_job(2, command(node_b="exclusive")))) == 1
 
 
 def test_age_makes_a_heavy_job_overtake() -> None:

@@ -41,7 +41,7 @@ from daemons.luxid.core.waits import Waits
 from daemons.luxid.core.weights import WeightRules
 
 # jobs judged by a new chain for each `decide`
-SLICE: Final = 200
+SLICE: Final = 50
 _WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
 
 
@@ -105,7 +105,9 @@ class JobQueue:
         self._move(self._entries[job_id], Phase.RUNNING)
 
     def advanced(self, job: Job) -> None:
-        """The file of a job with a process has changed; perhaps another opcode is under way."""
+        """The file of a job has changed; if it has a process, perhaps another opcode is under way."""
+        if job.job_id not in self._with_process:
+            return
         entry = self._entries[job.job_id]
         entry.job = job
         needs = next_needs(job)

@@ -5,6 +5,9 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
+from common.locks import JobId
+from common.reasons import ReasonEntry
+from protocol import wconfd
 from protocol.luxi import DeleteFilter, QueryFilters, ReplaceFilter
 from tests.daemon.luxid.ops import command, delay, dummy, read_job
 from tests.support.cluster import Cluster
@@ -132,3 +135,23 @@ def test_a_bad_uuid_or_priority_and_a_rule_that_is_not_there_are_refused(cluster
         replace(cluster, "PAUSE", priority=-1)
     with pytest.raises(RemoteError, match="there is no filter rule"):
         cluster.luxi(DeleteFilter("abcdef01-0000-0000-0000-000000000000"))
+
+
+def test_a_rule_that_somebody_else_sets_in_wconfd_is_followed(cluster: Cluster) -> None:
+    trail = (ReasonEntry("gnt:user", "by hand", 1),)
+    uuid = "abcdef01-0000-0000-0000-000000000000"
+    cluster.wconf(wconfd.ReplaceFilter(uuid, 0, (), "REJECT", trail, JobId(0)))
+
+    wait_until(lambda: is_refused(cluster), what="the rule is in force")
+    cluster.restart("wconfd")
+    cluster.wconf(wconfd.DeleteFilter(uuid))
+
+    wait_until(lambda: not is_refused(cluster), what="the rule is not in force any more")
+
+
+def is_refused(cluster: Cluster) -> bool:
+    try:
+        cluster.submit(dummy())
+    except RemoteError:
+        return True
+    return False

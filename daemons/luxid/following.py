@@ -1,0 +1,68 @@
+"""Following wconfd: what running jobs hold, and when the filter rules change.
+
+Each connection begins with all that is held, so nothing that was missed stays unknown. What wconfd
+cannot tell any more, a subscription that it refuses, leaves luxid with declared locks and the rules it has.
+
+Source: DESIGN sections 6 and 8.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from common.errors import GantryError
+from common.locks import JobId
+from common.log import get_log
+from daemons.luxid.filterrules import FilterRules
+from daemons.luxid.handlers.configcache import ConfigurationMissing
+from daemons.luxid.scheduler import Scheduler
+from protocol.subscription import ConfigChanged, LocksChanged, Snapshot, WconfdEvents
+from protocol.wconfd.subscribe import Holdings
+
+_log: Final = get_log(__name__)
+
+
+class Following:
+    """Takes wconfd's events to the queue."""
+
+    def __init__(self, scheduler: Scheduler, rules: FilterRules, events: WconfdEvents) -> None:
+        self._scheduler = scheduler
+        self._rules = rules
+        self._events = events
+
+    async def run(self) -> None:
+        """Follow, through restarts of wconfd, until cancelled or refused."""
+        while True:
+            try:
+                event = await self._events.next()
+            except GantryError as error:
+                effect = "declared locks count in place of held ones, and rules set elsewhere are not seen"
+                _log.error("wconfd.not_followed", reason=error, effect=effect)
+                return
+            await self._take(event)
+
+    async def _take(self, event: Snapshot | LocksChanged | ConfigChanged) -> None:
+        match event:
+            case Snapshot(holdings=holdings):
+                for job_id in self._scheduler.queue.running():
+                    self._scheduler.queue.locks_changed(job_id, {})
+                self._tell(holdings)
+                await self._refresh_rules()
+            case LocksChanged(holdings=holdings):
+                self._tell(holdings)
+            case ConfigChanged(filters_changed=True):
+                await self._refresh_rules()
+
+    def _tell(self, holdings: Iterable[Holdings]) -> None:
+        """Nobody can start because of it, so nothing is decided: who comes next may be another one."""
+        for owner, held in holdings:
+            job = self._scheduler.table.get(JobId(owner.ident)) if isinstance(owner.ident, int) else None
+            # an earlier process of the job may be found dead late
+            if job is not None and job.livelock == owner.livelock:
+                self._scheduler.queue.locks_changed(job.job_id, dict(held))
+
+    async def _refresh_rules(self) -> None:
+        try:
+            await self._rules.refresh()
+        except ConfigurationMissing as error:
+            # with the next connection comes a snapshot, and then they are looked at again
+            _log.warning("filters.not_read", reason=error, effect="the rules stay as they are")
