@@ -1,16 +1,19 @@
 """make bench: figures of this machine, this minute; compare them with the bare loops beside them.
 
-Every figure is the median of RUNS runs on a fresh cluster, with fsync on.
+Every figure is the median of RUNS runs on a fresh cluster, with fsync on. `python -m tests.bench scheduling` measures
+the choice of the next job among up to 100,000.
 """
 
 import statistics
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.bare import bare_jobs, bare_writes
 from tests.bench.jobs import cpu_s, many_jobs, one_job
-from tests.bench.locks import lock_updates
+from tests.bench.locks import death_to_free, hand_overs, lock_updates, update_beside_held
+from tests.bench.scheduling import main as scheduling
 from tests.support.cluster import Cluster
 
 RUNS = 3
@@ -41,8 +44,18 @@ def main() -> None:
                     "/s",
                     f"{updates / writes:.2f} of the bare loop",
                 )
+            turns = median(lambda: hand_overs(cluster, UPDATES))
+            show("hand-over of a contended lock, two owners", turns, "/s", f"{turns / writes:.2f} of the bare loop")
+            show(
+                "death of a holder, until the next one has its lock",
+                median(lambda: death_to_free(cluster, 20)) * 1000,
+                "ms",
+            )
         spent = cpu_s() - cpu_before
         show("CPU of all processes, a job (start of the daemons and lock updates included)", spent / jobs * 1000, "ms")
+        few, many = (update_beside_held(folder / f"held{held}", held, 200) for held in (100, 100_000))
+        show("lock update while 100 locks are held", few * 1000, "ms")
+        show("lock update while 100,000 locks are held", many * 1000, "ms", f"{many / few:.1f} times as long")
 
 
 def median(run: Callable[[], float]) -> float:
@@ -54,4 +67,5 @@ def show(what: str, value: float, unit: str, remark: str = "") -> None:
 
 
 if __name__ == "__main__":
-    main()
+    # the core of the queue alone, without a cluster
+    scheduling() if sys.argv[1:] == ["scheduling"] else main()

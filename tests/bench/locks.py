@@ -1,13 +1,20 @@
-"""Durable lock updates through a real wconfd."""
+"""Durable lock updates, hand-overs and deaths through a real wconfd."""
 
+import os
+import select
+import signal
+import statistics
 import threading
 import time
 from pathlib import Path
 
 from common.livelock import Livelock
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from daemons.wconfd.core.lockstate import encode
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.table import LockTable
 from protocol.blocking import BlockingClient
-from protocol.wconfd import TryUpdateLocks
+from protocol.wconfd import FreeLocks, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
 from tests.support.cluster import Cluster
 
 
@@ -36,3 +43,88 @@ def _updates(socket: Path, livelock: str, number: int, count: int) -> None:
         for turn in range(count):
             mode = None if turn % 2 else LockMode.EXCLUSIVE
             assert client.call(TryUpdateLocks(owner, (LockRequest(lock, mode),))) == ()
+
+
+def update_beside_held(root: Path, held: int, count: int) -> float:
+    """Median seconds of a durable update of one lock, while so many others are held, a hundred by each owner."""
+    with Cluster(root) as cluster:
+        cluster.paths.make_folders()
+        livelock = Livelock.create(cluster.paths.livelocks, "bench")
+        table = LockTable()
+        for first in range(0, held, 100):
+            locks = {parse_lock(f"node/held{first + number}"): LockMode.SHARED for number in range(100)}
+            table = table.set_modes(Owner(f"holder{first}", livelock.path), locks).table
+        cluster.paths.locks_data.write_bytes(encode(LockState(table)))
+        cluster.start("wconfd")
+        owner, lock = Owner("bench", livelock.path), parse_lock("node/bench")
+        spent = []
+        for turn in range(count):
+            began = time.perf_counter()
+            mode = None if turn % 2 else LockMode.EXCLUSIVE
+            assert cluster.wconf(TryUpdateLocks(owner, (LockRequest(lock, mode),))) == ()
+            spent.append(time.perf_counter() - began)
+        cluster.stop()
+        livelock.remove()
+    return statistics.median(spent)
+
+
+def hand_overs(cluster: Cluster, count: int) -> float:
+    """Times per second that a lock goes from one owner to another who sleeps until it gets it."""
+    livelock = Livelock.create(cluster.paths.livelocks, "bench-hand-over")
+    threads = [
+        threading.Thread(target=_take_turns, args=(cluster.paths.wconfd_socket, livelock.path, number, count // 2))
+        for number in range(2)
+    ]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    spent = time.perf_counter() - began
+    livelock.remove()
+    return count / spent
+
+
+def _take_turns(socket: Path, livelock: str, number: int, count: int) -> None:
+    owner = Owner(f"turns{number}", livelock)
+    request = UpdateLocksWaiting(owner, 0, (LockRequest(parse_lock("node/turns"), LockMode.EXCLUSIVE),))
+    with BlockingClient(socket) as client:
+        for _ in range(count):
+            if client.call(request):
+                assert client.call(WaitLocks(owner, 30.0))
+            client.call(FreeLocks(owner))
+
+
+def death_to_free(cluster: Cluster, count: int) -> float:
+    """Median seconds from the SIGKILL of a lock's holder until another, who sleeps, has the lock."""
+    livelock = Livelock.create(cluster.paths.livelocks, "bench-heir")
+    heir = Owner("heir", livelock.path)
+    spent = [_die(cluster, heir) for _ in range(count)]
+    livelock.remove()
+    return statistics.median(spent)
+
+
+def _die(cluster: Cluster, heir: Owner) -> float:
+    items = (LockRequest(parse_lock("node/heritage"), LockMode.EXCLUSIVE),)
+    pid, path = _fork_holder(cluster.paths.livelocks)
+    assert cluster.wconf(TryUpdateLocks(Owner("dying", path), items)) == ()
+    assert cluster.wconf(UpdateLocksWaiting(heir, 0, items))
+    began = time.perf_counter()
+    os.kill(pid, signal.SIGKILL)
+    assert cluster.wconf(WaitLocks(heir, 30.0))
+    spent = time.perf_counter() - began
+    os.waitpid(pid, 0)
+    cluster.wconf(FreeLocks(heir))
+    return spent
+
+
+def _fork_holder(livelocks: Path) -> tuple[int, str]:
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.write(writer, Livelock.create(livelocks, "bench-dying").path.encode())
+        select.select([], [], [])
+    path = os.read(reader, 4096).decode()
+    os.close(reader)
+    os.close(writer)
+    return pid, path
