@@ -15,6 +15,7 @@ import orjson
 
 from common.atomicfile import write_file
 from common.jobfile import decode_job, encode_job
+from common.joblog import add_lines, read_all_lines
 from common.jobs import Job, JobOp, JobState
 from common.livelock import is_alive
 from common.locks import JobId
@@ -165,8 +166,11 @@ class JobHost:
         return self.job(job_id)
 
     def job(self, job_id: int) -> Job:
+        """The job as its file says, with the log lines that lie beside it."""
+        # these first: they may go into the file meanwhile
+        lines = read_all_lines(self.paths.job_log(job_id))
         path = self.paths.job_file(job_id)
-        return decode_job(path.read_bytes(), path.name)
+        return add_lines(decode_job(path.read_bytes(), path.name), lines)
 
     def states(self, job_id: int) -> list[str]:
         return [op.state.value for op in self.job(job_id).ops]
