@@ -89,7 +89,7 @@ class LockStore:
                 f"start without locks by: echo '[[],[]]' > {path}"
             )
             raise DamagedFile(text, path=str(path)) from error
-        if encode(state) != content:
+        if orjson.loads(encode(state)) != orjson.loads(content):
             # reading it granted something, or dropped it: nobody is told of what is not on disk
             write_file(path, encode(state))
         return cls(path, state)
