@@ -20,43 +20,16 @@ All functions are pure and return a `Change`; what they refuse leaves no trace.
 Source: daemons design, "Locking"; wconfd.md 5.3, 5.5 and 5.6.
 """
 
-import heapq
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from itertools import count
-
-import attrs
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from common.errors import AlreadyPending, LockRuleViolation, UpgradeDeadlock
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
-from daemons.wconfd.core.pending import LockState, PendingRequest, Place
+from daemons.wconfd.core.pending import LockState, PendingRequest
 from daemons.wconfd.core.rings import find_ring
-from daemons.wconfd.core.table import Gate, wanted_modes
-
-
-@attrs.frozen
-class Move:
-    """What became of one owner's locks: lock -> mode, None for one released."""
-
-    owner: Owner
-    modes: Mapping[Lock, LockMode | None]
-
-
-@attrs.frozen
-class Change:
-    """What a call did."""
-
-    # the very same state if nothing changed
-    state: LockState
-    # the owners in the way, in owner order; empty: granted, or nothing to wait for
-    blocked_on: tuple[Owner, ...] = ()
-    # whose pending requests this call fulfilled, in the order of the grants; never the caller
-    granted: tuple[Owner, ...] = ()
-    # of a union: the locks newly taken or upgraded, the last one first
-    taken: tuple[Lock, ...] = ()
-    # all that was given and taken away, in order
-    moves: tuple[Move, ...] = ()
-    # whether the caller's request has just become pending
-    is_queued: bool = False
+from daemons.wconfd.core.settling import Change as Change
+from daemons.wconfd.core.settling import Move as Move
+from daemons.wconfd.core.settling import Settling
+from daemons.wconfd.core.table import wanted_modes
 
 
 def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> Change:
@@ -75,7 +48,7 @@ def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) 
         return Change(state)
     state.table.check_rules(owner, requests)
     in_the_way = state.in_the_way(owner, tuple(requests))
-    return Change(state, in_the_way) if in_the_way else _Settling(state).give(owner, wanted_modes(requests)).change()
+    return Change(state, in_the_way) if in_the_way else Settling(state).give(owner, wanted_modes(requests)).change()
 
 
 def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Sequence[LockRequest]) -> Change:
@@ -198,79 +171,6 @@ def _weaken(state: LockState, owner: Owner, rule: Callable[[Lock, LockMode], Loc
 
     Asking for less cannot be blocked and breaks no rule.
     """
-    settling = _Settling(state).drop_pending(owner)
+    settling = Settling(state).drop_pending(owner)
     modes = {lock: rule(lock, mode) for lock, mode in state.table.modes_of(owner).items()}
     return settling.give(owner, modes).change()
-
-
-class _Settling:
-    """Grants what a change makes possible, in order, each grant before the next trial.
-
-    Cost: O(gates opened + requests tried); tried is, for each grant, at most one request that stays
-    behind an opened gate, whoever is let through to be kept out elsewhere, and whoever an overdue
-    request held back that was granted or given up.
-    """
-
-    def __init__(self, state: LockState) -> None:
-        self._state = state
-        self._moves: list[Move] = []
-        self._heap: list[tuple[Place, int, Gate | None, Owner]] = []
-        self._count = count()
-
-    def drop_pending(self, owner: Owner) -> "_Settling":
-        held_back = self._state.held_back_by(owner)
-        self._state = self._state.without_pending(owner)
-        self._try_again(held_back)
-        return self
-
-    def give(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "_Settling":
-        """Set an owner's locks to these modes, which conflict with nobody's."""
-        before = self._state.table.modes_of(owner)
-        change = self._state.table.set_modes(owner, modes)
-        if change.table is self._state.table:
-            return self
-        changed = {lock: mode for lock, mode in modes.items() if before.get(lock) is not mode}
-        self._moves.append(Move(owner, changed))
-        self._state = self._state.with_table(change.table)
-        if self._state.is_fair:
-            shared = [lock for lock, mode in changed.items() if mode is LockMode.SHARED and lock not in before]
-            self._state = self._state.after_shared(shared)
-        self._open(change.opened)
-        return self
-
-    def change(self) -> Change:
-        """Settle; all that was done."""
-        granted: list[Owner] = []
-        while (found := self._pop()) is not None:
-            request, gate = found
-            spot = self._state.obstacle(request.owner, request.requests)
-            if spot:
-                self._state = self._state.moved(request, spot)
-            else:
-                self.drop_pending(request.owner).give(request.owner, wanted_modes(request.requests))
-                granted.append(request.owner)
-            if gate:
-                self._open([gate])
-        return Change(self._state, granted=tuple(granted), moves=tuple(self._moves))
-
-    def _open(self, gates: Iterable[Gate]) -> None:
-        for gate in gates:
-            first = self._state.first_let_through(gate)
-            if first:
-                heapq.heappush(self._heap, (first.place, next(self._count), gate, first.owner))
-
-    def _try_again(self, requests: Iterable[PendingRequest]) -> None:
-        for request in requests:
-            heapq.heappush(self._heap, (request.place, next(self._count), None, request.owner))
-
-    def _pop(self) -> tuple[PendingRequest, Gate | None] | None:
-        """The first request of all that may try in this state, and the gate that lets it through, if one does."""
-        while self._heap:
-            place, _, gate, owner = heapq.heappop(self._heap)
-            request = self._state.first_let_through(gate) if gate else self._state.pending_of(owner)
-            if request and request.place == place:
-                return request, gate
-            if gate:
-                # somebody else is first now, or the gate is shut again
-                self._open([gate])
-        return None
