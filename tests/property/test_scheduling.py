@@ -15,6 +15,7 @@ from common.jobs import Job, JobOp, JobState, set_priority
 from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
 from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.weights import WeightRules
 from tests.support.naive_schedule import NaiveJob, NaiveSchedule
@@ -204,9 +205,17 @@ class Scheduling(RuleBasedStateMachine):
     # what must hold
 
     @invariant()
-    def the_same_jobs_may_start_with_the_same_weights(self) -> None:
-        found = {job_id: weight for _, weight, job_id in self.queue.contest.startable()}
-        assert found == self.twin.startable()
+    def the_same_jobs_may_start_with_the_same_weights_in_the_same_order(self) -> None:
+        startable = self.twin.startable()
+        order = sorted(startable, key=lambda job_id: self.twin.key(self.twin.jobs[job_id], self.now_s))
+        for job_id in self.twin.ids(None):
+            told = explain(self.queue, JobId(job_id), self.now_s, lambda _: None)
+            assert (job_id not in startable) == any(isinstance(each, HeldByRule | LimitFull) for each in told)
+            if job_id in startable:
+                [static] = [each.static for each in told if isinstance(each, Faded)]
+                assert static == startable[job_id]
+                place = order.index(job_id)
+                assert InLine(place + 1, tuple(map(JobId, order[: min(place, AHEAD_NAMED)]))) in told
 
     @invariant()
     def no_limit_is_exceeded_by_a_start_and_none_is_left_unused(self) -> None:

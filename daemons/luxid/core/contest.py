@@ -6,7 +6,7 @@ that a change in one reaches the others.
 Source: DESIGN section 6.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import attrs
 
@@ -17,7 +17,7 @@ from daemons.luxid.core.filtering import Ruling
 from daemons.luxid.core.footprints import Footprints
 from daemons.luxid.core.groups import GateKey
 from daemons.luxid.core.needs import Needs
-from daemons.luxid.core.pick import Picker
+from daemons.luxid.core.pick import Picker, Place
 from daemons.luxid.core.ratelimit import Limit, Places
 from daemons.luxid.core.weights import WeightRules
 
@@ -97,9 +97,15 @@ class Contest:
         """The ready job that is next; None: there is none that may start."""
         return self._picker.best(self.weights.tick(now_s))
 
-    def startable(self) -> Iterator[tuple[int, float, JobId]]:
-        """As `Picker.startable`."""
-        return self._picker.startable()
+    def place(self, entry: Entry, now_s: float) -> Place:
+        """The place of a job in the order of starts at this moment."""
+        tick = self.tick_of(entry.job)
+        factor = self.weights.factor(tick, self.weights.tick(now_s))
+        return entry.job.priority, self.footprints.weight_of(entry.needs) * factor, (tick, entry.job.job_id)
+
+    def ahead(self, entry: Entry, now_s: float, named: int) -> tuple[int, tuple[JobId, ...]]:
+        """How many are started before the job if nothing changes, and the first of them; as `Picker.ahead`."""
+        return self._picker.ahead(self.place(entry, now_s), self.weights.tick(now_s), named)
 
     def groups(self) -> int:
         """How many groups the ready jobs make; 0 when there are none."""

@@ -3,8 +3,7 @@
 Source: DESIGN section 6, "Explain".
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from heapq import nsmallest
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -129,7 +128,7 @@ def explain(
 
     Args:
         state_of: the state of a live job, as it is shown.
-    Cost: linear in the ready jobs if the job is one of them, else in what it names.
+    Cost: as `Picker.ahead` if the job is ready, else linear in what it names.
     """
     entry = queue.entry(job_id)
     if entry is None:
@@ -175,19 +174,10 @@ def _slots(queue: JobQueue) -> Iterator[Reason]:
 
 
 def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
-    contest, weights, own_id = queue.contest, queue.contest.weights, entry.job.job_id
-    static = contest.footprints.weight_of(entry.needs)
-    received, now = contest.tick_of(entry.job), weights.tick(now_s)
-
-    def key(priority: int, weight: float, job_id: JobId) -> tuple[int, float, int, JobId]:
-        other = queue.entry(job_id)
-        assert other is not None
-        tick = contest.tick_of(other.job)
-        return (priority, weight * weights.factor(tick, now), tick, job_id)
-
-    own = key(entry.job.priority, static, own_id)
-    ahead: Sequence[Any] = [found for each in contest.startable() if (found := key(*each)) < own]
-    yield InLine(len(ahead) + 1, tuple(each[3] for each in nsmallest(AHEAD_NAMED, ahead)))
-    yield Faded(static, own[1], max(0, now - received))
+    contest = queue.contest
+    count, first = contest.ahead(entry, now_s, AHEAD_NAMED)
+    yield InLine(count + 1, first)
+    ticks = max(0, contest.weights.tick(now_s) - contest.tick_of(entry.job))
+    yield Faded(contest.footprints.weight_of(entry.needs), contest.place(entry, now_s)[1], ticks)
     for place, weight, job_ids in contest.footprints.culprits(entry.needs):
         yield LevelWeight("big lock" if place is None else LEVELS[place].value, weight, job_ids)

@@ -55,13 +55,17 @@ class Heads:
         heappush(self._keys, key)
         if len(self._keys) > 2 * self.members + _SLACK:
             # a sorted list is a heap
-            self._keys = sorted({key for key in self._keys if self._counts(key)})
+            self._keys = sorted(self.living())
 
     def first(self) -> Key | None:
         """The smallest key that counts."""
         while self._keys and not self._counts(self._keys[0]):
             heappop(self._keys)
         return self._keys[0] if self._keys else None
+
+    def living(self) -> set[Key]:
+        """All keys that count. Cost: linear."""
+        return {key for key in self._keys if self._counts(key)}
 
     def _counts(self, key: Key) -> bool:
         raise NotImplementedError

@@ -48,6 +48,9 @@ class LockClasses:
     def __len__(self) -> int:
         return len(self._classes)
 
+    def __iter__(self) -> Iterator[LockClass]:
+        return iter(self._classes.values())
+
     def find(self, needs: Needs) -> LockClass:
         """The class of these needs; made if there is none."""
         found = self._classes.get(needs)

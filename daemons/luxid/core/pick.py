@@ -27,14 +27,18 @@ Source: DESIGN section 6, "Selection", "Weights"; predictive-queue design; luxid
 """
 
 from collections.abc import Iterable, Iterator
+from heapq import nsmallest
 
 from common.locks import JobId
 from daemons.luxid.core.footprints import Crossing, Footprints
-from daemons.luxid.core.groups import Cell, Gate, GateKey, Lane, Pool
+from daemons.luxid.core.groups import Cell, Gate, GateKey, Key, Lane, Pool
 from daemons.luxid.core.lockclasses import LockClass, LockClasses
 from daemons.luxid.core.needs import Needs, Shape
 from daemons.luxid.core.ratelimit import Limit, Places
 from daemons.luxid.core.weights import WeightRules
+
+# priority, aged weight, age and id: the smallest is started first
+Place = tuple[int, float, Key]
 
 
 class Picker:
@@ -111,14 +115,38 @@ class Picker:
                 return JobId(min((self._static(cell) * factor(head[0], now_tick), head) for cell, head in heads)[1][1])
         return None
 
-    def startable(self) -> Iterator[tuple[int, float, JobId]]:
-        """Priority, static weight and id of each ready job behind an open gate; in no order.
+    def ahead(self, place: Place, now_tick: int, named: int) -> tuple[int, tuple[JobId, ...]]:
+        """How many ready jobs are started before one in this place of the order, and the first of them.
 
-        Cost: linear in the ready jobs; for explanations.
+        Args:
+            named: so many are named.
+        Cost: linear in the classes, and in the jobs of those classes that reach before it; for explanations.
         """
-        for job_id, lane in self._lanes.items():
-            if not lane.gate.bars:
-                yield lane.priority, self._static(lane.pool.cell), job_id
+        count = 0
+        heads: list[tuple[Place, int, Lane]] = []
+        for number, lane in enumerate(self._open_lanes(place[0])):
+            first = self._place(lane, lane.head, now_tick) if lane.head is not None else place
+            if first < place:
+                heads.append((first, number, lane))
+                is_whole = lane.members == 1 or lane.priority < place[0]
+                count += lane.members if is_whole else self._count_before(lane, place, now_tick)
+        # the first jobs are all of the lanes with the first heads
+        leaders = [lane for _, _, lane in nsmallest(named, heads)]
+        places = (self._place(lane, key, now_tick) for lane in leaders for key in lane.living())
+        return count, tuple(JobId(each[2][1]) for each in nsmallest(named, places) if each < place)
+
+    def _count_before(self, lane: Lane, place: Place, now_tick: int) -> int:
+        return sum(self._place(lane, key, now_tick) < place for key in lane.living())
+
+    def _open_lanes(self, lowest: int) -> Iterator[Lane]:
+        """Those of this priority and better ones."""
+        for lock_class in self._classes:
+            for lane in lock_class.lanes.values():
+                if lane.priority <= lowest and not lane.gate.bars:
+                    yield lane
+
+    def _place(self, lane: Lane, key: Key, now_tick: int) -> Place:
+        return lane.priority, self._static(lane.pool.cell) * self._rules.factor(key[0], now_tick), key
 
     def groups(self) -> int:
         """How many gates, cells and classes of needs there are."""

@@ -71,7 +71,12 @@ class Filters:
         await self._rules.refresh()
 
     async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> list[Any]:
-        return [self._explain(job_id) for job_id in call.job_ids]
+        told = []
+        for job_id in call.job_ids:
+            told.append(self._explain(job_id))
+            # with many queued jobs each takes a while
+            await trio.lowlevel.checkpoint()
+        return told
 
     def _explain(self, job_id: JobId) -> list[dict[str, Any]] | None:
         if job_id not in self._scheduler.table:
