@@ -5,6 +5,7 @@
 Its livelock has a POSIX lock only; job files are replaced by a rename, with other separators, without an fsync, and
 with mode 0640. `ROOT/standin` is a JSON object that says how it misbehaves: `slow_s` (before anything else),
 `die_at` and `hang_at` (a step below), `ignores_term`. What it was given is left in `ROOT/standin-<job id>`.
+An opcode with a `duration` also ends when there is a file `ROOT/go`.
 
 Source: luxid.md 3.1, 9.
 """
@@ -88,7 +89,7 @@ class StandIn:
         self.write()
         self.step("running")
         deadline = time.monotonic() + op["input"].get("duration", 0)
-        while (left_s := deadline - time.monotonic()) > 0:
+        while (left_s := deadline - time.monotonic()) > 0 and not (self.root / "go").exists():
             time.sleep(min(left_s, 0.02))
         if op["input"].get("fail"):
             self.end_rest("error", ["OpExecError", [op["input"]["fail"]]])

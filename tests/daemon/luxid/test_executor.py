@@ -134,13 +134,14 @@ def test_no_process_is_left_unreaped(cluster: Cluster) -> None:
 
 
 def test_jobs_outlive_luxid_and_are_followed_by_the_next_one(cluster: Cluster) -> None:
-    job_id = cluster.submit(delay(1.5))
+    job_id = cluster.submit(delay(60))
     cluster.wait(job_id, status="running")
     pid = read_job(cluster, job_id).process_id
 
     cluster.restart("luxid", signal.SIGTERM)
 
     assert cluster.status(job_id) == "running"
+    (cluster.root / "go").touch()
     assert cluster.wait(job_id) == ["success"]
     assert read_job(cluster, job_id).process_id == pid
 
@@ -174,13 +175,14 @@ def test_a_program_that_is_not_there_fails_the_job_and_says_so(cluster: Cluster)
 
 def test_a_cancel_is_a_signal_that_takes_effect_between_two_opcodes(cluster: Cluster) -> None:
     """luxid.md 9.4."""
-    job_id = cluster.submit(delay(1.5), dummy())
+    job_id = cluster.submit(delay(60), dummy())
     cluster.wait(job_id, status="running")
 
     done, text = cluster.luxi(CancelJob(job_id))
 
     assert done is False
     assert "what follows is canceled" in text
+    (cluster.root / "go").touch()
     assert cluster.wait(job_id) == ["canceled"]
     assert cluster.job(job_id, "opstatus") == (["success", "canceled"],)
 
@@ -218,7 +220,7 @@ def test_a_process_that_never_wrote_its_pid_can_be_killed(cluster: Cluster) -> N
 
 def test_a_new_priority_is_left_in_a_file_for_its_owner_alone(cluster: Cluster) -> None:
     """luxid.md 2.5, 9.3."""
-    job_id = cluster.submit(delay(1), dummy())
+    job_id = cluster.submit(delay(60), dummy())
     cluster.wait(job_id, status="running")
 
     assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
