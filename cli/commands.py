@@ -9,16 +9,13 @@ Source: DESIGN section 9 (start of the command line); STYLE sections 2.5 and 8.
 from collections.abc import Mapping, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import attrs
 import click
 
+from cli.context import NO_COLOR, OUTPUT, ROOT
 from common.errors import Unavailable
-
-ROOT: Final = "gantry.root"
-OUTPUT: Final = "gantry.output"
-NO_COLOR: Final = "gantry.no_color"
 
 
 @attrs.frozen

@@ -3,12 +3,17 @@
 import os
 import sys
 from pathlib import Path
+from typing import Final
 
 import click
 
-from cli.commands import NO_COLOR, OUTPUT, ROOT
 from common.paths import Paths
 from common.settings import ROOT_VARIABLE, Settings, find_installation
+
+# keys of click's context, under which the common options leave what was said
+ROOT: Final = "gantry.root"
+OUTPUT: Final = "gantry.output"
+NO_COLOR: Final = "gantry.no_color"
 
 
 def given_root() -> Path | None:

@@ -19,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from cli.loglines import LogLine
 from common.errors import JobLost, RemoteError, Unavailable
 from common.jobs import FINAL
 from common.locks import JobId
@@ -36,17 +37,6 @@ MOST_THREADS: Final = 64
 
 FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
 _FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
-
-
-@attrs.frozen
-class LogLine:
-    """One message in a job's log."""
-
-    serial: int
-    # seconds since the epoch
-    at: float
-    kind: str
-    message: Any
 
 
 @attrs.frozen

@@ -16,10 +16,10 @@ from rich.text import Text
 
 from cli.fields import FIELDS, Row
 from cli.follow import Change, Followers
+from cli.loglines import message_text
 from cli.screen import one_line
 from cli.tables import NOTHING
 from cli.waiting import why_waiting
-from cli.watching import message_text
 from common.jobs import FINAL
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}

@@ -4,15 +4,13 @@ Source: cli.md 1.2 and 2, "watch".
 """
 
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import orjson
-
 from cli.connection import open_luxid
 from cli.context import command_line, paths, program, uses_color, wants_json
-from cli.follow import Change, Event, Followers, LogLine, Output
+from cli.follow import Change, Event, Followers, Output
+from cli.loglines import log_text
 from cli.outcome import Outcome, describe, fetch_outcomes, judge
 from cli.run import INTERRUPTED
 from cli.screen import one_line, remark, say, say_json, write
@@ -20,7 +18,6 @@ from common.jobs import JobState
 
 # a job that waits for less than this is not explained
 _SILENCE_S: Final = 1.0
-_PLAIN: Final = "message"
 _STATUS_WIDTH: Final = max(len(state.value) for state in JobState)
 
 
@@ -144,15 +141,3 @@ def _event_json(event: Event) -> dict[str, Any]:
         return {"id": event.job_id, "output": event.text}
     log = [[line.serial, line.at, line.kind, line.message] for line in event.log]
     return {"id": event.job_id, **event.values, "log": log}
-
-
-def log_text(line: LogLine) -> str:
-    """A log entry as cli.md 1.2 says: local time, blank, message."""
-    return f"{time.ctime(line.at)} {message_text(line)}"
-
-
-def message_text(line: LogLine) -> str:
-    """The message; those of special kinds as JSON."""
-    if line.kind == _PLAIN and isinstance(line.message, str):
-        return one_line(line.message)
-    return orjson.dumps([line.kind, line.message]).decode()

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import attrs
 
-from cli.follow import LogLine, job_changes
+from cli.follow import job_changes
+from cli.loglines import LogLine
 from cli.query import query_jobs
 from common.errors import ProtocolError
 from protocol.blocking import BlockingClient

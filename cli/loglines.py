@@ -1,0 +1,34 @@
+"""One line of a job's log, and how it is shown."""
+
+import time
+from typing import Any, Final
+
+import attrs
+import orjson
+
+from cli.screen import one_line
+
+_PLAIN: Final = "message"
+
+
+@attrs.frozen
+class LogLine:
+    """One message in a job's log."""
+
+    serial: int
+    # seconds since the epoch
+    at: float
+    kind: str
+    message: Any
+
+
+def log_text(line: LogLine) -> str:
+    """A log entry as cli.md 1.2 says: local time, blank, message."""
+    return f"{time.ctime(line.at)} {message_text(line)}"
+
+
+def message_text(line: LogLine) -> str:
+    """The message; those of special kinds as JSON."""
+    if line.kind == _PLAIN and isinstance(line.message, str):
+        return one_line(line.message)
+    return orjson.dumps([line.kind, line.message]).decode()
