@@ -8,6 +8,7 @@ from cli.run import run
 VERBS: Final = {
     "delay": Verb("cli.debugging.delay:delay", "Submit a job that sleeps."),
     "locks": Verb("cli.debugging.locks:locks", "Show who holds which locks, and who waits for them."),
+    "simulate": Verb("cli.debugging.simulate:simulate", "Compare policies on a load, in virtual time."),
     "submit-job": Verb("cli.debugging.submit_job:submit_job", "Submit jobs, one from each file."),
     "test-jobqueue": Verb("cli.debugging.test_jobqueue:test_jobqueue", "Check that the queue keeps its promises."),
     "wconfd": Verb("cli.debugging.wconfd:wconfd", "Call a method of wconfd by hand."),

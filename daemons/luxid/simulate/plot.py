@@ -1,0 +1,43 @@
+"""The waits under each policy as a picture; matplotlib is asked for only here, and need not be installed."""
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from common.errors import GantryError
+from daemons.luxid.simulate.replay import Run
+
+
+class NoPlotting(GantryError):
+    """a plot needs matplotlib, which is not installed; 'pip install matplotlib', or leave out --plot"""
+
+
+def load_plotting() -> Any:
+    """The module that draws, without a screen.
+
+    Raises: NoPlotting: there is none.
+    """
+    try:
+        import_module("matplotlib").use("Agg")
+        return import_module("matplotlib.pyplot")
+    except ImportError:
+        raise NoPlotting() from None
+
+
+def draw(plotting: Any, title: str, runs: Mapping[str, Sequence[Run]], path: Path) -> None:
+    """Write a PNG: for each policy, which share of the jobs has waited at most how long.
+
+    Args:
+        plotting: what `load_plotting` gave.
+        runs: by policy.
+    Raises: OSError: the file cannot be written.
+    """
+    figure, axes = plotting.subplots(figsize=(8, 5))
+    for policy, each in runs.items():
+        waits = sorted(run.wait_s for run in each)
+        axes.step(waits, [place / len(waits) for place in range(1, len(waits) + 1)], where="post", label=policy)
+    axes.set(title=title, xlabel="wait until execution (s)", ylabel="share of jobs", ylim=(0, 1))
+    axes.legend(loc="lower right")
+    figure.savefig(path, format="png", dpi=120)
+    plotting.close(figure)

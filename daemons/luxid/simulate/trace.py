@@ -1,0 +1,105 @@
+"""A trace: what jobs came when, how long they ran, and under which locks. A file of it has a JSON object a line.
+
+    {"arrival": 12.5, "duration": 40.0, "priority": 0, "locks": {"node/web1": "exclusive"}}
+
+Arrival and duration are seconds, the arrival since any moment that all lines share. Priority and locks may be left out.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+import orjson
+
+from common.errors import InvalidRequest
+from common.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
+from common.lockdecl import is_declarable
+from common.locks import Lock, LockMode, parse_lock, parse_mode
+
+_KEYS: Final = frozenset({"arrival", "duration", "priority", "locks"})
+
+
+@attrs.frozen
+class TraceJob:
+    # both in seconds, >= 0
+    arrival_s: float
+    duration_s: float
+    # without the BGL, unless the job takes it exclusively
+    locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
+    # smaller is more urgent
+    priority: int = 0
+
+
+def read_trace(content: bytes, name: str) -> tuple[TraceJob, ...]:
+    """The jobs of a trace in the order of their arrival, and of their lines.
+
+    Args:
+        name: how to call the file in errors.
+    Raises: InvalidRequest: a line is no job, or there is none; says which line, and why.
+    """
+    jobs = list(_read_lines(content, name))
+    if not jobs:
+        raise InvalidRequest(f"{name} has no jobs; each line is an object with arrival, duration, priority and locks")
+    return in_order(jobs)
+
+
+def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
+    """The jobs by their arrival, the first one at 0."""
+    ordered = sorted(jobs, key=lambda job: job.arrival_s)
+    begin = ordered[0].arrival_s if ordered else 0.0
+    return tuple(attrs.evolve(job, arrival_s=round(job.arrival_s - begin, 6)) for job in ordered)
+
+
+def write_trace(jobs: Iterable[TraceJob]) -> bytes:
+    """What `read_trace` reads."""
+    return b"".join(orjson.dumps(_to_json(job)) + b"\n" for job in jobs)
+
+
+def _read_lines(content: bytes, name: str) -> Iterator[TraceJob]:
+    for number, line in enumerate(content.splitlines(), 1):
+        if line.strip():
+            try:
+                yield _from_json(orjson.loads(line))
+            except (orjson.JSONDecodeError, InvalidRequest) as error:
+                raise InvalidRequest(f"{name}, line {number}: {error}") from None
+
+
+def _from_json(value: Any) -> TraceJob:
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"expected an object, got {value!r:.60}")
+    if unknown := sorted(value.keys() - _KEYS):
+        raise InvalidRequest(f"unknown key {unknown[0]!r}; keys are {', '.join(sorted(_KEYS))}")
+    arrival_s, duration_s = (_seconds(value, key) for key in ("arrival", "duration"))
+    return TraceJob(arrival_s, duration_s, _locks(value.get("locks", {})), _priority(value.get("priority", 0)))
+
+
+def _seconds(value: Mapping[str, Any], key: str) -> float:
+    found = value.get(key)
+    if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
+        raise InvalidRequest(f"{key} must be seconds, at least 0, got {found!r:.60}")
+    return float(found)
+
+
+def _priority(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not PRIORITY_HIGHEST <= value <= PRIORITY_LOWEST:
+        raise InvalidRequest(f"priority must be from {PRIORITY_HIGHEST} to {PRIORITY_LOWEST}, got {value!r:.60}")
+    return value
+
+
+def _locks(value: object) -> dict[Lock, LockMode]:
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"locks must be an object of lock names and modes, got {value!r:.60}")
+    locks = {parse_lock(name): parse_mode(mode) for name, mode in value.items()}
+    if refused := [lock for lock in locks if not is_declarable(lock)]:
+        raise InvalidRequest(f"no job may ask for '{refused[0]}'; the lock of the cluster is 'cluster/BGL'")
+    return locks
+
+
+def _to_json(job: TraceJob) -> dict[str, Any]:
+    return {
+        "arrival": job.arrival_s,
+        "duration": job.duration_s,
+        "priority": job.priority,
+        "locks": {str(lock): mode.value for lock, mode in sorted(job.locks.items())},
+    }
