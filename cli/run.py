@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 failed, 2 usage or settings, 3 daemon not reached, 13 not 
 Source: STYLE section 8; cli.md 1.1.
 """
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -29,6 +30,9 @@ DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
 
 def run(command: click.Command, program: str) -> NoReturn:
     """Run `command` with the arguments of this process, and end it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # into a pipe, too, each line is shown when it is said: whoever reads it may wait for it
+        sys.stdout.reconfigure(line_buffering=True)
     code = exit_code(command, program)
     try:
         sys.stdout.flush()

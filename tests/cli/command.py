@@ -29,6 +29,10 @@ _NORMAL: Final = (
 )
 
 
+# PYTHONUNBUFFERED would hide a line that is not shown at once
+_MEDDLING: Final = ("GANTRY_", "NO_COLOR", "NOTIFY_", "PYTHONUNBUFFERED")
+
+
 @attrs.frozen
 class Ended:
     """How a program ended, and what it printed."""
@@ -49,7 +53,7 @@ def normalised(text: str, *, root: Path | None = None) -> str:
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Ours, without what would change the programs' behaviour."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("GANTRY_", "NO_COLOR", "NOTIFY_"))}
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(_MEDDLING)}
     return {**kept, "PYTHONPATH": str(CHECKOUT), "LC_ALL": "C.UTF-8", **(extra or {})}
 
 
