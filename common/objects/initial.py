@@ -26,6 +26,8 @@ from common.objects.params import BeParams, NdParams, NicParams, PartialNdParams
 
 # the profile of parameters that everything has
 DEFAULT: Final = "default"
+# on the machine itself, and no node's: Ganeti allows an address one owner only
+_MASTER_IP: Final = "127.0.0.2"
 _AF_INET: Final = 2
 _COLLECTORS: Final = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
 _COLLECTOR_INTERVAL_US: Final = 5_000_000
@@ -56,7 +58,7 @@ def initial_config(
     """
     return Config(
         version=CONFIG_VERSION,
-        cluster=_cluster(cluster_name, primary_ip, now, uuids),
+        cluster=_cluster(cluster_name, now, uuids),
         nodes={uuids.node: _node(node_name, primary_ip, now, uuids)},
         nodegroups={uuids.group: _group(now, uuids.group)},
         instances={},
@@ -69,7 +71,7 @@ def initial_config(
     )
 
 
-def _cluster(name: str, master_ip: str, now: float, uuids: NewUuids) -> Cluster:
+def _cluster(name: str, now: float, uuids: NewUuids) -> Cluster:
     return Cluster(
         rsahostkeypub="",
         highest_used_port=10999,
@@ -77,7 +79,7 @@ def _cluster(name: str, master_ip: str, now: float, uuids: NewUuids) -> Cluster:
         mac_prefix="aa:00:00",
         reserved_lvs=(),
         master_node=uuids.node,
-        master_ip=master_ip,
+        master_ip=_MASTER_IP,
         master_netdev="lo",
         master_netmask=32,
         use_external_mip_script=False,

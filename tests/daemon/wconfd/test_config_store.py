@@ -315,6 +315,13 @@ async def test_a_damaged_configuration_is_refused_with_place_and_remedy(
     assert paths.config_data.read_bytes() == damaged
 
 
+async def test_no_node_of_a_new_cluster_has_the_address_of_the_cluster(tmp_path: Path) -> None:
+    config = create_cluster(Paths.under_root(tmp_path), "cluster.test", "node1.test")
+
+    (node,) = config.nodes.values()
+    assert config.cluster.master_ip not in {node.primary_ip, node.secondary_ip}
+
+
 async def test_a_cluster_is_made_once_and_keeps_what_is_left_of_an_older_one(tmp_path: Path) -> None:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
