@@ -86,6 +86,14 @@ class ChangeJobPriority(Request[tuple[Any, ...]]):
 
 
 @attrs.frozen
+class PickupJob(Request[bool]):
+    """Always refused: it was the queue's own, and some client may still know it."""
+
+    METHOD = "PickupJob"
+    job_id: JobId
+
+
+@attrs.frozen
 class ArchiveJob(Request[bool]):
     """Set a final job aside; false if there is none or it is not final."""
 

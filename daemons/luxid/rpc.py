@@ -46,6 +46,7 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.WaitForJobChange, to.waiting.wait_for_job_change),
         Route(luxi.CancelJob, to.jobs.cancel_job),
         Route(luxi.ChangeJobPriority, to.jobs.change_job_priority),
+        Route(luxi.PickupJob, to.jobs.pickup_job),
         Route(luxi.ArchiveJob, to.jobs.archive_job),
         Route(luxi.AutoArchiveJobs, to.jobs.auto_archive_jobs),
         Route(luxi.SetDrainFlag, to.queue.set_drain_flag),

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import trio
 
-from common.errors import InvalidRequest, Unavailable
+from common.errors import Conflict, InvalidRequest, Unavailable
 from common.jobs import SUBMIT_PRIORITIES, Job, set_priority
 from common.locks import JobId
 from common.log import get_log
@@ -19,7 +19,7 @@ from daemons.luxid.cancelling import Canceller
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.signals import signal_process
-from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
+from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.peer import Peer
 
 # files moved in one go, so that a call that is out of time stops soon
@@ -39,6 +39,9 @@ class Jobs:
     async def cancel_job(self, call: CancelJob, peer: Peer) -> list[Any]:
         _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
         return list(await self._canceller.cancel(call.job_id, kill=call.kill))
+
+    async def pickup_job(self, call: PickupJob, _: Peer) -> bool:
+        raise Conflict(f"luxid starts job {call.job_id} by itself when it may run; 'gnt-job why' tells what holds it")
 
     async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
         if call.priority not in SUBMIT_PRIORITIES.values():

@@ -40,7 +40,6 @@ DIFFERENCES: dict[str, tuple[Any, str]] = {
     "ChangeJobPriority/finished": ((ERROR, "GenericError"), "BUG-8: the number is looked at first"),
     "ChangeJobPriority/unknown": ((ERROR, "GenericError"), "BUG-8: the number is looked at first"),
     "ArchiveJob/canceled-from-queue": ((ANSWER, True), "BUG-2: it has no process, so it is archived"),
-    "PickupJob": ((REFUSED,), "a method that was for internal use only; there is none of that name"),
 }
 
 
