@@ -1,5 +1,6 @@
 """An external executor in place of the fork server (luxid.md 5.9, 9; DESIGN section 7)."""
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from common.livelock import is_alive
 from protocol.luxi import CancelJob, ChangeJobPriority
 from tests.daemon.luxid.ops import after, delay, dummy, read_job
 from tests.support.cluster import CHECKOUT, Cluster
+from tests.support.leftovers import processes_under
 from tests.support.standin_executor import STEPS_AFTER_GO, STEPS_BEFORE_GO
 from tests.support.wait import wait_until
 
@@ -27,6 +29,10 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
     with Cluster(tmp_path, settings=settings) as cluster:
         cluster.start("wconfd", "luxid")
         yield cluster
+    # a stand-in that hangs before it has a livelock is in no job file
+    for pid in processes_under(tmp_path):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
 def behave(cluster: Cluster, **how: Any) -> None:
