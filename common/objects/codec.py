@@ -3,7 +3,6 @@
 Source: wconfd.md 7.1; STYLE section 8 (error texts).
 """
 
-import re
 from collections.abc import Callable
 from functools import partial
 from operator import eq
@@ -19,13 +18,12 @@ from common.objects.entity import UNWRITTEN
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
 from common.objects.ipolicy import Ipolicy, Ispec, PartialIpolicy, PartialIspec
 from common.objects.kinds import Mebibytes
+from common.sizes import read_mebibytes
 from common.wire import expected, explain, make_converter
 
 T = TypeVar("T")
 
 _HYPHENATED: Final = (Ispec, PartialIspec, Ipolicy, PartialIpolicy)
-_UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
 
 
 def decode_config(value: Any) -> Config:
@@ -62,7 +60,7 @@ def _make_object_converter(*, detailed: bool) -> Converter:
         converter.register_structure_hook_func(partial(eq, either), reader)
     converter.register_structure_hook_func(lambda kind: kind == frozenset[str], _read_tags)
     converter.register_unstructure_hook_func(lambda kind: kind == frozenset[str], sorted)
-    converter.register_structure_hook_func(lambda kind: kind is Mebibytes, lambda value, _: _read_mebibytes(value))
+    converter.register_structure_hook_func(lambda kind: kind is Mebibytes, lambda value, _: read_mebibytes(value))
     return converter
 
 
@@ -124,14 +122,6 @@ def _read_tags(value: Any, _: Any) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
         raise expected("a list of strings", value)
     return frozenset(value)
-
-
-def _read_mebibytes(value: Any) -> int:
-    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
-        return round(float(match[1]) * _UNITS[match[2].lower()])
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise expected("a size in MiB, or with a unit such as '2g'", value)
-    return round(value)
 
 
 _fast: Final = _make_object_converter(detailed=False)

@@ -3,7 +3,6 @@
 Source: opcodes.md 3, "Structures".
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -12,6 +11,7 @@ import attrs
 from common.errors import InvalidRequest
 from common.objects.kinds import DiskMode
 from common.opcodes.types import DiskIndex, JsonObject, ListAction, NonEmpty, Reader
+from common.sizes import read_mebibytes
 from common.wire import expected
 
 P = TypeVar("P")
@@ -19,19 +19,7 @@ P = TypeVar("P")
 # how a structure's part is read: (JSON value, type) -> typed value
 ReadPart = Callable[[Any, Any], Any]
 
-_UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
-
-
-def _mebibytes(value: Any) -> int:
-    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
-        return round(float(match[1]) * _UNITS[match[2].lower()])
-    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
-        raise expected("a size in MiB, or with a unit such as '2g'", value)
-    return round(value)
-
-
-Size = Annotated[int, Reader(_mebibytes)]
+Size = Annotated[int, Reader(read_mebibytes)]
 
 
 @attrs.frozen(kw_only=True)

@@ -1,0 +1,24 @@
+"""Sizes of memory and disks: mebibytes, as a number or as text with a unit.
+
+Source: wconfd.md 7.3; opcodes.md 3.
+"""
+
+import re
+from typing import Any, Final
+
+from common.wire import expected
+
+_UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
+
+
+def read_mebibytes(value: Any) -> int:
+    """`512`, `"512"`, `"2g"` and `"1.5 TiB"` as mebibytes; units are binary.
+
+    Raises: ValueError: it is no such size.
+    """
+    if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
+        return round(float(match[1]) * _UNITS[match[2].lower()])
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 2**63:
+        raise expected("a size in MiB, or with a unit such as '2g'", value)
+    return round(value)
