@@ -97,8 +97,10 @@ def test_a_process_that_is_killed_is_noticed_by_an_event_and_its_slot_is_free(cl
 
 def test_a_job_lives_as_long_as_anything_that_it_started(cluster: Cluster) -> None:
     """DESIGN section 5: the command has the livelock, too."""
-    job_id = cluster.submit(command("sleep", "60"))
-    cluster.wait(job_id, status="running")
+    begun = cluster.root / "begun"
+    job_id = cluster.submit(command("sh", "-c", f"touch {begun}; exec sleep 60"))
+    # *running* is on disk before the command exists
+    wait_until(begun.exists, what="the command has begun")
     pid = read_job(cluster, job_id).process_id or 0
 
     os.kill(pid, signal.SIGKILL)
