@@ -169,6 +169,8 @@ def test_a_daemon_is_restarted_while_another_one_does_not_get_ready(root: Path) 
 
         lock.unlink()
         lock.write_bytes(whole)
+        # one that has not read its settings yet has told nobody its pid
+        wait_until(lambda: "wconfd" in pids(root), what="wconfd is being started")
         os.kill(pids(root)["wconfd"], signal.SIGKILL)
         while "wconfd      ready" not in told[-1]:
             told.append(up.read_line())
