@@ -5,8 +5,9 @@ trip through the scheduler. Fairness is kept by counting those trips: who had `E
 them in a row yields to the others. Back-pressure comes for free: a connection that is not
 being read from fills its own socket buffer, and nobody else's.
 
-A call is carried out to its end also when its caller has gone meanwhile: nothing is read from
-the connection while a call is in progress, so the loss is noticed when the reply is sent.
+Nothing is read from a connection while a call is in progress. A call that changes something is carried
+out to its end also when its caller has gone meanwhile, and the loss is noticed when the reply is sent; one
+that only waits, as its row in the table says, is given up at once (see `protocol.hangup`).
 
 Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
@@ -16,17 +17,17 @@ import errno
 import logging
 import os
 import socket
-import stat
 from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from common.errors import Conflict, Denied, GantryError, InvalidRequest, Unavailable
-from protocol.dial import dial, reachable
+from common.errors import Denied, GantryError, InvalidRequest
 from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message
 from protocol.framing import ETX, MAX_MESSAGE, Framer, MessageTooLarge, pack
+from protocol.hangup import HangUps, Line
+from protocol.listening import identity_of, listen, remove
 from protocol.peer import Access, Peer, peer_of
 from protocol.service import Handler, Route, Service
 from protocol.stream import Stream
@@ -76,74 +77,29 @@ async def serve_unix(
     Cancellation: stops accepting, removes the socket file, cancels the calls in progress and
         closes their connections.
     """
-    listener = _listen(path, rules)
+    listener = listen(path, rules.socket_mode, rules.backlog)
+    hang_ups = HangUps()
     try:
-        identity = _identity(path)
+        identity = identity_of(path)
         async with trio.open_nursery() as nursery:
+            nursery.start_soon(hang_ups.run)
             task_status.started()
-            await _accept_all(listener, nursery, service, rules)
+            await _accept_all(listener, nursery, service, rules, hang_ups)
     finally:
+        hang_ups.close()
         listener.close()
-        _remove(path, identity)
+        remove(path, identity)
 
 
-def _remove(path: Path, identity: tuple[int, int] | None) -> None:
-    # not the socket of a successor
-    if identity is not None and _identity(path) == identity:
-        path.unlink()
-
-
-def _identity(path: Path) -> tuple[int, int] | None:
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def _listen(path: Path, rules: ServerRules) -> socket.socket:
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
-    try:
-        _clear(path)
-        with reachable(path) as address:
-            listener.bind(address)
-        # before it listens nobody can connect, so there is no moment with a wider mode
-        path.chmod(rules.socket_mode)
-        listener.listen(rules.backlog)
-    except OSError as error:
-        listener.close()
-        reason = os.strerror(error.errno or 0).lower()
-        raise Unavailable(
-            f"cannot listen at {path}: {reason}; does the folder exist, and may we write there?"
-        ) from error
-    except BaseException:
-        listener.close()
-        raise
-    return listener
-
-
-def _clear(path: Path) -> None:
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if not stat.S_ISSOCK(mode):
-        raise Conflict(f"{path} is not a socket; move it away")
-    try:
-        dial(path, "the other daemon").close()
-    except (Unavailable, Denied):
-        path.unlink(missing_ok=True)
-    else:
-        raise Conflict(f"another daemon answers at {path}; stop it first")
-
-
-async def _accept_all(listener: socket.socket, nursery: trio.Nursery, service: Service, rules: ServerRules) -> None:
+async def _accept_all(
+    listener: socket.socket, nursery: trio.Nursery, service: Service, rules: ServerRules, hang_ups: HangUps
+) -> None:
     while True:
         await trio.lowlevel.wait_readable(listener)
         try:
             for _ in range(ACCEPTS_AT_ONCE):
                 sock, _ = listener.accept()
-                nursery.start_soon(_serve, sock, service, rules)
+                nursery.start_soon(_serve, sock, service, rules, hang_ups)
         except BlockingIOError:
             continue
         except OSError as error:
@@ -153,23 +109,26 @@ async def _accept_all(listener: socket.socket, nursery: trio.Nursery, service: S
                 await trio.sleep(ACCEPT_PAUSE_S)
 
 
-async def _serve(sock: socket.socket, service: Service, rules: ServerRules) -> None:
+async def _serve(sock: socket.socket, service: Service, rules: ServerRules, hang_ups: HangUps) -> None:
+    line = Line(sock, hang_ups)
     try:
         sock.setblocking(False)
-        await _Connection(sock, service, rules).run()
+        await _Connection(sock, service, rules, line).run()
     except OSError as error:
         _log.debug("connection.lost error=%r", str(error))
     except Exception:
         _log.exception("connection.crashed")
     finally:
+        line.close()
         sock.close()
 
 
 class _Connection:
     """One caller's connection; whoever made it closes the socket."""
 
-    def __init__(self, sock: socket.socket, service: Service, rules: ServerRules) -> None:
+    def __init__(self, sock: socket.socket, service: Service, rules: ServerRules, line: Line) -> None:
         self._sock = sock
+        self._line = line
         self._service = service
         self._rules = rules
         self._peer = peer_of(sock)
@@ -192,7 +151,7 @@ class _Connection:
     async def _answer(self, payload: bytes) -> bool:
         """Carry out one message; tell whether the connection may go on."""
         close = self._rules.close_on_bad_arguments
-        answer = await self._service.answer(payload, self._peer, close_on_bad_arguments=close)
+        answer = await self._service.answer(payload, self._peer, close_on_bad_arguments=close, line=self._line)
         if answer.stream is not None:
             await self._follow(answer.payload or b"", answer.stream)
             return False
@@ -218,6 +177,10 @@ class _Connection:
 
     async def _until_heard(self, scope: trio.CancelScope) -> None:
         await trio.lowlevel.wait_readable(self._sock)
+        with contextlib.suppress(OSError):
+            if not self._sock.recv(1, socket.MSG_PEEK):
+                # it may have ended only what it says
+                await self._line.hung_up()
         scope.cancel()
 
     async def _deny(self, payload: bytes) -> bool:

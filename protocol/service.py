@@ -6,6 +6,7 @@ failures are caught: what a handler raises becomes a reply, and the daemon lives
 Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
 """
 
+import functools
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
@@ -24,6 +25,7 @@ from protocol.envelope import (
     read_message,
     success,
 )
+from protocol.hangup import CallerGone, Line
 from protocol.messages import Request, reply_to_wire, structure_request
 from protocol.peer import Peer
 from protocol.stream import Stream
@@ -44,13 +46,15 @@ class Route:
 
     kind: type[Request[Any]]
     handler: Handler
+    # it changes nothing and may last long: cancelled when its caller hangs up; any other is carried out to its end
+    only_waits: bool = attrs.field(default=False, kw_only=True)
 
 
 @attrs.frozen
 class Answer:
     """What becomes of a message: the payload to send back, and whether to close then."""
 
-    # None: only notifications, to which nothing is said
+    # None: only notifications, to which nothing is said, or nobody is left to hear it
     payload: bytes | None
     close: bool = False
     # what follows the payload; whoever gets it closes it
@@ -70,10 +74,13 @@ class Service:
         """The names of all methods."""
         return frozenset(self._routes)
 
-    async def answer(self, payload: bytes, peer: Peer, *, close_on_bad_arguments: bool = False) -> Answer:
+    async def answer(
+        self, payload: bytes, peer: Peer, *, close_on_bad_arguments: bool = False, line: Line | None = None
+    ) -> Answer:
         """Carry out one message, a call or a batch of them in order.
 
         Args:
+            line: by which the peer's hang-up is noticed; without one it never is.
             close_on_bad_arguments: in Ganeti's dialect, whether an unknown method or bad arguments
                 get a plain text and the end of the connection (luxid.md 1.4), or an error like
                 any other (wconfd.md 1.5). What is no request at all always gets the former.
@@ -85,21 +92,24 @@ class Service:
         except MalformedRequest as error:
             return _refuse(error, error, close=close_on_bad_arguments or not error.only_arguments)
         if isinstance(message, Batch):
-            return await self._answer_batch(message, peer)
-        return await self._answer_call(message, peer, close_on_bad_arguments)
+            return await self._answer_batch(message, peer, line)
+        return await self._answer_call(message, peer, close_on_bad_arguments, line)
 
-    async def _answer_batch(self, batch: Batch, peer: Peer) -> Answer:
+    async def _answer_batch(self, batch: Batch, peer: Peer, line: Line | None) -> Answer:
         replies = []
         for call in batch.calls:
             if isinstance(call, MalformedRequest):
                 replies.append(failure(call, call))
-            elif (reply := _alone(call, await self._answer_call(call, peer, False))) is not None:
+            elif (reply := _alone(call, await self._answer_call(call, peer, False, line))) is not None:
                 replies.append(reply)
         return Answer(batch_reply(replies) if replies else None)
 
-    async def _answer_call(self, call: Call, peer: Peer, close: bool) -> Answer:
+    async def _answer_call(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
-            answer = await self._carry_out(call, peer, close)
+            answer = await self._carry_out(call, peer, close, line)
+        except CallerGone:
+            _log.debug("call.given_up method=%s %s", call.method, peer)
+            answer = Answer(None, close=True)
         except Exception:
             answer = Answer(failure(call, _log_bug(call, peer)))
         if call.notification:
@@ -107,14 +117,17 @@ class Service:
             return Answer(None)
         return answer
 
-    async def _carry_out(self, call: Call, peer: Peer, close: bool) -> Answer:
+    async def _carry_out(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
             route = self._route(call.method)
             request = structure_request(route.kind, call.params)
         except InvalidRequest as error:
             return _refuse(call, error, close=close)
         try:
-            reply = await route.handler(request, peer)
+            if line is not None and route.only_waits:
+                reply = await line.while_connected(functools.partial(route.handler, request, peer))
+            else:
+                reply = await route.handler(request, peer)
         except MalformedArguments as error:
             return _refuse(call, error, close=close)
         except GantryError as error:

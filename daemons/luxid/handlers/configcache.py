@@ -143,7 +143,7 @@ def needing_config(route: Route, config: ConfigCache) -> Route:
             await config.require()
         return await route.handler(call, peer)
 
-    return Route(route.kind, handler)
+    return attrs.evolve(route, handler=handler)
 
 
 def _mark_of(path: Path) -> _Mark | None:

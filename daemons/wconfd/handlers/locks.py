@@ -16,7 +16,7 @@ from protocol import wconfd
 from protocol.peer import Peer
 from protocol.service import Route
 
-# a caller that wants to wait longer asks again; so one that went away is forgotten some time
+# a caller that wants to wait longer asks again
 WAIT_AT_MOST_S: Final = 60.0
 
 _log: Final = get_log(__name__)
@@ -121,7 +121,7 @@ def lock_routes(locks: LockStore, deaths: Deaths) -> tuple[Route, ...]:
         Route(wconfd.TryUpdateLocks, to.try_update_locks),
         Route(wconfd.UpdateLocksWaiting, to.update_locks_waiting),
         Route(wconfd.HasPendingRequest, to.has_pending_request),
-        Route(wconfd.WaitLocks, to.wait_locks),
+        Route(wconfd.WaitLocks, to.wait_locks, only_waits=True),
         Route(wconfd.FreeLocks, to.free_locks),
         Route(wconfd.FreeLocksLevel, to.free_locks_level),
         Route(wconfd.DownGradeLocksLevel, to.down_grade_locks_level),

@@ -1,16 +1,22 @@
 """WaitForJobChange, exactly (luxid.md 8)."""
 
 import os
+import socket
+import subprocess
+import sys
 import threading
 
+import orjson
 import pytest
 
 from common.errors import RemoteError
 from common.locks import JobId
 from protocol.blocking import BlockingClient
+from protocol.framing import ETX
 from protocol.luxi import ArchiveJob, CancelJob, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
+from tests.support.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 
@@ -121,14 +127,52 @@ def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
     assert answers == [["success"]] * 30
 
 
-def test_clients_that_went_away_are_forgotten_when_their_time_is_over(cluster: Cluster) -> None:
-    job_id = cluster.submit(delay(60))
+def test_clients_that_went_away_are_forgotten_at_once(cluster: Cluster) -> None:
+    job_id = cluster.submit(delay(600))
     cluster.wait(job_id, status="running")
     folder = f"/proc/{cluster.daemons['luxid'].pid}/fd"
     before = len(os.listdir(folder))
-    for _ in range(50):
-        with BlockingClient(cluster.paths.query_socket) as client:
-            client.start(WaitForJobChange(job_id, ("status",), ["running"], None, 2.0))
+    clients = [BlockingClient(cluster.paths.query_socket) for _ in range(50)]
+    for client in clients:
+        client.start(WaitForJobChange(job_id, ("status",), ["running"], None, 89.0))
     wait_until(lambda: len(os.listdir(folder)) >= before + 50, what="they are all connected")
 
+    for client in clients:
+        client.close()
+
     wait_until(lambda: len(os.listdir(folder)) <= before, what="their connections are closed")
+
+
+@pytest.mark.parametrize("method", ["WaitForJobChange", "ReadJobOutput"])
+def test_a_waiter_that_is_killed_is_forgotten_at_once(cluster: Cluster, method: str) -> None:
+    job_id = cluster.submit(delay(600))
+    cluster.wait(job_id, status="running")
+    folder = f"/proc/{cluster.daemons['luxid'].pid}/fd"
+    before = len(os.listdir(folder))
+    args = [job_id, ["status"], ["running"], None, 89.0] if method == "WaitForJobChange" else [job_id, 0, 89.0]
+    script = (
+        "import socket, sys; sock = socket.socket(socket.AF_UNIX); sock.connect(sys.argv[1]); "
+        "sock.sendall(sys.argv[2].encode() + bytes([3])); sock.recv(1)"
+    )
+    message = orjson.dumps({"method": method, "args": args})
+    waiter = subprocess.Popen([sys.executable, "-c", script, cluster.paths.query_socket, message])
+    wait_until(lambda: len(os.listdir(folder)) > before, what="it is connected")
+
+    waiter.kill()
+    waiter.wait()
+
+    wait_until(lambda: len(os.listdir(folder)) <= before, what="its connection is closed")
+
+
+def test_a_waiter_that_only_ended_what_it_says_gets_its_answer(cluster: Cluster) -> None:
+    job_id = cluster.submit(delay(60))
+    cluster.wait(job_id, status="running")
+    with RawCaller(cluster.paths.query_socket) as caller:
+        message = {"method": "WaitForJobChange", "args": [job_id, ["status"], ["running"], None, 60]}
+        caller.send(orjson.dumps(message) + ETX)
+        caller.sock.shutdown(socket.SHUT_WR)
+
+        cluster.luxi(CancelJob(job_id, kill=True))
+
+        assert orjson.loads(caller.receive() or b"")["result"][0] == ["error"]
+        assert caller.receive() is None

@@ -59,17 +59,28 @@ class Hold(Request[str]):
 
 
 @attrs.frozen
+class Wait(Request[str]):
+    METHOD = "wait"
+
+
+@attrs.frozen
 class Whoami(Request[list[int]]):
     METHOD = "whoami"
 
 
 class EchoService:
-    """Handlers that say what they were asked, and `hold`, which ends when the test says so."""
+    """Handlers that say what they were asked; `hold` and `wait` end when the test says so.
+
+    What `hold` does is done to its end, `wait` only waits.
+    """
 
     def __init__(self) -> None:
         self.entered = trio.Event()
         self.release = trio.Event()
         self.finished = trio.Event()
+        # calls of `wait` in progress, and begun so far
+        self.waiting_count = 0
+        self.wait_count = 0
         handlers: dict[type[Request[Any]], Handler] = {
             Echo: self._echo,
             Add: self._add,
@@ -80,7 +91,8 @@ class EchoService:
             Hold: self._hold,
             Whoami: self._whoami,
         }
-        self.service = Service([Route(kind, handler) for kind, handler in handlers.items()])
+        routes = [Route(kind, handler) for kind, handler in handlers.items()]
+        self.service = Service([*routes, Route(Wait, self._wait, only_waits=True)])
 
     async def _echo(self, request: Echo, peer: Peer) -> str:
         return request.text
@@ -105,6 +117,15 @@ class EchoService:
         await self.release.wait()
         self.finished.set()
         return "held"
+
+    async def _wait(self, request: Wait, peer: Peer) -> str:
+        self.wait_count += 1
+        self.waiting_count += 1
+        try:
+            await self.release.wait()
+        finally:
+            self.waiting_count -= 1
+        return "waited"
 
     async def _whoami(self, request: Whoami, peer: Peer) -> list[int]:
         return [peer.pid, peer.uid, peer.gid]

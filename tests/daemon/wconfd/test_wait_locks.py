@@ -1,6 +1,7 @@
 """updateLocksWaiting queues, waitLocks sleeps until the grant (wconfd.md 5.3; DESIGN section 4)."""
 
 import json
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from tests.daemon.wconfd.wire import Refused, Wire, WireOwner
 from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
 
 Job = Callable[[int], WireOwner]
 Connect = Callable[..., Wire]
@@ -116,3 +118,49 @@ def test_a_batch_asks_waits_and_reads_in_one_message(cluster: Cluster, connect: 
     wire.send_bytes(json.dumps(message).encode() + b"\x03")
 
     assert [each["result"] for each in wire.reply()] == [[], True, N]
+
+
+def test_a_waiter_that_went_away_is_forgotten_at_once_and_its_request_stays(
+    cluster: Cluster, connect: Connect, job: Job
+) -> None:
+    call = connect()
+    call("tryUpdateLocks", job(1), N)
+    folder = f"/proc/{cluster.daemons['wconfd'].pid}/fd"
+    before = len(os.listdir(folder))
+    waiters = [connect() for _ in range(50)]
+    for waiter in waiters:
+        assert waiter("updateLocksWaiting", job(2), 0, N) == [job(1)]
+        waiter.send("waitLocks", job(2), 60)
+
+    for waiter in waiters[1:]:
+        waiter.close()
+
+    wait_until(lambda: len(os.listdir(folder)) <= before + 1, what="the connections are closed")
+    call("freeLocks", job(1))
+    assert waiters[0].result() is True
+    assert call("listLocks", job(2)) == N
+
+
+def test_a_waiter_that_only_ended_what_it_says_is_told(cluster: Cluster, connect: Connect, job: Job) -> None:
+    call, waiter = connect(), connect()
+    call("tryUpdateLocks", job(1), N)
+    waiter("updateLocksWaiting", job(2), 0, N)
+    waiter.send("waitLocks", job(2), 60)
+    waiter.half_close()
+
+    call("freeLocks", job(1))
+
+    assert waiter.result() is True
+    with pytest.raises(EOFError):
+        waiter.result()
+
+
+def test_a_change_is_made_also_if_its_caller_has_gone(cluster: Cluster, connect: Connect, job: Job) -> None:
+    call = connect()
+    for _ in range(50):
+        lost = connect()
+        lost.send("tryUpdateLocks", job(1), N)
+        lost.close()
+
+        wait_until(lambda: call("listLocks", job(1)) == N, what="the locks are taken")
+        call("freeLocks", job(1))

@@ -63,5 +63,9 @@ class Wire:
         """Whether no reply has come yet."""
         return not self._buffer and not select.select([self._sock], [], [], 0)[0]
 
+    def half_close(self) -> None:
+        """Say nothing more, but listen on."""
+        self._sock.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         self._sock.close()

@@ -1,0 +1,78 @@
+"""The socket file at which a daemon listens: made over a stale one, and removed only while it is its own."""
+
+import os
+import socket
+import stat
+from pathlib import Path
+
+import attrs
+
+from common.errors import Conflict, Denied, Unavailable
+from protocol.dial import dial, reachable
+
+
+@attrs.frozen
+class Identity:
+    """Which file a path names at a moment."""
+
+    device: int
+    inode: int
+
+
+def listen(path: Path, mode: int, backlog: int) -> socket.socket:
+    """A socket that listens at `path`, non-blocking, which the caller closes.
+
+    Args:
+        mode: of the socket file.
+    Raises:
+        Conflict: another daemon answers there, or the file there is no socket.
+        Unavailable: the socket cannot be made.
+    """
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
+    try:
+        _clear(path)
+        with reachable(path) as address:
+            listener.bind(address)
+        # before it listens nobody can connect, so there is no moment with a wider mode
+        path.chmod(mode)
+        listener.listen(backlog)
+    except OSError as error:
+        listener.close()
+        reason = os.strerror(error.errno or 0).lower()
+        raise Unavailable(
+            f"cannot listen at {path}: {reason}; does the folder exist, and may we write there?"
+        ) from error
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def identity_of(path: Path) -> Identity | None:
+    """None: there is no file."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return Identity(status.st_dev, status.st_ino)
+
+
+def remove(path: Path, identity: Identity | None) -> None:
+    """Remove the socket file, but not that of a successor."""
+    if identity is not None and identity_of(path) == identity:
+        path.unlink()
+
+
+def _clear(path: Path) -> None:
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise Conflict(f"{path} is not a socket; move it away")
+    try:
+        dial(path, "the other daemon").close()
+    except (Unavailable, Denied):
+        path.unlink(missing_ok=True)
+    else:
+        raise Conflict(f"another daemon answers at {path}; stop it first")
