@@ -11,8 +11,9 @@ from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.reasons import ReasonEntry
 from daemons.luxid.core.decisions import Decisions, Phase, Rejected
+from daemons.luxid.core.judging import SLICE
 from daemons.luxid.core.needs import next_needs
-from daemons.luxid.core.queue import SLICE, JobQueue
+from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.weights import WeightRules
 
 NOW = 1_800_000_000

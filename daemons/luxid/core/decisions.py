@@ -12,7 +12,7 @@ from common.objects.filter import FilterRule
 
 
 class Phase(enum.Enum):
-    """Where a job that has not ended stands; the theory is in `queue`."""
+    """Where a job that has not ended stands; the theory is in `entries`."""
 
     READY = "ready"
     BLOCKED = "blocked"

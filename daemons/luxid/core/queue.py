@@ -1,48 +1,30 @@
 """Which jobs wait, which may start, which can never start: the queue without its disk.
 
-Theory. Every job that has not ended has an entry, and the entry a phase:
-
-    ready     its next opcode waits for nothing but the word of the filters, room in its limits, and a slot
-    blocked   its next opcode waits for other jobs to end; it has no process and no slot
-    held      luxid is rewriting its file; nobody may start it meanwhile
-    starting  a process is being made for it; takes a slot
-    running   it has a process; takes a slot
-
-The shell reports events, each by one method, and then asks `decide` what follows. An event touches
+Theory. The shell reports events, each by one method, and then asks `decide` what follows. An event touches
 the jobs it is about, those that depend on them, and the scheduling classes that name their locks or limits,
-never all: `pick` tells how. `touched` counts.
-
-A job takes its places in limits, and its locks count against others, from when it begins to start until its process
-is gone: both are left and entered where the phase changes, and nowhere else.
+never all: `pick` tells how. `touched` counts. Each part has a module: the phases `entries`, the
+dependencies `waits`, the word of the filters `judging`, the order of starts `contest`.
 
 A dependency that can no longer be met dooms its job, a rule may reject it: `decide` hands it out, held, and the
 shell ends it on disk and reports that end, which may doom others. So verdicts spread by events, and
 nothing is believed that is not durable.
 
-A new chain of rules is the one event that concerns all jobs. They are judged by it a slice at a time, as long as
-`decide` says that it is unfinished; until then nobody starts, as the best may not have been judged.
-
 Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; luxid.md 5, 6.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Final
 
 from common.dependencies import Dependency
-from common.filters import ActionKind
 from common.jobs import Job, JobState
 from common.locks import JobId, Lock, LockMode
 from common.objects.filter import FilterRule
 from daemons.luxid.core.contest import Contest, Entry
-from daemons.luxid.core.decisions import Decisions, Doomed, Phase, QueueCounts, Rejected
-from daemons.luxid.core.filtering import Filtering, bucket_limits
+from daemons.luxid.core.decisions import Decisions, Doomed, Phase, QueueCounts
+from daemons.luxid.core.entries import Entries
+from daemons.luxid.core.judging import Judging
 from daemons.luxid.core.needs import next_needs
 from daemons.luxid.core.waits import Waits
 from daemons.luxid.core.weights import WeightRules
-
-# jobs judged by a new chain for each `decide`
-SLICE: Final = 50
-_WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
 
 
 class JobQueue:
@@ -64,24 +46,14 @@ class JobQueue:
         self.slots = slots
         self._start_limit = start_limit
         self._archived_state = archived_state
-        self._entries: dict[JobId, Entry] = {}
-        self._filtering = Filtering()
-        self._waits = Waits(self._state_of)
         self.contest = Contest(weights or WeightRules())
+        self._entries = Entries(self.contest)
+        self._judging = Judging(self._entries, self.contest)
+        self._waits = Waits(self._state_of)
         self._doomed: list[Doomed] = []
-        self._rejected: list[Rejected] = []
         self._unblocked: list[JobId] = []
-        # to be judged by the chain in force, last one first
-        self._unjudged: list[JobId] = []
-        # running jobs that are to stop before their next opcode; and since `decide` was last asked
-        self._pausing: set[JobId] = set()
-        self._pause_changes: dict[JobId, None] = {}
         # ended, not archived
         self._ended: dict[JobId, JobState] = {}
-        self._count = dict.fromkeys(Phase, 0)
-        self._running: set[JobId] = set()
-        # starting or running
-        self._with_process: set[JobId] = set()
         self._touched = 0
 
     # what happened
@@ -98,15 +70,15 @@ class JobQueue:
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""
-        self._move(self._entry(job), Phase.RUNNING)
+        self._entries.move(self._entry(job), Phase.RUNNING)
 
     def started(self, job_id: JobId) -> None:
         """The start of this job, which is `starting`, came to a process."""
-        self._move(self._entries[job_id], Phase.RUNNING)
+        self._entries.move(self._entries[job_id], Phase.RUNNING)
 
     def advanced(self, job: Job) -> None:
         """The file of a job has changed; if it has a process, perhaps another opcode is under way."""
-        if job.job_id not in self._with_process:
+        if not self._entries.has_process(job.job_id):
             return
         entry = self._entries[job.job_id]
         entry.job = job
@@ -124,24 +96,18 @@ class JobQueue:
 
         Raises: InvalidRequest: one of them is wrong; those in force stay.
         """
-        if not self._filtering.replace(rules):
-            return
-        self._unjudged = [job_id for job_id in self._entries if job_id not in self._with_process]
-        self._unjudged.reverse()
-        for job_id in self._with_process:
-            self._judge_running(self._entries[job_id])
+        self._judging.replace(rules)
 
     def hold(self, job_id: JobId) -> None:
         """Let nobody start the job until it is added again or ends; any phase allows it."""
         self._waits.forget(job_id)
-        self._move(self._entries[job_id], Phase.HELD)
+        self._entries.move(self._entries[job_id], Phase.HELD)
 
     def end(self, job_id: JobId, state: JobState) -> None:
         """The job is final, durably; those that depend on it are judged."""
         if job_id in self._entries:
             self.hold(job_id)
-            del self._entries[job_id]
-            self._count[Phase.HELD] -= 1
+            self._entries.drop(job_id)
         self._ended[job_id] = state
         for dependent, doomed in self._waits.end(job_id, state).items():
             self._touched += 1
@@ -150,7 +116,7 @@ class JobQueue:
                 self.hold(dependent)
             elif dependent not in self._waits:
                 self._unblocked.append(dependent)
-                self._move(self._entries[dependent], Phase.READY)
+                self._entries.move(self._entries[dependent], Phase.READY)
 
     def forget(self, job_id: JobId) -> None:
         """The job, which has ended, is archived."""
@@ -165,39 +131,38 @@ class JobQueue:
 
         Args:
             now_s: seconds since the epoch.
-        Cost: O(log n) for each job in the answer, and as `Picker.best`.
+        Cost: O(log n) for each job in the answer, and as `Picker.best`; with a new chain as `Judging.judge_slice`.
         """
-        self._judge_slice()
+        for job_id in self._judging.judge_slice():
+            self.hold(job_id)
         doomed, self._doomed = tuple(self._doomed), []
-        rejected, self._rejected = tuple(self._rejected), []
         unblocked, self._unblocked = tuple(self._unblocked), []
-        changed, self._pause_changes = self._pause_changes, {}
+        changes = self._entries.pausing.take_changes()
         return Decisions(
-            start=tuple(self._picked(now_s)) if may_start and not self._unjudged else (),
+            start=tuple(self._picked(now_s)) if may_start and not self._judging.is_unfinished else (),
             doomed=doomed,
-            rejected=rejected,
+            rejected=self._judging.take_rejected(),
             unblocked=unblocked,
-            pause=tuple(job_id for job_id in changed if job_id in self._pausing),
-            resume=tuple(job_id for job_id in changed if job_id not in self._pausing),
-            is_unfinished=bool(self._unjudged),
+            pause=changes.pause,
+            resume=changes.resume,
+            is_unfinished=self._judging.is_unfinished,
         )
 
     def rejecting_rule(self, job: Job) -> FilterRule | None:
         """The rule by which this job, not yet in the queue, is to be refused."""
-        ruling = self._filtering.judge(job)
-        return ruling.rule if ruling.kind is ActionKind.REJECT else None
+        return self._judging.rejecting_rule(job)
 
     # what is so
 
     @property
     def touched(self) -> int:
         """Entries and groups looked at so far; its growth is what an event costs."""
-        return self._touched + self.contest.touched
+        return self._touched + self._judging.touched + self.contest.touched
 
     @property
     def judged(self) -> int:
         """How often a job was held against a chain of rules so far."""
-        return self._filtering.judged
+        return self._judging.judged
 
     def entry(self, job_id: JobId) -> Entry | None:
         return self._entries.get(job_id)
@@ -212,7 +177,7 @@ class JobQueue:
 
     def should_pause(self, job_id: JobId) -> bool:
         """Whether the running job is to stop before its next opcode."""
-        return job_id in self._pausing
+        return job_id in self._entries.pausing
 
     def waits_for(self, job_id: JobId) -> tuple[JobId, ...]:
         """The jobs that a blocked one waits for."""
@@ -227,117 +192,43 @@ class JobQueue:
         return self._waits.awaited()
 
     def running(self) -> frozenset[JobId]:
-        return frozenset(self._running)
+        return self._entries.running()
 
     def free_slots(self) -> int:
-        return self.slots - len(self._with_process)
+        return self.slots - self._entries.taken_slots()
 
     def counts(self) -> QueueCounts:
-        return QueueCounts(*(self._count[phase] for phase in Phase))
+        return self._entries.counts()
 
     # one job
 
     def _entry(self, job: Job) -> Entry:
         entry = self._entries.get(job.job_id)
         if entry is None:
-            ruling = self._filtering.judge(job)
-            version = self._filtering.version
-            entry = Entry(job, Phase.HELD, ruling, version, bucket_limits(job), next_needs(job))
-            self._entries[job.job_id] = entry
-            self._count[Phase.HELD] += 1
+            entry = self._judging.new_entry(job)
+            self._entries.add(entry)
         return entry
 
     def _place(self, job: Job, entry: Entry) -> None:
         self._touched += 1
         self.hold(job.job_id)
-        self._renew(job, entry)
+        self._judging.renew(entry, job)
         if (doomed := self._waits.begin(job)) is not None:
             self._doomed.append(doomed)
-        elif not self._is_rejected(entry):
-            self._move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
-
-    def _renew(self, job: Job, entry: Entry) -> None:
-        """Take note of the job as it is now; what follows from its opcodes is worked out again if they changed."""
-        if job is entry.job and entry.version == self._filtering.version:
-            return
-        before, entry.job = entry.job, job
-        entry.needs = next_needs(job)
-        if entry.version != self._filtering.version or _inputs(job) != _inputs(before):
-            entry.buckets = bucket_limits(job)
-            entry.ruling, entry.version = self._filtering.judge(job), self._filtering.version
-
-    def _is_rejected(self, entry: Entry) -> bool:
-        rule = entry.ruling.rule
-        if rule is None or entry.ruling.kind is not ActionKind.REJECT:
-            return False
-        self._rejected.append(Rejected(entry.job.job_id, rule))
-        return True
-
-    def _move(self, entry: Entry, phase: Phase) -> None:
-        """The one place where a phase changes; what a phase brings with it is left and entered here."""
-        before, job_id = entry.phase, entry.job.job_id
-        if before is Phase.READY:
-            self.contest.withdraw(job_id)
-        if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
-            self.contest.leave(entry)
-            self._with_process.discard(job_id)
-        self._count[before] -= 1
-        entry.phase = phase
-        self._count[phase] += 1
-        if phase is Phase.READY:
-            self.contest.offer(entry)
-        if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
-            self.contest.enter(entry)
-            self._with_process.add(job_id)
-        self._note_running(entry)
-
-    # jobs with a process
-
-    def _note_running(self, entry: Entry) -> None:
-        job_id, is_running = entry.job.job_id, entry.phase is Phase.RUNNING
-        (self._running.add if is_running else self._running.discard)(job_id)
-        should_pause = is_running and entry.ruling.is_pause
-        if should_pause != (job_id in self._pausing):
-            (self._pausing.add if should_pause else self._pausing.discard)(job_id)
-            self._pause_changes[job_id] = None
-
-    def _judge_running(self, entry: Entry) -> None:
-        entry.version = self._filtering.version
-        self.contest.rule(entry, self._filtering.judge(entry.job))
-        self._note_running(entry)
+        elif not self._judging.is_rejected(entry):
+            self._entries.move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
 
     # choices
 
     def _picked(self, now_s: float) -> Iterator[JobId]:
         while self._free_places() > 0 and (job_id := self.contest.best(now_s)) is not None:
-            self._move(self._entries[job_id], Phase.STARTING)
+            self._entries.move(self._entries[job_id], Phase.STARTING)
             yield job_id
 
     def _free_places(self) -> int:
-        return min(self._start_limit - self._count[Phase.STARTING], self.free_slots())
-
-    def _judge_slice(self) -> None:
-        for _ in range(min(SLICE, len(self._unjudged))):
-            entry = self._entries.get(self._unjudged.pop())
-            if entry is not None and entry.version != self._filtering.version:
-                self._rejudge(entry)
-
-    def _rejudge(self, entry: Entry) -> None:
-        self._touched += 1
-        before, entry.ruling, entry.version = entry.ruling, self._filtering.judge(entry.job), self._filtering.version
-        if entry.phase not in (Phase.READY, Phase.BLOCKED):
-            return
-        if self._is_rejected(entry):
-            self.hold(entry.job.job_id)
-        elif entry.phase is Phase.READY and (before.kind, before.limits) != (entry.ruling.kind, entry.ruling.limits):
-            self.contest.withdraw(entry.job.job_id)
-            self.contest.offer(entry)
+        return min(self._start_limit - self._entries.count(Phase.STARTING), self.free_slots())
 
     def _state_of(self, job_id: JobId) -> JobState | None:
         if job_id in self._entries:
             return JobState.QUEUED
         return self._ended.get(job_id) or self._archived_state(job_id)
-
-
-def _inputs(job: Job) -> list[Mapping[str, object]]:
-    return [op.input for op in job.ops]
