@@ -19,7 +19,8 @@ from daemons.luxid.bells import Bell
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import Ask, cancel_queued
 from daemons.luxid.deaths import Deaths
-from daemons.luxid.scheduler import Scheduler, timestamp
+from daemons.luxid.rewriting import timestamp
+from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.signals import signal_group, signal_process
 
 # clients wait twice as long for a reply (luxid.md 1.5)
@@ -63,7 +64,7 @@ class Canceller:
 
     async def _cancel_queued(self, job_id: JobId) -> Done:
         try:
-            await self._scheduler.rewrite_queued(job_id, lambda job: cancel_queued(job, timestamp()))
+            await self._scheduler.rewriting.change(job_id, lambda job: cancel_queued(job, timestamp()))
         except Unavailable as error:
             return False, error.message
         return True, f"job {job_id} was canceled"
@@ -80,7 +81,7 @@ class Canceller:
         if not signal_process(job, signal.SIGTERM):
             self._deaths.suspect(job_id)
         while self._scheduler.queue.phase(job_id) is not None:
-            if self._scheduler.state(job_id) is not JobState.RUNNING:
+            if self._scheduler.views.state(job_id) is not JobState.RUNNING:
                 await bell.wait()
                 continue
             with trio.move_on_after(RUNNING_WAIT_S) as scope:
@@ -124,13 +125,13 @@ class Canceller:
             _log.warning("job.killed", job=job.job_id, pid=job.process_id, grace_s=self._kill_grace_s)
 
     def _answer_ended(self, job_id: JobId) -> Done:
-        state = self._scheduler.state(job_id)
+        state = self._scheduler.views.state(job_id)
         if state is None:
             return False, f"there is no job {job_id} in the queue"
         return False, f"job {job_id} is already final ({state.value}); archive it with 'gnt-job archive {job_id}'"
 
     def _answer_canceled(self, job_id: JobId) -> Done:
-        state = self._scheduler.state(job_id)
+        state = self._scheduler.views.state(job_id)
         if state is JobState.CANCELED:
             return True, f"job {job_id} was canceled"
         assert state is None or state in FINAL

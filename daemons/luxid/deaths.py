@@ -20,7 +20,8 @@ from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import after_death
-from daemons.luxid.scheduler import Scheduler, timestamp
+from daemons.luxid.rewriting import timestamp
+from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter
 from protocol.forkserver import JobExited
 
@@ -94,7 +95,7 @@ class Deaths:
         ended = after_death(job, scheduler.asks.get(job_id), timestamp(), time.time_ns())
         if ended is not None:
             _log.warning("job.died", job=job_id, pid=job.process_id, asked=_asked(scheduler, job_id))
-            await scheduler.finish(ended)
+            await scheduler.rewriting.finish(ended)
         elif self._starter.made_progress(job):
             _log.info("job.continued", job=job_id, opcode=job.next_index)
             scheduler.requeue(job)

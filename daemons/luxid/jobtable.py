@@ -62,6 +62,12 @@ class JobTable:
             return None
         return self._jobs[job_id] or self._read(job_id)
 
+    def unended(self, job_id: JobId) -> Job:
+        """A live job that has not ended; such a one is always in memory."""
+        job = self._jobs[job_id]
+        assert job is not None
+        return job
+
     async def get_many(self, job_ids: Sequence[JobId]) -> list[Job | None]:
         """`get` for many, in their order; files are read in a thread, so that nobody is kept waiting."""
         found = [self._jobs.get(job_id) for job_id in job_ids]

@@ -11,6 +11,7 @@ from common.daemon import run_daemon
 from common.log import get_log
 from common.settings import Settings
 from daemons.luxid.cancelling import Canceller
+from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.executor import ExternalExecutor
 from daemons.luxid.filterrules import UNKNOWN, FilterRules
@@ -99,13 +100,14 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     # who died between being judged and being watched told nobody
     deaths.suspect_all()
 
+    files = ChangedFiles(scheduler)
     tell = FolderEvents(
-        jobs_changed=scheduler.files_changed,
-        logs_grew=scheduler.logs_grew,
+        jobs_changed=files.replaced,
+        logs_grew=files.logs_grew,
         livelocks_touched=deaths.livelocks_touched,
-        overflow=lambda: _look_at_everything(scheduler, deaths),
+        overflow=lambda: _look_at_everything(files, deaths),
     )
-    scheduler.catch_up = lambda: watch.tell_of_jobs(tell)
+    scheduler.views.catch_up = lambda: watch.tell_of_jobs(tell)
     nursery.start_soon(watch.follow_jobs, tell)
     nursery.start_soon(watch.follow_logs, tell)
     nursery.start_soon(watch.follow_livelocks, tell)
@@ -136,8 +138,8 @@ def _on_exited(notice: JobExited, starter: Starter, deaths: Deaths) -> None:
     deaths.exited(notice)
 
 
-def _look_at_everything(scheduler: Scheduler, deaths: Deaths) -> None:
-    scheduler.look_at_all()
+def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
+    files.look_at_all()
     deaths.suspect_all()
 
 

@@ -14,27 +14,26 @@ from typing import Any, Final
 import attrs
 import trio
 
-from common.errors import DamagedFile, Unavailable
-from common.jobs import Job, JobState, LogEntry, Timestamp, to_timestamp
+from common.jobs import Job
 from common.locks import JobId
 from common.log import get_log
 from common.objects.filter import FilterRule
 from common.settings import LuxidSettings
 from daemons.luxid.bells import Bells
-from daemons.luxid.core.decisions import Doomed, Phase, QueueCounts, Rejected
-from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.decisions import QueueCounts
 from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.recovery import Ask, Fate, cancel_queued, cancel_rejected, fail_dependent
+from daemons.luxid.core.recovery import Ask, Fate
 from daemons.luxid.core.weights import WeightRules
 from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
+from daemons.luxid.jobviews import JobViews
 from daemons.luxid.loading import FoundJob
 from daemons.luxid.pausing import Pauses
+from daemons.luxid.rewriting import Rewriting
 from daemons.luxid.store import Store
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing
 STARTS_AT_ONCE: Final = 8
-_WRITE_RETRY_S: Final = 1.0
 JobSecrets = Sequence[Mapping[str, Any] | None]
 _log: Final = get_log(__name__)
 
@@ -56,6 +55,8 @@ class Scheduler:
         self.table = JobTable(store.find_live)
         self.logs = JobLogs(store.paths)
         self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
+        self.views = JobViews(self.queue, self.table, self.logs)
+        self.rewriting = Rewriting(store, self.queue, self.table, self.ended, self.requeue)
         # rung at every change of a job; of a livelock: by its file name, when it may have been let go
         self.bells: Bells[JobId] = Bells()
         self.livelock_bells: Bells[str] = Bells()
@@ -66,8 +67,6 @@ class Scheduler:
         # of jobs that have a process: the one that was made for it, which may be a wrapper
         self.child_pids: dict[JobId, int] = {}
         self.swept_deaths = 0
-        # takes in the changes of job files that have happened but were not told yet
-        self.catch_up: Callable[[], None] = _do_nothing
         # told of each job that ended
         self.on_ended: Callable[[Job], None] = _ignore
         # why no job is started for the moment
@@ -127,35 +126,11 @@ class Scheduler:
         # a slot of those that are starting is free
         self.pump()
 
-    def files_changed(self, job_ids: Iterable[JobId]) -> None:
-        """Job files were replaced: by us, which we know already, or by job processes."""
-        for job_id in job_ids:
-            if self.queue.phase(job_id) is Phase.RUNNING:
-                self.look_at(job_id)
-
-    def logs_grew(self, job_ids: Iterable[JobId]) -> None:
-        """Job processes appended to their logs."""
-        for job_id in job_ids:
-            self.bells.ring(job_id)
-
-    def look_at_all(self) -> None:
-        self.files_changed(self.queue.running())
-        self.logs_grew(self.queue.running())
-
-    def look_at(self, job_id: JobId) -> None:
-        """Read the file of a job that has a process, and take note of what became of it."""
-        try:
-            job = self.store.read_job(job_id)
-        except (OSError, DamagedFile) as error:
-            # goes on as last seen; if the process is dead as well that is found out by its livelock
-            _log.warning("job.unreadable", job=job_id, reason=error)
-            return
-        if job.next_index is None:
-            self.ended(job)
-        elif job != self.table.get(job_id):
-            self.table.put(job)
-            self.queue.advanced(job)
-            self.bells.ring(job_id)
+    def advanced(self, job: Job) -> None:
+        """The process of the job has written this."""
+        self.table.put(job)
+        self.queue.advanced(job)
+        self.bells.ring(job.job_id)
 
     def ended(self, job: Job) -> None:
         """The job is final, durably."""
@@ -193,9 +168,9 @@ class Scheduler:
             return
         decisions = self.queue.decide(time.time(), may_start=not self._obstacles)
         for doomed in decisions.doomed:
-            self._nursery.start_soon(self._end_doomed, doomed)
+            self._nursery.start_soon(self.rewriting.end_doomed, doomed)
         for rejected in decisions.rejected:
-            self._nursery.start_soon(self._end_rejected, rejected)
+            self._nursery.start_soon(self.rewriting.end_rejected, rejected)
         for job_id in decisions.unblocked:
             self.bells.ring(job_id)
         for job_id in decisions.pause:
@@ -216,54 +191,11 @@ class Scheduler:
         self._obstacles.discard(why)
         self.pump()
 
-    async def finish(self, job: Job) -> None:
-        """Write the end of a held job that has no process, and report it; tries until the disk takes it."""
-        while True:
-            try:
-                await self.store.save(job)
-                break
-            except Unavailable as error:
-                _log.error("job.end_not_written", job=job.job_id, reason=error, retry_s=_WRITE_RETRY_S)
-            await trio.sleep(_WRITE_RETRY_S)
-        self.ended(job)
-
-    async def rewrite_queued(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
-        """Change the file of a job that is ready or blocked, which nobody can start meanwhile.
-
-        Raises: Unavailable: the disk refused; the job is as it was.
-        Durability: the change is on disk, and may be final.
-        """
-        job = self.job(job_id)
-        self.queue.hold(job_id)
-        changed = change(job)
-        try:
-            with trio.CancelScope(shield=True):
-                await self.store.save(changed)
-        except BaseException:
-            self.requeue(job)
-            raise
-        if changed.next_index is None:
-            self.ended(changed)
-        else:
-            self.requeue(changed)
-        return changed
-
     async def _pump_on(self) -> None:
         """After those who wait for the event loop, go on with what was left unfinished."""
         await trio.lowlevel.checkpoint()
         self._is_pumping = False
         self.pump()
-
-    async def _end_rejected(self, rejected: Rejected) -> None:
-        job, uuid = self.job(rejected.job_id), rejected.rule.uuid
-        _log.info("job.rejected", job=job.job_id, rule=uuid)
-        await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
-
-    async def _end_doomed(self, doomed: Doomed) -> None:
-        job = self.job(doomed.job_id)
-        _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
-        now = timestamp()
-        await self.finish(cancel_queued(job, now) if doomed.is_canceled else fail_dependent(job, doomed.reason, now))
 
     # what is so
 
@@ -273,31 +205,11 @@ class Scheduler:
         return tuple(sorted(self._obstacles))
 
     def job(self, job_id: JobId) -> Job:
-        """A live job that has not ended; such a one is always in memory."""
-        job = self.table.get(job_id)
-        assert job is not None
-        return job
-
-    def view(self, job: Job) -> JobView:
-        phase = self.queue.phase(job.job_id)
-        complete = self.logs.complete if phase is Phase.RUNNING else None
-        return JobView(job, is_blocked=phase is Phase.BLOCKED, complete=complete)
-
-    def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
-        """The log lines after this serial that the job, as given, does not have yet."""
-        return self.logs.newer(job, serial) if self.queue.phase(job.job_id) is Phase.RUNNING else []
-
-    def state(self, job_id: JobId) -> JobState | None:
-        """The state of a live job as it is shown."""
-        job = self.table.get(job_id)
-        return self.view(job).state if job is not None else None
+        """A live job that has not ended."""
+        return self.table.unended(job_id)
 
     def statistics(self) -> SchedulerStatistics:
         return SchedulerStatistics(self.queue.counts(), self.queue.touched, self.swept_deaths)
-
-
-def _do_nothing() -> None:
-    pass
 
 
 def _ignore(_: Job) -> None:
@@ -311,7 +223,3 @@ def _weights(settings: LuxidSettings) -> WeightRules:
         tick_s=settings.lock_weight_tick_s,
         ticks=settings.lock_weight_ticks,
     )
-
-
-def timestamp() -> Timestamp:
-    return to_timestamp(time.time())

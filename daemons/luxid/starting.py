@@ -19,7 +19,8 @@ from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import START_SOURCE, fail_job
 from daemons.luxid.handshake import Handshake, StartFailed
 from daemons.luxid.launcher import Launcher, Started
-from daemons.luxid.scheduler import Scheduler, timestamp
+from daemons.luxid.rewriting import timestamp
+from daemons.luxid.scheduler import Scheduler
 from protocol.forkserver import JobExited
 
 FIRST_PAUSE_S: Final = 0.1
@@ -115,7 +116,7 @@ class Starter:
         text = f"job could not be started: {reason}{attempts}"
         _log.error("job.not_started", job=job.job_id, reason=reason, attempts=failures)
         self._scheduler.queue.hold(job.job_id)
-        await self._scheduler.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
+        await self._scheduler.rewriting.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
 
     async def _broke(self, job: Job, reason: str) -> None:
         if self._scheduler.queue.phase(job.job_id) is Phase.STARTING:

@@ -81,7 +81,7 @@ class Filters:
     def _explain(self, job_id: JobId) -> list[dict[str, Any]] | None:
         if job_id not in self._scheduler.table:
             return None
-        reasons = explain(self._scheduler.queue, job_id, time.time(), self._scheduler.state)
+        reasons = explain(self._scheduler.queue, job_id, time.time(), self._scheduler.views.state)
         obstacles = [{"kind": "obstacle", "what": what} for what in self._scheduler.obstacles] if reasons else []
         return [*obstacles, *(reason.to_wire() for reason in reasons)]
 

@@ -57,7 +57,7 @@ class JobRows:
 
     def _row(self, job_id: JobId, job: Job | None, archived: dict[JobId, Job]) -> JobRow:
         if job is not None:
-            return self._scheduler.view(job)
+            return self._scheduler.views.of(job)
         found = archived.get(job_id)
         return JobView(found, is_archived=True) if found is not None else UnreadJob(job_id)
 

@@ -55,7 +55,7 @@ class Jobs:
 
     async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
         try:
-            await self._scheduler.rewrite_queued(call.job_id, lambda job: set_priority(job, call.priority))
+            await self._scheduler.rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
         except Unavailable as error:
             return [False, error.message]
         _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)

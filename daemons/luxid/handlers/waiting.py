@@ -53,7 +53,7 @@ class Waiting:
         """Raises: JobLost: the job is gone, also from the archive."""
         job = self._scheduler.table.get(call.job_id)
         if job is not None:
-            return self._scheduler.view(job)
+            return self._scheduler.views.of(job)
         archived: Job | None = self._scheduler.store.find_archived(call.job_id)
         if archived is None:
             raise JobLost(f"the file of job {call.job_id} cannot be read")
@@ -62,10 +62,10 @@ class Waiting:
     def _news(self, call: WaitForJobChange) -> _News:
         after = _last_known(call)
         view = self._look(call)
-        fresh = self._scheduler.newer_log(view.job, after) if after is not None else []
+        fresh = self._scheduler.views.newer_log(view.job, after) if after is not None else []
         if fresh:
             # whoever reads a line finds the job in the state that it had when it wrote it
-            self._scheduler.catch_up()
+            self._scheduler.views.catch_up()
             view = self._look(call)
         is_final = view.job.is_final
         try:

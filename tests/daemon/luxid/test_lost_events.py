@@ -11,6 +11,7 @@ from common.locks import JobId
 from common.paths import Paths
 from common.settings import LuxidSettings
 from common.watch import EventKind, FolderEvent
+from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.store import open_store
 from daemons.luxid.watching import FolderEvents, QueueWatch
@@ -35,9 +36,8 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
         # the kernel tells of the rename; that is the event which is lost
         watch._queue.take()
         assert scheduler.queue.phase(JobId(1)) is not None
-        tell = FolderEvents(
-            scheduler.files_changed, scheduler.logs_grew, lambda _: None, overflow=scheduler.look_at_all
-        )
+        files = ChangedFiles(scheduler)
+        tell = FolderEvents(files.replaced, files.logs_grew, lambda _: None, overflow=files.look_at_all)
         lost = [FolderEvent("", EventKind.OVERFLOW)]
         watch._queue.take = lambda: lost and [lost.pop()]  # type: ignore[method-assign]
         nursery.start_soon(watch.follow_jobs, tell)

@@ -1,0 +1,45 @@
+"""Jobs as they are shown: what their files say, with what is known beyond.
+
+A blocked job reads waiting, and the log of a running one has the lines that its file does not have yet.
+
+Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
+"""
+
+from collections.abc import Callable
+
+from common.jobs import Job, JobState, LogEntry
+from common.locks import JobId
+from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.joblogs import JobLogs
+from daemons.luxid.jobtable import JobTable
+
+
+class JobViews:
+    """What followers of live jobs see."""
+
+    def __init__(self, queue: JobQueue, table: JobTable, logs: JobLogs) -> None:
+        self._queue = queue
+        self._table = table
+        self._logs = logs
+        # takes in the changes of job files that have happened but were not told yet
+        self.catch_up: Callable[[], None] = _do_nothing
+
+    def of(self, job: Job) -> JobView:
+        phase = self._queue.phase(job.job_id)
+        complete = self._logs.complete if phase is Phase.RUNNING else None
+        return JobView(job, is_blocked=phase is Phase.BLOCKED, complete=complete)
+
+    def state(self, job_id: JobId) -> JobState | None:
+        """The state of a live job as it is shown."""
+        job = self._table.get(job_id)
+        return self.of(job).state if job is not None else None
+
+    def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
+        """The log lines after this serial that the job, as given, does not have yet."""
+        return self._logs.newer(job, serial) if self._queue.phase(job.job_id) is Phase.RUNNING else []
+
+
+def _do_nothing() -> None:
+    pass

@@ -1,0 +1,99 @@
+"""luxid's own changes to the files of jobs that have no process.
+
+While a job has a process its file is that process's; before and after it is ours, and nobody may start the job
+while it is written: it is held.
+
+Source: DESIGN section 3, invariant 2.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final
+
+import trio
+
+from common.errors import Unavailable
+from common.jobs import Job, Timestamp, to_timestamp
+from common.locks import JobId
+from common.log import get_log
+from daemons.luxid.core.decisions import Doomed, Rejected
+from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.recovery import cancel_queued, cancel_rejected, fail_dependent
+from daemons.luxid.jobtable import JobTable
+from daemons.luxid.store import Store
+
+_WRITE_RETRY_S: Final = 1.0
+_log: Final = get_log(__name__)
+
+
+class Rewriting:
+    """Writes jobs that nobody runs, and reports what became of them.
+
+    Args:
+        ended: told of a job that is final, durably.
+        requeue: told of a job that is held no longer.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: JobQueue,
+        table: JobTable,
+        ended: Callable[[Job], None],
+        requeue: Callable[[Job], None],
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._table = table
+        self._ended = ended
+        self._requeue = requeue
+
+    async def finish(self, job: Job) -> None:
+        """Write the end of a held job, and report it; tries until the disk takes it."""
+        while True:
+            try:
+                await self._store.save(job)
+                break
+            except Unavailable as error:
+                _log.error("job.end_not_written", job=job.job_id, reason=error, retry_s=_WRITE_RETRY_S)
+            await trio.sleep(_WRITE_RETRY_S)
+        self._ended(job)
+
+    async def change(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
+        """Change the file of a job that is ready or blocked, which nobody can start meanwhile.
+
+        Raises: Unavailable: the disk refused; the job is as it was.
+        Durability: the change is on disk, and may be final.
+        """
+        job = self._table.unended(job_id)
+        self._queue.hold(job_id)
+        changed = change(job)
+        try:
+            with trio.CancelScope(shield=True):
+                await self._store.save(changed)
+        except BaseException:
+            self._requeue(job)
+            raise
+        if changed.next_index is None:
+            self._ended(changed)
+        else:
+            self._requeue(changed)
+        return changed
+
+    async def end_rejected(self, rejected: Rejected) -> None:
+        """Cancel a held job because of a rule."""
+        job, uuid = self._table.unended(rejected.job_id), rejected.rule.uuid
+        _log.info("job.rejected", job=job.job_id, rule=uuid)
+        await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
+
+    async def end_doomed(self, doomed: Doomed) -> None:
+        """End a held job because of one that it depends on."""
+        job = self._table.unended(doomed.job_id)
+        _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
+        now = timestamp()
+        await self.finish(cancel_queued(job, now) if doomed.is_canceled else fail_dependent(job, doomed.reason, now))
+
+
+def timestamp() -> Timestamp:
+    """This moment, as it is written into jobs."""
+    return to_timestamp(time.time())
