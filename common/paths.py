@@ -19,6 +19,8 @@ from common.errors import InvalidRequest
 SOCKET_PATH_MAX_BYTES: Final = 107
 # jobs whose ids have the same quotient by this are archived in one folder
 ARCHIVE_FOLDER_JOBS: Final = 10_000
+# jobs whose ids have the same quotient by this share a file for what they waited for
+WAITS_FILE_JOBS: Final = 100
 
 # the stems are historical: programs and logs have never been called alike
 _PID_FILES: Final = {
@@ -125,6 +127,15 @@ class Paths:
         return self.job_logs / f"job-{job_id}"
 
     @property
+    def waits(self) -> Path:
+        """What jobs waited for; ours."""
+        return self.data / "waits"
+
+    def waits_file(self, job_id: int) -> Path:
+        """Shared by the jobs whose ids have the same quotient; the same for live and archived ones."""
+        return self.waits / str(job_id // WAITS_FILE_JOBS)
+
+    @property
     def damaged(self) -> Path:
         """Job files set aside because they could not be read; ours."""
         return self.data / "queue-damaged"
@@ -220,6 +231,7 @@ class Paths:
             (self.archive, 0o750),
             (self.output, 0o750),
             (self.job_logs, 0o750),
+            (self.waits, 0o750),
             (self.submissions, 0o750),
             (self.damaged, 0o750),
             (self.livelocks, 0o750),
