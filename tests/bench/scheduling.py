@@ -1,7 +1,8 @@
 """What one scheduling event costs luxid's core, with few and with many queued jobs; no disk, no processes.
 
-An event is the end of a running job and the choice of the next, the arrival of a job, or a change of the locks that a
-running job holds. `python -m tests.bench.scheduling [COUNT ...]`, or `python -m tests.bench scheduling`.
+An event is the end of a running job and the choice of the next, the arrival of a job, a change of the locks that a
+running job holds, or all that a job brings with it: its start, two such changes, its end.
+`python -m tests.bench.scheduling [COUNT ...]`, or `python -m tests.bench scheduling`.
 """
 
 import gc
@@ -46,6 +47,7 @@ def measure(count: int) -> None:
         "end, next start": lambda step: _end_one(queue, draw, step),
         "arrival": lambda step: _arrive(queue, draw, count, step),
         "locks changed": lambda step: _change_locks(queue, draw, step),
+        "all of a job": lambda step: _live(queue, draw, step),
     }
     for name, event in events.items():
         _show(count, name, queue, event, used)
@@ -78,6 +80,15 @@ def _change_locks(queue: JobQueue, draw: random.Random, step: int) -> None:
     held = {parse_lock(f"node/n{draw.randrange(200)}"): LockMode.EXCLUSIVE}
     queue.locks_changed(draw.choice(tuple(queue.running())), held)
     queue.decide(_NOW_S + step)
+
+
+def _live(queue: JobQueue, draw: random.Random, step: int) -> None:
+    job_id = draw.choice(tuple(queue.running()))
+    queue.locks_changed(job_id, {parse_lock(f"node/n{draw.randrange(200)}"): LockMode.EXCLUSIVE})
+    queue.decide(_NOW_S + step)
+    queue.locks_changed(job_id, {})
+    queue.decide(_NOW_S + step)
+    _end_one(queue, draw, step)
 
 
 def _opcode(draw: random.Random, count: int) -> Mapping[str, Any]:

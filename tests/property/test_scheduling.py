@@ -152,11 +152,36 @@ class Scheduling(RuleBasedStateMachine):
         self.settle()
 
     @precondition(lambda self: self.twin.ids(Phase.RUNNING))
-    @rule(data=st.data(), held=held_locks)
-    def locks_change(self, data: st.DataObject, held: Any) -> None:
+    @rule(data=st.data(), changes=st.lists(held_locks, min_size=1, max_size=4))
+    def locks_change(self, data: st.DataObject, changes: list[Any]) -> None:
+        """Several times between two choices, and perhaps back to what was."""
+        for held in changes:
+            each = self.draw(data, Phase.RUNNING)
+            each.held = held
+            self.queue.locks_changed(each.job.job_id, held)
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING))
+    @rule(data=st.data(), held=held_locks, job=st.tuples(opcodes, st.sampled_from(PRIORITIES)))
+    def locks_change_and_a_job_comes_before_the_choice(
+        self, data: st.DataObject, held: Any, job: tuple[tuple[dict[str, Any], list[str]], int]
+    ) -> None:
         each = self.draw(data, Phase.RUNNING)
         each.held = held
         self.queue.locks_changed(each.job.job_id, held)
+        self.add(make_job(self.next_id, [job[0]], job[1], self.now_s))
+        self.next_id += 1
+        each.held = {}
+        self.queue.locks_changed(each.job.job_id, {})
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING) and self.twin.ids(None))
+    @rule(data=st.data(), held=held_locks)
+    def locks_change_and_jobs_go_before_the_choice(self, data: st.DataObject, held: Any) -> None:
+        each = self.draw(data, Phase.RUNNING)
+        each.held = held
+        self.queue.locks_changed(each.job.job_id, held)
+        self.remove(self.draw(data, None).job.job_id, JobState.CANCELED)
         self.settle()
 
     @rule(held=held_locks)

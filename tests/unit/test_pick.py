@@ -365,6 +365,32 @@ def test_an_event_touches_as_much_with_many_queued_jobs_as_with_few(event: Calla
     assert cost(100, event) == cost(3_000, event) <= 25
 
 
+def change_locks_and_back(queue: JobQueue) -> None:
+    """And then somebody chooses, among jobs that are where they were."""
+    change_locks(queue)
+    queue.locks_changed(JobId(1), {parse_lock("node/a"): LockMode.EXCLUSIVE})
+    assert queue.contest.best(NOW) == 2
+
+
+@pytest.mark.parametrize("event", [change_locks, change_locks_and_back])
+def test_a_change_of_locks_touches_the_same_however_many_gates_divide_the_jobs_that_need_them(
+    event: Callable[[JobQueue], None],
+) -> None:
+    """Nobody chooses between two changes: what a class's jobs are divided by is looked at when somebody does."""
+
+    def spent(gates: int) -> int:
+        queue = make_queue(make_job(1, command(node_a="exclusive")), slots=1)
+        start(queue)
+        for n in range(2, gates + 2):
+            queue.add(make_job(n, command(node_b="exclusive"), reason=f"rate-limit:1:{n}"))
+        queue.decide(NOW)
+        before = queue.touched
+        event(queue)
+        return queue.touched - before
+
+    assert spent(2) == spent(1_000) <= 3
+
+
 def test_a_clock_tick_touches_no_job() -> None:
     assert cost(1_000, lambda queue: void(queue.decide(NOW + 10_000))) == 0
 

@@ -24,15 +24,15 @@ class LockClass:
     _counts: dict[int, int] = attrs.field(factory=dict)
     # one bit a level: at least one clashes
     clashes: int = 0
+    # of the picker: the `clashes` by which the lanes have their places
+    placed: int = 0
     # of the picker: the class's jobs, apart by what else divides them
     lanes: dict[Any, Any] = attrs.field(factory=dict)
 
-    def count(self, place: int, step: int) -> bool:
-        """One name more or less clashes on a level; answers whether `clashes` is another now."""
+    def count(self, place: int, step: int) -> None:
+        """One name more or less clashes on a level."""
         self._counts[place] = count = self._counts.get(place, 0) + step
-        before = self.clashes
-        self.clashes = before | 1 << place if count else before & ~(1 << place)
-        return self.clashes != before
+        self.clashes = self.clashes | 1 << place if count else self.clashes & ~(1 << place)
 
 
 class LockClasses:
@@ -64,6 +64,7 @@ class LockClasses:
                 self._exclusive.setdefault(name, {})[found] = None
                 if self._footprints.is_taken(name, exclusively=False):
                     found.count(name[0], 1)
+            found.placed = found.clashes
         return found
 
     def drop(self, lock_class: LockClass) -> None:
@@ -74,15 +75,16 @@ class LockClasses:
         for name in lock_class.needs.exclusive:
             _unlist(self._exclusive, name, lock_class)
 
-    def concerned(self, crossings: Iterable[Crossing]) -> Iterator[tuple[LockClass, bool]]:
-        """The classes that need one of these names in a mode that clashes, and whether `clashes` has changed.
+    def concerned(self, crossings: Iterable[Crossing]) -> Iterator[LockClass]:
+        """The classes that need one of these names in a mode that clashes; their `clashes` is right by then.
 
         Cost: linear in the answer.
         """
         for crossing in crossings:
             index = self._shared if crossing.is_exclusive else self._exclusive
             for lock_class in index.get(crossing.name, ()):
-                yield lock_class, lock_class.count(crossing.name[0], 1 if crossing.is_taken else -1)
+                lock_class.count(crossing.name[0], 1 if crossing.is_taken else -1)
+                yield lock_class
 
 
 def _unlist(index: dict[Name, dict[LockClass, None]], name: Name, lock_class: LockClass) -> None:

@@ -17,7 +17,9 @@ for each cell of the best priority, with weights as they are at this moment; the
 of opcodes, however many jobs, names and limits. No tick of the clock has to be told.
 
 A start or an end changes the number of jobs that take a name. Only where it crosses zero the classes that need this
-name may begin or cease to clash on a level; their lanes move to another cell. A limit that becomes full or free
+name may begin or cease to clash on a level; their lanes then belong into another cell. They are moved when somebody
+next asks for the best: a job takes and frees locks several times between two choices, its next one
+often turns the last around, and a class that many gates divide has many lanes. A limit that becomes full or free
 shuts or opens gates, each by showing or hiding a head in each of its pools, however many jobs are behind it.
 
 Considered and rejected: one sorted list (each start would re-weigh all), a heap a class (with a name for each instance
@@ -54,6 +56,8 @@ class Picker:
         # limit -> gates behind which it is
         self._limited: dict[Limit, dict[Gate, None]] = {}
         self._cells: dict[int, dict[tuple[Shape, int], Cell]] = {}
+        # classes whose lanes are in the cells of an earlier moment
+        self._strayed: dict[LockClass, None] = {}
         # groups and jobs looked at so far
         self.touched = 0
 
@@ -86,10 +90,12 @@ class Picker:
 
     def cross(self, crossings: Iterable[Crossing]) -> None:
         """Running jobs began or ceased to take these names."""
-        for lock_class, has_changed in self._classes.concerned(crossings):
+        for lock_class in self._classes.concerned(crossings):
             self.touched += 1
-            for lane in lock_class.lanes.values() if has_changed else ():
-                self._move(lane)
+            if lock_class.clashes != lock_class.placed:
+                self._strayed[lock_class] = None
+            else:
+                self._strayed.pop(lock_class, None)
 
     def shut(self, limits: Iterable[Limit]) -> None:
         """These limits are full now."""
@@ -104,8 +110,10 @@ class Picker:
     def best(self, now_tick: int) -> JobId | None:
         """The job to start next; None: there is none that may.
 
-        Cost: linear in the cells, not in the jobs.
+        Cost: linear in the cells, and in the lanes of classes that clash otherwise than when this was last asked; not
+            in the jobs.
         """
+        self._settle()
         for priority in sorted(self._cells):
             cells = self._cells[priority].values()
             self.touched += len(cells)
@@ -122,6 +130,7 @@ class Picker:
             named: so many are named.
         Cost: linear in the classes, and in the jobs of those classes that reach before it; for explanations.
         """
+        self._settle()
         count = 0
         heads: list[tuple[Place, int, Lane]] = []
         for number, lane in enumerate(self._open_lanes(place[0])):
@@ -149,8 +158,8 @@ class Picker:
         return lane.priority, self._static(lane.pool.cell) * self._rules.factor(key[0], now_tick), key
 
     def groups(self) -> int:
-        """How many gates, cells and classes of needs there are."""
-        return len(self._gates) + sum(map(len, self._cells.values())) + len(self._classes)
+        """How many gates, cells and classes of needs there are, and how many of those have to be moved."""
+        return len(self._gates) + sum(map(len, self._cells.values())) + len(self._classes) + len(self._strayed)
 
     def _static(self, cell: Cell) -> float:
         if cell.epoch != self._footprints.epoch:
@@ -173,11 +182,19 @@ class Picker:
         del lane.locks.lanes[lane.gate, lane.priority]
         if not lane.locks.lanes:
             self._classes.drop(lane.locks)
+            self._strayed.pop(lane.locks, None)
         if not lane.gate.pools:
             self._drop_gate(lane.gate)
 
+    def _settle(self) -> None:
+        """Let every lane be in the cell that its class's clashes mean."""
+        for lock_class in self._strayed:
+            lock_class.placed = lock_class.clashes
+            for lane in lock_class.lanes.values():
+                self._move(lane)
+        self._strayed.clear()
+
     def _move(self, lane: Lane) -> None:
-        """To the cell that the class's clashes now mean."""
         self.touched += 1
         before, after = lane.pool, self._pool(lane.gate, self._cell(lane.priority, lane.locks))
         after.members += 1
@@ -204,7 +221,7 @@ class Picker:
 
     def _cell(self, priority: int, locks: LockClass) -> Cell:
         cells = self._cells.setdefault(priority, {})
-        key = (locks.needs.shape, locks.clashes)
+        key = (locks.needs.shape, locks.placed)
         cell = cells.get(key)
         if cell is None:
             cell = cells[key] = Cell(self._lanes, priority, *key)
