@@ -1,40 +1,26 @@
-"""What a job waited for, from when to when: the history of its waits, kept beside its file.
+"""What a job waited for, from when to when: the history of its waits.
 
 Theory. A *span* is a stretch of time in which one cause held a job. Of several that hold it at once the first one
 counts, in the order of selection: other jobs, a filter rule, a full limit, its turn. So the spans of a job
 lie one behind the other, and their sum is the time that it waited.
 
-The job file has exactly the keys of Ganeti, so spans are lines of JSON in files of their own, one file for a hundred
-ids, one line for a span: a job that waited costs an append, not a new file, and archiving it moves nothing. luxid
-writes what it knows when it lets go of a job, the job's process writes its waits for locks; each append is one write,
-so lines of two writers never mix. An append begins with a newline too: half a line that a full disk left
-behind spoils nothing but itself.
-
-A wait for locks has a line without an end as soon as it lasts, and another line with the same beginning when it is
+A wait for locks is written without an end as soon as it lasts, and once more with the same beginning when it is
 over: who reads takes the later one, and ends what nobody could end any more where the job went on.
 
 What is shorter than `SHORTEST_S` is nobody's business: it is neither kept nor shown.
 
-Durability: nothing is synced. The history is no acknowledged state: a loss of power may cost the last lines, a crash of
-luxid those of the jobs that were queued then; of these the history says that it is unknown.
-
 Source: DESIGN section 6, "Explain".
 """
 
-import contextlib
 import enum
-import os
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import attrs
-import orjson
 
 SHORTEST_S: Final = 0.1
 # jobs or locks that one span names; of the others only the number is kept
 NAMED: Final = 10
-_MODE: Final = 0o640
 # a clock that was set back a little makes no span that of another job
 _SLACK_S: Final = 60.0
 
@@ -71,6 +57,8 @@ class Cause:
     more: int = 0
     # how many jobs a limit lets run at once
     limit: int | None = None
+    # False: a limit is that of a rule
+    is_bucket: bool = False
     # the first reason of a rule
     reason: str = ""
 
@@ -78,11 +66,6 @@ class Cause:
         """Without what is empty."""
         rest = attrs.asdict(self, filter=lambda field, value: field.name != "kind" and value not in ((), "", 0, None))
         return {"kind": self.kind.value, **rest}
-
-    @classmethod
-    def of_jobs(cls, kind: WaitKind, job_ids: Sequence[int], **rest: Any) -> Self:
-        """A cause that names these jobs, or the first of them."""
-        return cls(kind, tuple(job_ids[:NAMED]), more=max(0, len(job_ids) - NAMED), **rest)
 
 
 @attrs.frozen
@@ -111,47 +94,11 @@ class Span:
             tuple(map(str, value.get("owners", ()))),
             int(value.get("more", 0)),
             value.get("limit"),
+            bool(value.get("is_bucket", False)),
             str(value.get("reason", "")),
         )
         until = value["until"]
         return cls(cause, float(value["since"]), None if until is None else float(until))
-
-
-def append_spans(path: Path, spans: Iterable[tuple[int, Span]]) -> None:
-    """Add spans, each with the id of its job, by one write; all ids belong to this file.
-
-    Raises: OSError: the disk is full, or the file cannot be made.
-    """
-    lines = [
-        orjson.dumps({"job": job_id, **span.to_wire()}, option=orjson.OPT_APPEND_NEWLINE) for job_id, span in spans
-    ]
-    content = b"\n" + b"".join(lines)
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
-    try:
-        written = os.write(fd, content)
-    finally:
-        os.close(fd)
-    if written < len(content):
-        raise OSError(f"'{path}' took {written} of {len(content)} bytes")
-
-
-def read_spans(path: Path, job_id: int) -> list[Span]:
-    """The spans of one job as they were written; no file has none, and what is no line of ours is skipped.
-
-    Raises: OSError.
-    Cost: linear in the file.
-    """
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return []
-    begin = b'{"job":%d,' % job_id
-    found = []
-    for line in content.splitlines():
-        if line.startswith(begin):
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                found.append(Span.from_wire(orjson.loads(line)))
-    return found
 
 
 def assemble(

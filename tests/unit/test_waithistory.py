@@ -7,12 +7,13 @@ import attrs
 import pytest
 
 from common.paths import WAITS_FILE_JOBS, Paths
-from common.waithistory import NAMED, Cause, Span, WaitKind, append_spans, assemble, read_spans
+from common.waitfile import append_spans, read_spans
+from common.waithistory import Cause, Span, WaitKind, assemble
 
 TURN = Cause(WaitKind.TURN)
 LOCKS = Cause(WaitKind.LOCKS, (18,), ("node/web1",))
 UNKNOWN = Cause(WaitKind.UNKNOWN)
-FULL = Cause(WaitKind.LIMIT, (4,), ("2:backup",), ("me",), 3, 2, "the mirror is down")
+FULL = Cause(WaitKind.LIMIT, (4,), ("2:backup",), ("me",), 3, 2, True, "the mirror is down")
 
 
 def turn(since: float, until: float | None) -> Span:
@@ -80,13 +81,6 @@ def test_live_and_archived_jobs_have_the_same_file() -> None:
     assert paths.waits_file(0) == paths.waits_file(WAITS_FILE_JOBS - 1) == Path("/d/waits/0")
     assert paths.waits_file(WAITS_FILE_JOBS) == Path("/d/waits/1")
     assert os.path.commonpath([paths.queue, paths.waits]) == "/d"
-
-
-def test_a_cause_names_the_first_jobs_and_counts_the_others() -> None:
-    few, many = (Cause.of_jobs(WaitKind.DEPENDENCY, range(1, 1 + count)) for count in (NAMED, NAMED + 5))
-
-    assert (few.job_ids, few.more) == (tuple(range(1, NAMED + 1)), 0)
-    assert (many.job_ids, many.more) == (tuple(range(1, NAMED + 1)), 5)
 
 
 def test_short_spans_are_not_shown_and_others_come_by_their_beginning() -> None:

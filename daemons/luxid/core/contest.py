@@ -12,6 +12,8 @@ import attrs
 
 from common.jobs import Job
 from common.locks import JobId, Lock, LockMode
+from common.objects.filter import FilterRule
+from common.waithistory import Span
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.filtering import Ruling
 from daemons.luxid.core.footprints import Footprints
@@ -20,6 +22,9 @@ from daemons.luxid.core.needs import Needs
 from daemons.luxid.core.pick import Picker, Place
 from daemons.luxid.core.ratelimit import Limit, Places
 from daemons.luxid.core.weights import WeightRules
+
+# a ready job by its limits, which may be none, and its turn; one without anything that holds it: None
+HeldBy = Phase | FilterRule | tuple[Limit, ...] | None
 
 
 @attrs.define(eq=False)
@@ -34,6 +39,10 @@ class Entry:
     buckets: tuple[Limit, ...]
     # of the next opcode, or the one under way
     needs: Needs
+    # as `history` has seen it last: what holds it, since when, and what did before
+    held_by: HeldBy = None
+    held_since: float = 0.0
+    waited: tuple[Span, ...] = ()
 
     @property
     def limits(self) -> tuple[Limit, ...]:

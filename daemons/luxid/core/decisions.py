@@ -9,6 +9,7 @@ import attrs
 
 from common.locks import JobId
 from common.objects.filter import FilterRule
+from common.waithistory import Span
 
 
 class Phase(enum.Enum):
@@ -43,6 +44,14 @@ class Rejected:
 
 
 @attrs.frozen
+class Waited:
+    """What held a job that does not wait any more."""
+
+    job_id: JobId
+    spans: tuple[Span, ...]
+
+
+@attrs.frozen
 class Decisions:
     # in this order; they are `starting` now
     start: tuple[JobId, ...] = ()
@@ -54,6 +63,8 @@ class Decisions:
     # running ones that are to stop before their next opcode; and that need not any more
     pause: tuple[JobId, ...] = ()
     resume: tuple[JobId, ...] = ()
+    # to be written to the histories of these jobs
+    waited: tuple[Waited, ...] = ()
     # True: jobs have still to be judged by a new chain of rules; ask again, until then nobody starts
     is_unfinished: bool = False
 

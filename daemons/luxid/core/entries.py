@@ -21,16 +21,18 @@ from typing import Final
 from common.locks import JobId
 from daemons.luxid.core.contest import Contest, Entry
 from daemons.luxid.core.decisions import Phase, QueueCounts
+from daemons.luxid.core.history import History
 from daemons.luxid.core.pausing import Pausing
 
 _WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
 
 
 class Entries:
-    """The entries by job; keeps the contest and the pausing jobs in step with their phases."""
+    """The entries by job; keeps the contest, the pausing jobs and the history in step with their phases."""
 
-    def __init__(self, contest: Contest) -> None:
+    def __init__(self, contest: Contest, history: History) -> None:
         self._contest = contest
+        self.history = history
         self.pausing = Pausing()
         self._entries: dict[JobId, Entry] = {}
         self._count = dict.fromkeys(Phase, 0)
@@ -57,11 +59,12 @@ class Entries:
 
     def drop(self, job_id: JobId) -> None:
         """The job, which is held, has ended."""
-        del self._entries[job_id]
+        self.history.leave(self._entries.pop(job_id))
         self._count[Phase.HELD] -= 1
 
     def move(self, entry: Entry, phase: Phase) -> None:
         """The one place where a phase changes; what a phase brings with it is left and entered here."""
+        self.history.note(entry)
         before, job_id = entry.phase, entry.job.job_id
         if before is Phase.READY:
             self._contest.withdraw(job_id)

@@ -111,6 +111,7 @@ class Judging:
         before, entry.ruling, entry.version = entry.ruling, self._filtering.judge(entry.job), self._filtering.version
         if entry.phase not in (Phase.READY, Phase.BLOCKED):
             return False
+        self._entries.history.note(entry)
         if self.is_rejected(entry):
             return True
         if entry.phase is Phase.READY and (before.kind, before.limits) != (entry.ruling.kind, entry.ruling.limits):

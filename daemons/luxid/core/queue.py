@@ -18,9 +18,11 @@ from common.dependencies import Dependency
 from common.jobs import Job, JobState
 from common.locks import JobId, Lock, LockMode
 from common.objects.filter import FilterRule
+from common.waithistory import Span
 from daemons.luxid.core.contest import Contest, Entry
-from daemons.luxid.core.decisions import Decisions, Doomed, Phase, QueueCounts
+from daemons.luxid.core.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
 from daemons.luxid.core.entries import Entries
+from daemons.luxid.core.history import History
 from daemons.luxid.core.judging import Judging
 from daemons.luxid.core.needs import next_needs
 from daemons.luxid.core.waits import Waits
@@ -47,9 +49,10 @@ class JobQueue:
         self._start_limit = start_limit
         self._archived_state = archived_state
         self.contest = Contest(weights or WeightRules())
-        self._entries = Entries(self.contest)
-        self._judging = Judging(self._entries, self.contest)
         self._waits = Waits(self._state_of)
+        self._history = History(self.contest.places, self._waits)
+        self._entries = Entries(self.contest, self._history)
+        self._judging = Judging(self._entries, self.contest)
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
         # ended, not archived
@@ -100,8 +103,8 @@ class JobQueue:
 
     def hold(self, job_id: JobId) -> None:
         """Let nobody start the job until it is added again or ends; any phase allows it."""
-        self._waits.forget(job_id)
         self._entries.move(self._entries[job_id], Phase.HELD)
+        self._waits.forget(job_id)
 
     def end(self, job_id: JobId, state: JobState) -> None:
         """The job is final, durably; those that depend on it are judged."""
@@ -111,6 +114,7 @@ class JobQueue:
         self._ended[job_id] = state
         for dependent, doomed in self._waits.end(job_id, state).items():
             self._touched += 1
+            self._history.note_end(self._entries[dependent], job_id)
             if doomed is not None:
                 self._doomed.append(doomed)
                 self.hold(dependent)
@@ -138,8 +142,10 @@ class JobQueue:
         doomed, self._doomed = tuple(self._doomed), []
         unblocked, self._unblocked = tuple(self._unblocked), []
         changes = self._entries.pausing.take_changes()
+        start = tuple(self._picked(now_s)) if may_start and not self._judging.is_unfinished else ()
         return Decisions(
-            start=tuple(self._picked(now_s)) if may_start and not self._judging.is_unfinished else (),
+            start=start,
+            waited=self._history.tell(now_s, may_start=may_start),
             doomed=doomed,
             rejected=self._judging.take_rejected(),
             unblocked=unblocked,
@@ -147,6 +153,10 @@ class JobQueue:
             resume=changes.resume,
             is_unfinished=self._judging.is_unfinished,
         )
+
+    def close(self, now_s: float) -> Iterator[Waited]:
+        """What held the jobs so far, of all of them; nothing may be reported or asked any more."""
+        return self._history.close(self._entries, now_s)
 
     def rejecting_rule(self, job: Job) -> FilterRule | None:
         """The rule by which this job, not yet in the queue, is to be refused."""
@@ -171,6 +181,11 @@ class JobQueue:
         """None: the job has ended, or there never was one."""
         entry = self._entries.get(job_id)
         return entry.phase if entry else None
+
+    def spans(self, job_id: JobId, now_s: float) -> tuple[Span, ...]:
+        """What held the job so far, as far as that was not handed out; what still does has no end."""
+        entry = self._entries.get(job_id)
+        return self._history.spans(entry, now_s) if entry else ()
 
     def is_blocked(self, job_id: JobId) -> bool:
         return self.phase(job_id) is Phase.BLOCKED

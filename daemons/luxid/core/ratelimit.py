@@ -39,6 +39,7 @@ class Places:
     def __init__(self) -> None:
         # no limit is kept without members
         self._members: dict[Limit, set[JobId]] = {}
+        self._changed: dict[Limit, None] = {}
 
     def take(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
         """Give the job a place in each; answers those that are full now and were not."""
@@ -54,10 +55,15 @@ class Places:
     def members(self, limit: Limit) -> frozenset[JobId]:
         return frozenset(self._members.get(limit, ()))
 
+    def take_changed(self) -> tuple[Limit, ...]:
+        """The limits that became full or had room again, perhaps both, since this was last asked."""
+        changed, self._changed = tuple(self._changed), {}
+        return changed
+
     def _join(self, limit: Limit, job_id: JobId) -> bool:
         was_full = self.is_full(limit)
         self._members.setdefault(limit, set()).add(job_id)
-        return not was_full and self.is_full(limit)
+        return not was_full and self._note(limit, self.is_full(limit))
 
     def _part(self, limit: Limit, job_id: JobId) -> bool:
         was_full = self.is_full(limit)
@@ -66,4 +72,9 @@ class Places:
         is_full = self.is_full(limit)
         if not members:
             del self._members[limit]
-        return was_full and not is_full
+        return was_full and self._note(limit, not is_full)
+
+    def _note(self, limit: Limit, has_changed: bool) -> bool:
+        if has_changed:
+            self._changed[limit] = None
+        return has_changed
