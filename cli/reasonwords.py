@@ -3,10 +3,13 @@
 Source: DESIGN section 6, "Explain"; `protocol.luxi.ExplainJobs`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import orjson
+
+from cli.times import duration
 
 Reason = Mapping[str, Any]
 
@@ -15,7 +18,7 @@ _ENDS: Final = {"success": "succeed", "error": "fail", "canceled": "be canceled"
 
 
 def in_words(reason: Reason) -> str:
-    """A line; of a kind that is not known here its values as JSON."""
+    """A line; of a kind that is not known here its values as JSON. Durations are those up to now."""
     write = _WRITERS.get(reason.get("kind", ""))
     if write is None:
         return orjson.dumps(dict(reason)).decode()
@@ -29,7 +32,8 @@ def worth_telling(reasons: Sequence[Reason]) -> list[Reason]:
 
 
 def _dependency(reason: Reason) -> str:
-    state = f", which is {reason['state']}," if reason["state"] else ""
+    lasting = f" for {_elapsed(reason['since'])}" if reason.get("since") is not None else ""
+    state = f", which is {reason['state']}{lasting}," if reason["state"] else ""
     wanted = reason["wanted"]
     end = " or ".join(_ENDS.get(each, each) for each in wanted) if 0 < len(wanted) < len(_ENDS) else "end"
     return f"waits for job/{reason['job_id']}{state} to {end}"
@@ -69,7 +73,61 @@ def _aged(reason: Reason) -> str:
 
 def _weight(reason: Reason) -> str:
     beside = f"beside those of {_jobs(reason['job_ids'])}" if reason["job_ids"] else "as they stop all others"
-    return f"of that {reason['weight']:g} for {reason['level']} locks, {beside}"
+    holdings = _holdings(reason.get("held", ()))
+    return f"of that {reason['weight']:g} for {reason['level']} locks, {beside}{f': {holdings}' if holdings else ''}"
+
+
+def _lock(reason: Reason) -> str:
+    counting = reason["counting_since"]
+    holders = _holdings(reason["holders"], reason["lock"], counting)
+    return f"{_has_waited(reason)} for {reason['lock']} ({reason['mode']}), held by {holders}"
+
+
+def _turn(reason: Reason) -> str:
+    return f"{_has_waited(reason)} and lets {', '.join(reason['owners'])} go first, who were passed too often"
+
+
+def _chain(reason: Reason) -> str:
+    parts = list(_links(reason))
+    parts += [f"{' waits for '.join((*ring, ring[0]))}: none of them can go on, cancel one" for ring in reason["rings"]]
+    if reason["roots"]:
+        parts.append(f"the chain ends at {', '.join(reason['roots'])}")
+    return "; ".join(parts)
+
+
+def _links(reason: Reason) -> Iterator[str]:
+    """The waits of owners that are no jobs; those of jobs are told below them."""
+    for wait in reason["waits"]:
+        if wait["job_id"] is None:
+            holders = _holdings(wait["holders"], wait["lock"], reason["counting_since"])
+            yield f"{wait['owner']} waits for {wait['lock']} ({wait['mode']}), held by {holders}"
+
+
+def _has_waited(reason: Reason) -> str:
+    return f"has waited {_elapsed(reason['waiting_since'], reason['counting_since'])}"
+
+
+def _holdings(held: Sequence[Reason], asked: str | None = None, counting: float | None = None) -> str:
+    """`job/4 (exclusive, for 3m12s), job/5 (node/[lockset] shared)`; the lock only if it is another than asked for."""
+    return ", ".join(_holding(each, asked, counting) for each in held)
+
+
+def _holding(held: Reason, asked: str | None, counting: float | None) -> str:
+    lock = "" if held["lock"] == asked else f"{held['lock']} "
+    since = held["since"]
+    lasting = f", for {_elapsed(since, counting)}" if since is not None or counting is not None else ""
+    return f"{held['owner']} ({lock}{held['mode']}{lasting})"
+
+
+def _elapsed(since: float | None, counting: float | None = None) -> str:
+    """Args: counting: what is since before this moment has no known beginning."""
+    if since is None:
+        return f"more than {duration(time.time() - (counting or time.time()))}"
+    return duration(time.time() - since)
+
+
+def _unknown(reason: Reason) -> str:
+    return f"it is not known {reason['what']}: {reason['why']}"
 
 
 def _moment(reason: Reason) -> str:
@@ -88,6 +146,10 @@ _WRITERS: Final[Mapping[str, Callable[[Reason], str]]] = {
     "order": _order,
     "aged weight": _aged,
     "weight": _weight,
+    "lock": _lock,
+    "turn": _turn,
+    "lock chain": _chain,
+    "unknown": _unknown,
     "moment": _moment,
     "obstacle": _obstacle,
 }

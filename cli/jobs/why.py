@@ -7,12 +7,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import attrs
 import click
 
 from cli.commands import Command
 from cli.context import wants_json
-from cli.explaining import Explanation, LockWait, explain_jobs
+from cli.explaining import Explanation, explain_jobs
 from cli.fields import FIELDS
 from cli.query import FINISHED, JOB_ID
 from cli.reasonwords import in_words, worth_telling
@@ -48,9 +47,9 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
         return
     seen.add(job_id)
     reasons = [in_words(reason) for reason in worth_telling(job.reasons or ())]
-    for text in (*reasons, *map(_lock_words, job.locks)):
+    for text in reasons:
         yield f"  {text}"
-    if not reasons and not job.locks and job.row["status"] not in FINISHED:
+    if not reasons and job.row["status"] not in FINISHED:
         yield "  nothing holds it"
     for culprit in dict.fromkeys(job.culprits):
         if culprit in found:
@@ -65,14 +64,5 @@ def _heading(job: Explanation, now: float) -> str:
     return f"job {row['id']}: {status}{lasting}: {', '.join(row['summary'] or ())}"
 
 
-def _lock_words(wait: LockWait) -> str:
-    return f"waits for {wait.lock} ({wait.mode}), held by {', '.join(wait.holders)}"
-
-
 def _as_json(job: Explanation) -> dict[str, Any]:
-    return {
-        "id": job.row["id"],
-        "status": job.row["status"],
-        "reasons": job.reasons,
-        "locks": [attrs.asdict(wait) for wait in job.locks],
-    }
+    return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons}

@@ -18,6 +18,7 @@ from daemons.luxid.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.following import Following
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache
+from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.objectqueries import ObjectQueries
@@ -164,6 +165,7 @@ def _service(
                 cluster=ClusterFacts(settings.paths, config),
                 objects=ObjectQueries(scheduler, config, wconfd),
                 filters=Filters(scheduler, rules, config, wconfd),
+                explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,
             )
         )

@@ -7,6 +7,7 @@ import attrs
 
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache, needing_config
+from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.objectqueries import ObjectQueries
@@ -30,6 +31,7 @@ class Handlers:
     cluster: ClusterFacts
     objects: ObjectQueries
     filters: Filters
+    explaining: Explaining
     config: ConfigCache
 
 
@@ -64,7 +66,7 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.QueryFilters, to.objects.query_filters),
         Route(luxi.ReplaceFilter, to.filters.replace_filter),
         Route(luxi.DeleteFilter, to.filters.delete_filter),
-        Route(luxi.ExplainJobs, to.filters.explain_jobs),
+        Route(luxi.ExplainJobs, to.explaining.explain_jobs),
         Route(luxi.QueryExports, to.objects.query_exports),
         Route(luxi.QueryTags, to.objects.query_tags),
     ]

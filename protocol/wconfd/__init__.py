@@ -2,8 +2,8 @@
 
 Unit is `[]` on the wire.
 
-Source: wconfd.md section 2; `waitLocks`, `explainWait`, `subscribe`, and the calls on single objects, filter rules
-and the file are ours.
+Source: wconfd.md section 2; `waitLocks`, `explainWait`, `explainHoldings`, `subscribe`, and the calls on single
+objects, filter rules and the file are ours.
 """
 
 from protocol.wconfd.changes import (
@@ -42,7 +42,15 @@ from protocol.wconfd.config import (
     WriteConfig,
     WriteConfigAndUnlock,
 )
-from protocol.wconfd.explain import ExplainWait, InTheWay, OwnerWait, WaitExplanation
+from protocol.wconfd.explain import (
+    ExplainHoldings,
+    ExplainWait,
+    HeldSince,
+    HoldingsExplanation,
+    InTheWay,
+    OwnerWait,
+    WaitExplanation,
+)
 from protocol.wconfd.locks import (
     CleanupLocks,
     DownGradeLocksLevel,
@@ -100,6 +108,7 @@ __all__ = [
     "DrbdMap",
     "DropAllReservations",
     "Echo",
+    "ExplainHoldings",
     "ExplainWait",
     "FlushConfig",
     "FlushConfigGroup",
@@ -112,6 +121,8 @@ __all__ = [
     "GetObject",
     "GuardedOpportunisticLockUnion",
     "HasPendingRequest",
+    "HeldSince",
+    "HoldingsExplanation",
     "InTheWay",
     "IntersectLocks",
     "ListAllLocks",

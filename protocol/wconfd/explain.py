@@ -1,4 +1,6 @@
-"""`explainWait`: why an owner waits for locks, to the end of the chain; ours.
+"""`explainWait`: why an owner waits for locks, to the end of the chain. `explainHoldings`: since when locks are held.
+
+Both are ours.
 
 Instants are seconds since the epoch. They are kept in memory: null means "since before wconfd was
 started", which was at `counting_since`.
@@ -57,3 +59,26 @@ class WaitExplanation:
 class ExplainWait(Request[WaitExplanation]):
     METHOD = "explainWait"
     owner: Owner
+
+
+@attrs.frozen
+class HeldSince:
+    owner: Owner
+    lock: Lock
+    mode: LockMode
+    since: float | None
+
+
+@attrs.frozen
+class HoldingsExplanation:
+    # by owner as asked, then in lock order
+    held: tuple[HeldSince, ...]
+    counting_since: float
+
+
+@attrs.frozen
+class ExplainHoldings(Request[HoldingsExplanation]):
+    """What these owners hold, and since when; nothing of one that holds nothing."""
+
+    METHOD = "explainHoldings"
+    owners: tuple[Owner, ...]

@@ -248,6 +248,32 @@ def test_a_paused_job_is_told_why_and_runs_when_the_rule_is_gone(cluster: Cluste
     assert job(cluster, "wait", job_id).code == 0
 
 
+def test_a_job_is_told_which_locks_hold_it_back_to_the_root(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    root = submit(cluster, "--lock", "node/web21", "cat", gate)
+    cluster.wait(root, status="running")
+    asker = submit(cluster, "--lock", "node/web21:shared", "true")
+    cluster.wait(asker, status="waiting")
+    last = submit(cluster, "--after", asker, "true")
+
+    told = job(cluster, "why", last)
+    reasons = json.loads(job(cluster, "why", "--output", "json", asker).out)[0]["reasons"]
+    gate.write_text("open\n")
+
+    lines = normalised(told.out).splitlines()
+    assert lines[:4] == [
+        f"job {last}: waiting for TIME: RUN_COMMAND(true)",
+        f"  waits for job/{asker}, which is waiting for TIME, to succeed",
+        f"    job {asker}: waiting for TIME: RUN_COMMAND(true)",
+        f"      has waited TIME for node/web21 (shared), held by job/{root} (exclusive, for TIME)",
+    ]
+    assert lines[4].startswith(f"        job {root}: running for TIME: RUN_COMMAND(cat ")
+    assert lines[5:] == ["          nothing holds it"]
+    assert [(each["kind"], each["holders"][0]["job_id"]) for each in reasons] == [("lock", root)]
+    assert job(cluster, "wait", last).code == 0
+
+
 def test_a_sound_cluster_verifies(cluster: Cluster) -> None:
     ended = run("gnt-cluster", "--root", cluster.root, "verify", "--output", "json")
 

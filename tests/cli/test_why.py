@@ -2,17 +2,13 @@
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.reasonwords import in_words
-from common.paths import Paths
-from protocol.server import Peer, Route
-from protocol.wconfd import ListLocksWaitingStatus
 from tests.cli.command import Ended, normalised
-from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid, serving
+from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 
 Start = Callable[..., FakeLuxid]
 Job = Callable[..., Ended]
@@ -48,6 +44,8 @@ TRAIL = [["gnt:user", "the mirror is down", 1], ["luxid", "", 2]]
          "of that 7.5 for node locks, beside those of job/4"),
         ({"kind": "moment", "phase": "held"}, "luxid is busy with it (held), that takes a moment"),
         ({"kind": "obstacle", "what": "the fork server is away"}, "no job is started: the fork server is away"),
+        ({"kind": "unknown", "what": "which locks it waits for, if any", "why": "wconfd is not running"},
+         "it is not known which locks it waits for, if any: wconfd is not running"),
         ({"kind": "weather", "rain": 3}, '{"kind":"weather","rain":3}'),
     ],
 )  # fmt: skip
@@ -55,7 +53,51 @@ def test_each_reason_has_its_words(reason: dict[str, Any], words: str) -> None:
     assert in_words(reason) == words
 
 
-def test_the_chain_is_told_to_its_root(start_luxid: Start, job: Job, tmp_path: Path) -> None:
+def held(owner: str, lock: str, mode: str, since: float | None) -> dict[str, Any]:
+    job_id = int(owner.removeprefix("job/")) if owner.startswith("job/") else None
+    return {"owner": owner, "job_id": job_id, "lock": lock, "mode": mode, "since": since}
+
+
+LOCK = {"kind": "lock", "lock": "node/a", "mode": "exclusive", "waiting_since": 940.0, "counting_since": 400.0}
+CHAIN = {"kind": "lock chain", "counting_since": 400.0}
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        (LOCK | {"holders": [
+            held("job/4", "node/a", "exclusive", 700.0), held("me", "node/[lockset]", "shared", None)]},
+         "has waited 1m00s for node/a (exclusive), held by job/4 (exclusive, for 5m00s), "
+         "me (node/[lockset] shared, for more than 10m00s)"),
+        (LOCK | {"waiting_since": None, "holders": [held("me", "node/a", "shared", 990.0)]},
+         "has waited more than 10m00s for node/a (exclusive), held by me (shared, for 10s)"),
+        ({"kind": "turn", "owners": ["job/4", "me"], "job_ids": [4], "waiting_since": 940.0, "counting_since": 400.0},
+         "has waited 1m00s and lets job/4, me go first, who were passed too often"),
+        (CHAIN | {"waits": [], "roots": ["job/4", "me"], "rings": []}, "the chain ends at job/4, me"),
+        (CHAIN | {"waits": [
+            {"owner": "me", "job_id": None, "lock": "node/b", "mode": "shared", "waiting_since": 1.0,
+             "holders": [held("job/4", "node/b", "exclusive", 970.0)]},
+            {"owner": "job/5", "job_id": 5, "lock": "node/c", "mode": "shared", "waiting_since": 1.0, "holders": []},
+         ], "roots": ["job/4"], "rings": []},
+         "me waits for node/b (shared), held by job/4 (exclusive, for 30s); the chain ends at job/4"),
+        (CHAIN | {"waits": [], "roots": [], "rings": [["job/4", "job/5"]]},
+         "job/4 waits for job/5 waits for job/4: none of them can go on, cancel one"),
+        ({"kind": "weight", "level": "node", "weight": 3.0, "job_ids": [4], "held": [
+            held("job/4", "node/a", "exclusive", 880.0), held("job/4", "node/b", "shared", None)]},
+         "of that 3 for node locks, beside those of job/4: job/4 (node/a exclusive, for 2m00s), "
+         "job/4 (node/b shared)"),
+        ({"kind": "dependency", "job_id": 4, "state": "running", "since": 940.0, "wanted": ["success"]},
+         "waits for job/4, which is running for 1m00s, to succeed"),
+        ({"kind": "dependency", "job_id": 4, "state": None, "since": None, "wanted": []}, "waits for job/4 to end"),
+    ],
+)  # fmt: skip
+def test_durations_are_those_up_to_now(reason: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.time", lambda: 1000.0)
+
+    assert in_words(reason) == words
+
+
+def test_the_chain_is_told_to_its_root(start_luxid: Start, job: Job) -> None:
     luxid = start_luxid(
         FakeJob(4, "running", start_ts=AT, summary=["RUN_COMMAND(sleep)"]),
         FakeJob(5, "waiting", start_ts=AT),
@@ -65,42 +107,46 @@ def test_the_chain_is_told_to_its_root(start_luxid: Start, job: Job, tmp_path: P
         FakeJob(9, "running", start_ts=AT),
         FakeJob(10),
     )
+    waits = {"owner": "me", "job_id": None, "lock": "node/b", "mode": "shared", "waiting_since": AT[0]}
     luxid.reasons = {
         10: [
             {"kind": "order", "position": 2, "ahead": [5]},
             {"kind": "aged weight", "static": 7.5, "aged": 7.5, "ticks": 0},
         ],
-        6: [{"kind": "dependency", "job_id": 5, "state": "waiting", "wanted": ["success"]}],
+        5: [
+            LOCK | {"holders": [held("me", "node/a", "shared", None)]},
+            CHAIN
+            | {
+                "waits": [waits | {"holders": [held("job/4", "node/b", "exclusive", AT[0])]}],
+                "roots": ["job/4"],
+                "root_job_ids": [4],
+                "rings": [],
+            },
+        ],
+        6: [{"kind": "dependency", "job_id": 5, "state": "waiting", "since": AT[0], "wanted": ["success"]}],
         7: [
-            {"kind": "dependency", "job_id": 5, "state": "waiting", "wanted": []},
+            {"kind": "dependency", "job_id": 5, "state": "waiting", "since": AT[0], "wanted": []},
             {"kind": "order", "position": 1, "ahead": []},
             {"kind": "aged weight", "static": 7.5, "aged": 7.5, "ticks": 0},
         ],
     }
-    locks = [
-        [["node/a", [[[4, "/run/4"], "exclusive"], [["me", "/run/me"], "shared"]]]],
-        [[0, [5, "/run/5"], [["node/a", "exclusive"]]]],
-    ]
 
-    async def tell(_: Any, __: Peer) -> Any:
-        return locks
-
-    with serving(Paths.under_root(tmp_path).wconfd_socket, [Route(ListLocksWaitingStatus, tell)]):
-        ended = job("why", "6", "7", "8", "9", "10")
-        as_json = json.loads(job("why", "--output", "json", "5").out)
+    ended = job("why", "6", "7", "8", "9", "10")
+    as_json = json.loads(job("why", "--output", "json", "5").out)
 
     assert (ended.code, ended.err) == (0, "")
     assert (
         normalised(ended.out)
         == """\
 job 6: waiting for TIME: TEST_DELAY(1.0)
-  waits for job/5, which is waiting, to succeed
+  waits for job/5, which is waiting for TIME, to succeed
     job 5: waiting for TIME: TEST_DELAY(1.0)
-      waits for node/a (exclusive), held by job/4, me
+      has waited TIME for node/a (exclusive), held by me (shared, for more than TIME)
+      me waits for node/b (shared), held by job/4 (exclusive, for TIME); the chain ends at job/4
         job 4: running for TIME: RUN_COMMAND(sleep)
           nothing holds it
 job 7: waiting for TIME: TEST_DELAY(1.0)
-  waits for job/5, which is waiting, to end
+  waits for job/5, which is waiting for TIME, to end
   is first in line
     job 5: waiting for TIME: TEST_DELAY(1.0) (see above)
 job 8: success after TIME: TEST_DELAY(1.0)
@@ -111,14 +157,7 @@ job 10: queued for TIME: TEST_DELAY(1.0)
   its locks weigh 7.5 in the line
 """
     )
-    assert as_json == [
-        {
-            "id": 5,
-            "status": "waiting",
-            "reasons": [],
-            "locks": [{"lock": "node/a", "mode": "exclusive", "holders": ["job/4", "me"], "job_ids": [4]}],
-        }
-    ]
+    assert as_json == [{"id": 5, "status": "waiting", "reasons": luxid.reasons[5]}]
 
 
 def test_a_job_that_is_not_there_is_an_error(start_luxid: Start, job: Job) -> None:

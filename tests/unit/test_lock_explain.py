@@ -2,10 +2,10 @@
 
 from common.locks import Lock, LockMode, Owner, parse_lock
 from daemons.wconfd.core import waiting
-from daemons.wconfd.core.explain import explain_wait
+from daemons.wconfd.core.explain import explain_holdings, explain_wait
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.since import Since
-from protocol.wconfd import InTheWay, WaitExplanation
+from protocol.wconfd import HeldSince, InTheWay, WaitExplanation
 from tests.support.locks import owner, requests
 
 
@@ -128,3 +128,20 @@ def test_instants_last_as_long_as_what_they_tell_of() -> None:
     assert story.since.held(owner("job/1"), lock("node/a")) is None
     assert story.since.held(owner("job/2"), lock("node/a")) == 105
     assert story.since.waiting(owner("job/2")) is None
+
+
+def test_what_owners_hold_is_told_with_instants_owner_by_owner() -> None:
+    story = Story()
+    story.ask("job/2", "node/b=exclusive")
+    story.ask("job/1", "node/a=shared")
+    story.ask("job/2", "node/c=shared")
+
+    told = explain_holdings(
+        story.state, [owner(who) for who in ("job/2", "job/9", "job/1", "job/2")], held_since=story.since.held
+    )
+
+    assert told == (
+        HeldSince(owner("job/2"), lock("node/b"), LockMode.EXCLUSIVE, 101),
+        HeldSince(owner("job/2"), lock("node/c"), LockMode.SHARED, 103),
+        HeldSince(owner("job/1"), lock("node/a"), LockMode.SHARED, 102),
+    )

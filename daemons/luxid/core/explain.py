@@ -3,7 +3,8 @@
 Source: DESIGN section 6, "Explain".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -12,6 +13,7 @@ from common.filters import Action, ActionKind
 from common.jobs import JobState
 from common.locks import JobId
 from common.reasons import ReasonTrail
+from daemons.luxid.core.clashes import clashing_locks
 from daemons.luxid.core.contest import Entry
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.queue import JobQueue
@@ -20,6 +22,8 @@ from daemons.luxid.core.weights import LEVELS
 
 # of the jobs that come first, so many are named
 AHEAD_NAMED: Final = 10
+# of the locks of one running job
+LOCKS_NAMED: Final = 5
 
 
 @attrs.frozen
@@ -33,6 +37,15 @@ class Reason:
 
 
 @attrs.frozen
+class Shown:
+    """A live job as followers see it."""
+
+    state: JobState
+    # seconds since the epoch: it runs or waits for locks since then, or was received then; None: unknown
+    since: float | None
+
+
+@attrs.frozen
 class WaitsForJob(Reason):
     """Its next opcode waits for the end of another job."""
 
@@ -40,6 +53,8 @@ class WaitsForJob(Reason):
     job_id: JobId
     # as it is shown; None: unknown
     state: str | None
+    # see `Shown`
+    since: float | None
     # the final states that will do; empty: success or error
     wanted: tuple[str, ...]
 
@@ -93,6 +108,19 @@ class InLine(Reason):
 
 
 @attrs.frozen
+class Holding:
+    """A lock that somebody holds."""
+
+    owner: str
+    # None: the owner is no job
+    job_id: JobId | None
+    lock: str
+    mode: str
+    # seconds since the epoch; None: that is not known, or since before wconfd counts
+    since: float | None = None
+
+
+@attrs.frozen
 class LevelWeight(Reason):
     """What makes it heavy on one level of locks; `big lock` is the BGL."""
 
@@ -101,6 +129,8 @@ class LevelWeight(Reason):
     weight: float
     # the running jobs beside which it weighs that; empty: it takes the BGL itself
     job_ids: tuple[JobId, ...]
+    # of the locks they hold those that it could have to wait for, the first of each job
+    held: tuple[Holding, ...]
 
 
 @attrs.frozen
@@ -121,13 +151,11 @@ class BeingWritten(Reason):
     phase: str
 
 
-def explain(
-    queue: JobQueue, job_id: JobId, now_s: float, state_of: Callable[[JobId], JobState | None]
-) -> tuple[Reason, ...]:
-    """Every reason why the job does not run; none if it has a process and may use it, or has ended.
+def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], Shown | None]) -> tuple[Reason, ...]:
+    """Every reason that luxid has why the job does not run; none if it has a process and may use it, or has ended.
 
     Args:
-        state_of: the state of a live job, as it is shown.
+        shown: a live job as it is shown; None: there is none.
     Cost: as `Picker.ahead` if the job is ready, else linear in what it names.
     """
     entry = queue.entry(job_id)
@@ -139,16 +167,17 @@ def explain(
         case Phase.HELD | Phase.STARTING:
             return (BeingWritten(entry.phase.value),)
         case Phase.BLOCKED:
-            return (*_dependencies(queue, job_id, state_of), *_rule(entry), *_limits(queue, entry))
+            return (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
         case Phase.READY:
             return (*_rule(entry), *_limits(queue, entry), *_slots(queue), *_order(queue, entry, now_s))
 
 
-def _dependencies(queue: JobQueue, job_id: JobId, state_of: Callable[[JobId], JobState | None]) -> Iterator[Reason]:
+def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown | None]) -> Iterator[Reason]:
     for dependency in queue.dependencies(job_id):
         target = JobId(dependency.job_id)
-        state = state_of(target)
-        yield WaitsForJob(target, state.value if state else None, tuple(each.value for each in dependency.wanted))
+        found = shown(target)
+        wanted = tuple(each.value for each in dependency.wanted)
+        yield WaitsForJob(target, found.state.value if found else None, found.since if found else None, wanted)
 
 
 def _rule(entry: Entry) -> Iterator[Reason]:
@@ -180,4 +209,12 @@ def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
     ticks = max(0, contest.weights.tick(now_s) - contest.tick_of(entry.job))
     yield Faded(contest.footprints.weight_of(entry.needs), contest.place(entry, now_s)[1], ticks)
     for place, weight, job_ids in contest.footprints.culprits(entry.needs):
-        yield LevelWeight("big lock" if place is None else LEVELS[place].value, weight, job_ids)
+        level = "big lock" if place is None else LEVELS[place].value
+        yield LevelWeight(level, weight, job_ids, tuple(_held(queue, entry, place, job_ids)))
+
+
+def _held(queue: JobQueue, entry: Entry, place: int | None, job_ids: Iterable[JobId]) -> Iterator[Holding]:
+    for job_id in job_ids:
+        clashing = clashing_locks(entry.needs, queue.contest.footprints.held_by(job_id), place)
+        for lock, mode in islice(clashing, LOCKS_NAMED):
+            yield Holding(f"job/{job_id}", job_id, str(lock), mode.value)

@@ -60,6 +60,11 @@ class Footprints:
         runner = self._runners.pop(job_id, None)
         return self._count(runner.taken, -1) if runner else []
 
+    def held_by(self, job_id: JobId) -> Mapping[Lock, LockMode]:
+        """The locks that a job with a process holds, as far as that is known."""
+        runner = self._runners.get(job_id)
+        return runner.held if runner else {}
+
     def is_taken(self, name: Name, *, exclusively: bool) -> bool:
         return name in (self._exclusive if exclusively else self._any)
 

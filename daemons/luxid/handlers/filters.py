@@ -1,6 +1,6 @@
-"""Setting filter rules, and telling why jobs wait.
+"""Setting filter rules.
 
-Source: luxid.md 6.1; filters design; DESIGN section 6, "Explain".
+Source: luxid.md 6.1; filters design.
 """
 
 import re
@@ -14,17 +14,15 @@ import trio
 
 from common.errors import InvalidRequest, NotFound, Unavailable
 from common.filters import check_parts, read_rule
-from common.locks import JobId
 from common.log import get_log
 from common.objects.filter import FilterRule
 from common.reasons import ReasonEntry
-from daemons.luxid.core.explain import explain
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.configcache import ConfigCache
 from daemons.luxid.scheduler import Scheduler
 from protocol import wconfd
 from protocol.client import Client
-from protocol.luxi import DeleteFilter, ExplainJobs, ReplaceFilter
+from protocol.luxi import DeleteFilter, ReplaceFilter
 from protocol.messages import Request
 from protocol.peer import Peer
 
@@ -37,7 +35,7 @@ _log: Final = get_log(__name__)
 
 @attrs.frozen
 class Filters:
-    """The methods about filter rules and what holds jobs."""
+    """The methods about filter rules."""
 
     _scheduler: Scheduler
     _rules: FilterRules
@@ -69,21 +67,6 @@ class Filters:
         await self._until_done(wconfd.DeleteFilter(call.uuid), bool)
         _log.info("filter.deleted", rule=call.uuid, uid=peer.uid, client_pid=peer.pid)
         await self._rules.refresh()
-
-    async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> list[Any]:
-        told = []
-        for job_id in call.job_ids:
-            told.append(self._explain(job_id))
-            # with many queued jobs each takes a while
-            await trio.lowlevel.checkpoint()
-        return told
-
-    def _explain(self, job_id: JobId) -> list[dict[str, Any]] | None:
-        if job_id not in self._scheduler.table:
-            return None
-        reasons = explain(self._scheduler.queue, job_id, time.time(), self._scheduler.views.state)
-        obstacles = [{"kind": "obstacle", "what": what} for what in self._scheduler.obstacles] if reasons else []
-        return [*obstacles, *(reason.to_wire() for reason in reasons)]
 
     def _make_rule(self, call: ReplaceFilter, uuid: str) -> FilterRule:
         action = check_parts(call.priority, call.predicates, call.action).to_wire()

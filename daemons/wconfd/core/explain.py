@@ -1,23 +1,23 @@
-"""Who waits for whom, from one owner to the ends of the chain.
+"""Who waits for whom, from one owner to the ends of the chain, and since when locks are held.
 
 Source: DESIGN section 6 ("Explain"); ours.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from common.locks import Lock, LockMode, LockRequest, Owner
 from daemons.wconfd.core.pending import LockState, PendingRequest
 from daemons.wconfd.core.rings import find_ring
 from daemons.wconfd.core.table import gates_of
-from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
+from protocol.wconfd.explain import HeldSince, InTheWay, OwnerWait, WaitExplanation
 
 # instants as the shell keeps them, in seconds since the epoch; None: before this daemon was started
-HeldSince = Callable[[Owner, Lock], float | None]
+SinceOfLock = Callable[[Owner, Lock], float | None]
 WaitingSince = Callable[[Owner], float | None]
 
 
 def explain_wait(
-    state: LockState, owner: Owner, *, held_since: HeldSince, waiting_since: WaitingSince, counting_since: float
+    state: LockState, owner: Owner, *, held_since: SinceOfLock, waiting_since: WaitingSince, counting_since: float
 ) -> WaitExplanation:
     """Tell why an owner waits: who is in its way, what those wait for, and so on.
 
@@ -44,7 +44,16 @@ def explain_wait(
     )
 
 
-def _wait(state: LockState, pending: PendingRequest, held_since: HeldSince, waiting_since: WaitingSince) -> OwnerWait:
+def explain_holdings(state: LockState, owners: Iterable[Owner], *, held_since: SinceOfLock) -> tuple[HeldSince, ...]:
+    """What owners hold, owner by owner as given, each in lock order. Cost: linear in the answer."""
+    return tuple(
+        HeldSince(owner, lock, mode, held_since(owner, lock))
+        for owner in dict.fromkeys(owners)
+        for lock, mode in state.table.held_by(owner).items()
+    )
+
+
+def _wait(state: LockState, pending: PendingRequest, held_since: SinceOfLock, waiting_since: WaitingSince) -> OwnerWait:
     owner = pending.owner
     rows: dict[tuple[Lock, Owner, Lock], InTheWay] = {}
     for item in pending.requests:
@@ -79,7 +88,7 @@ def _conflicting(
 
 
 def _in_the_way(
-    state: LockState, item: LockRequest, other: Owner, lock: Lock, mode: LockMode, held_since: HeldSince
+    state: LockState, item: LockRequest, other: Owner, lock: Lock, mode: LockMode, held_since: SinceOfLock
 ) -> InTheWay:
     assert item.mode is not None  # a release passes no gate
     return InTheWay(item.lock, item.mode, state.table.as_known(other), lock, mode, held_since(other, lock))

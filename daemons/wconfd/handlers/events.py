@@ -1,13 +1,13 @@
 """What happens to locks and configuration, told as it happens and explained when asked.
 
-Source: DESIGN sections 6 and 8; both methods are ours.
+Source: DESIGN sections 6 and 8; the methods are ours.
 """
 
 import attrs
 
 from common.objects.config import Config
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core.explain import explain_wait
+from daemons.wconfd.core.explain import explain_holdings, explain_wait
 from daemons.wconfd.lockstore import LockStore
 from protocol import wconfd
 from protocol.peer import Peer
@@ -35,6 +35,11 @@ class EventHandlers:
             counting_since=since.started,
         )
 
+    async def explain_holdings(self, call: wconfd.ExplainHoldings, _: Peer) -> wconfd.HoldingsExplanation:
+        since = self._locks.since
+        held = explain_holdings(self._locks.state, call.owners, held_since=since.held)
+        return wconfd.HoldingsExplanation(held, since.started)
+
     def tell_config(self, before: Config, after: Config) -> None:
         self._locks.publisher.publish(CONFIG_CHANGED, after.serial_no, before.filters != after.filters)
 
@@ -43,4 +48,8 @@ def event_routes(locks: LockStore, config: ConfigStore) -> tuple[Route, ...]:
     """The rows of the daemon's table that tell and explain; changes of the configuration are told from now on."""
     to = EventHandlers(locks, config)
     config.watchers.append(to.tell_config)
-    return (Route(wconfd.Subscribe, to.subscribe), Route(wconfd.ExplainWait, to.explain_wait))
+    return (
+        Route(wconfd.Subscribe, to.subscribe),
+        Route(wconfd.ExplainWait, to.explain_wait),
+        Route(wconfd.ExplainHoldings, to.explain_holdings),
+    )

@@ -1,0 +1,128 @@
+"""Telling why jobs do not run: luxid's own reasons, and what wconfd knows of locks.
+
+wconfd is asked for a bounded time. If it is away or slow the rest is told all the same, with a reason that
+says what is missing.
+
+Source: DESIGN section 6, "Explain".
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
+
+import attrs
+import trio
+
+from common.errors import GantryError, Unavailable
+from common.jobs import JobState
+from common.locks import JobId, Owner
+from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.explain import LevelWeight, Reason, Shown, explain
+from daemons.luxid.core.lockwaits import NotKnown, lock_reasons
+from daemons.luxid.scheduler import Scheduler
+from protocol.client import Client
+from protocol.luxi import ExplainJobs
+from protocol.messages import Request
+from protocol.peer import Peer
+from protocol.wconfd import ExplainHoldings, ExplainWait, HoldingsExplanation
+
+# for all that one call asks of wconfd
+WCONFD_S: Final = 2.0
+
+R = TypeVar("R")
+
+
+@attrs.frozen
+class Explaining:
+    """The method that explains.
+
+    Args:
+        wconfd: a client of its own, as a slow answer is abandoned with its connection.
+    """
+
+    _scheduler: Scheduler
+    _wconfd: Client
+
+    async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> list[list[dict[str, Any]] | None]:
+        asked = _Asked(self._wconfd, trio.current_time() + WCONFD_S)
+        told = []
+        for job_id in call.job_ids:
+            told.append(await self._explain(job_id, asked))
+            # with many queued jobs each takes a while
+            await trio.lowlevel.checkpoint()
+        return told
+
+    async def _explain(self, job_id: JobId, asked: "_Asked") -> list[dict[str, Any]] | None:
+        job = self._scheduler.table.get(job_id)
+        if job is None:
+            return None
+        reasons: Sequence[Reason] = explain(self._scheduler.queue, job_id, time.time(), self._shown)
+        obstacles: list[dict[str, Any]] = []
+        if self._scheduler.queue.phase(job_id) is Phase.RUNNING:
+            reasons = (*reasons, *await self._lock_reasons(job_id, asked))
+        elif reasons:
+            obstacles = [{"kind": "obstacle", "what": what} for what in self._scheduler.obstacles]
+            reasons = await self._dated(reasons, asked)
+        return [*obstacles, *(reason.to_wire() for reason in reasons)]
+
+    async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
+        """What the job's process waits for."""
+        owner = self._owner(job_id)
+        if owner is None or self._scheduler.views.state(job_id) is JobState.RUNNING:
+            return ()
+        try:
+            return tuple(lock_reasons(await asked.ask(ExplainWait(owner))))
+        except GantryError as error:
+            return (NotKnown("which locks it waits for, if any", error.message),)
+
+    async def _dated(self, reasons: Sequence[Reason], asked: "_Asked") -> Sequence[Reason]:
+        """The reasons with since when the locks in them are held."""
+        held = [holding for reason in reasons if isinstance(reason, LevelWeight) for holding in reason.held]
+        owners = {job_id: self._owner(job_id) for holding in held if (job_id := holding.job_id) is not None}
+        known = tuple(owner for owner in owners.values() if owner is not None)
+        if not known:
+            return reasons
+        try:
+            told = await asked.ask(ExplainHoldings(known))
+        except GantryError as error:
+            return (*reasons, NotKnown("for how long locks are held", error.message))
+        return [_with_instants(each, told) if isinstance(each, LevelWeight) else each for each in reasons]
+
+    def _owner(self, job_id: JobId) -> Owner | None:
+        """As whom the job's process asks for locks."""
+        job = self._scheduler.table.get(job_id)
+        return Owner(job_id, job.livelock) if job is not None and job.livelock is not None else None
+
+    def _shown(self, job_id: JobId) -> Shown | None:
+        job, state = self._scheduler.table.get(job_id), self._scheduler.views.state(job_id)
+        if job is None or state is None:
+            return None
+        at = job.start_at or job.received_at
+        return Shown(state, at[0] + at[1] / 1e6 if at else None)
+
+
+class _Asked:
+    """What wconfd answers within the time that one call has; once it did not, it is not asked again."""
+
+    def __init__(self, wconfd: Client, deadline: float) -> None:
+        self._wconfd = wconfd
+        self._deadline = deadline
+        self._failure: GantryError | None = None
+
+    async def ask(self, request: Request[R]) -> R:
+        """Raises: GantryError: there is no answer; its text says why."""
+        if self._failure is not None:
+            raise self._failure
+        try:
+            with trio.move_on_at(self._deadline):
+                return await self._wconfd.call(request)
+            raise Unavailable(f"wconfd gave no answer within {WCONFD_S:g} s")
+        except GantryError as error:
+            self._failure = error
+            raise
+
+
+def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeight:
+    since = {(str(each.owner), str(each.lock)): each.since for each in told.held}
+    held = tuple(attrs.evolve(each, since=since.get((each.owner, each.lock))) for each in reason.held)
+    return attrs.evolve(reason, held=held)

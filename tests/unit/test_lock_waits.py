@@ -1,0 +1,103 @@
+"""What luxid makes of wconfd's explanation of a wait, and which held locks make a queued job weigh."""
+
+import pytest
+
+from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
+from common.locks import LockLevel, LockMode, parse_lock
+from daemons.luxid.core.clashes import clashing_locks
+from daemons.luxid.core.explain import Holding
+from daemons.luxid.core.lockwaits import LetsPass, LockChain, LockWait, WaitsForLock, lock_reasons
+from daemons.luxid.core.needs import needs_of
+from daemons.luxid.core.weights import LEVELS
+from protocol.wconfd import InTheWay, OwnerWait, WaitExplanation
+from tests.support.locks import owner
+
+SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
+
+
+def row(lock: str, mode: LockMode, holder: str, held: str, held_mode: LockMode, since: float | None) -> InTheWay:
+    return InTheWay(parse_lock(lock), mode, owner(holder), parse_lock(held), held_mode, since)
+
+
+def test_holders_are_gathered_by_the_lock_that_is_asked_for() -> None:
+    in_the_way = (
+        row("node/[lockset]", EXCLUSIVE, "job/1", "node/a", SHARED, 5.0),
+        row("node/[lockset]", EXCLUSIVE, "me", "node/b", EXCLUSIVE, None),
+        row("node-res/a", SHARED, "job/1", "node-res/a", EXCLUSIVE, 6.0),
+    )
+    told = WaitExplanation((OwnerWait(owner("job/3"), 0, (), 9.0, in_the_way, ()),), (owner("job/1"),), (), 1.0)
+
+    assert list(lock_reasons(told)) == [
+        WaitsForLock(
+            "node/[lockset]",
+            "exclusive",
+            9.0,
+            (Holding("job/1", 1, "node/a", "shared", 5.0), Holding("me", None, "node/b", "exclusive", None)),
+            1.0,
+        ),
+        WaitsForLock("node-res/a", "shared", 9.0, (Holding("job/1", 1, "node-res/a", "exclusive", 6.0),), 1.0),
+    ]
+
+
+def test_a_chain_a_ring_and_a_turn_are_told() -> None:
+    first = OwnerWait(owner("job/3"), 0, (), 9.0, (), (owner("job/2"),))
+    second = OwnerWait(owner("job/2"), 0, (), 8.0, (row("node/a", EXCLUSIVE, "job/1", "node/a", SHARED, 5.0),), ())
+    told = WaitExplanation((first, second), (owner("job/1"),), ((owner("job/4"), owner("job/5")),), 1.0)
+
+    assert list(lock_reasons(told)) == [
+        LetsPass(("job/2",), (2,), 9.0, 1.0),
+        LockChain(
+            (LockWait("job/2", 2, "node/a", "exclusive", 8.0, (Holding("job/1", 1, "node/a", "shared", 5.0),)),),
+            ("job/1",),
+            (1,),
+            (("job/4", "job/5"),),
+            1.0,
+        ),
+    ]
+
+
+def test_who_does_not_wait_has_no_reason() -> None:
+    assert list(lock_reasons(WaitExplanation((), (), (), 1.0))) == []
+
+
+HELD = {
+    parse_lock("cluster/BGL"): SHARED,
+    parse_lock("node/a"): EXCLUSIVE,
+    parse_lock("node/b"): SHARED,
+    parse_lock("node-res/a"): EXCLUSIVE,
+}
+
+
+@pytest.mark.parametrize(
+    ("entry", "clashing"),
+    [
+        (LevelDeclaration(EXCLUSIVE, Scope.NAMED, frozenset({"b", "c"})), ["node/b"]),
+        (LevelDeclaration(SHARED, Scope.NAMED, frozenset({"a", "b"})), ["node/a"]),
+        (LevelDeclaration(SHARED, Scope.UNKNOWN), ["node/a"]),
+        (LevelDeclaration(SHARED, Scope.ALL), ["node/a"]),
+        (LevelDeclaration(EXCLUSIVE, Scope.ALL), ["node/a", "node/b"]),
+        (LevelDeclaration(EXCLUSIVE, Scope.NAMED, frozenset({"c"})), []),
+    ],
+)
+def test_only_locks_that_could_keep_a_job_out_are_named(entry: LevelDeclaration, clashing: list[str]) -> None:
+    needs = needs_of(LockDeclaration(levels={LockLevel.NODE: (entry,)}))
+
+    found = clashing_locks(needs, HELD, LEVELS.index(LockLevel.NODE))
+
+    assert [str(lock) for lock, _ in found] == clashing
+
+
+def test_a_group_that_is_held_keeps_out_whoever_names_a_member() -> None:
+    held = {parse_lock("node/[lockset]"): SHARED}
+    place = LEVELS.index(LockLevel.NODE)
+
+    for mode, count in ((SHARED, 0), (EXCLUSIVE, 1)):
+        entry = LevelDeclaration(mode, Scope.NAMED, frozenset({"c"}))
+        needs = needs_of(LockDeclaration(levels={LockLevel.NODE: (entry,)}))
+        assert len(list(clashing_locks(needs, held, place))) == count
+
+
+def test_of_the_big_lock_it_is_named() -> None:
+    needs = needs_of(LockDeclaration(bgl=SHARED, levels={}))
+
+    assert [str(lock) for lock, _ in clashing_locks(needs, HELD, None)] == ["cluster/BGL"]
