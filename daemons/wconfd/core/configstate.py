@@ -42,15 +42,29 @@ def advanced(before: Config, after: Config, now: float) -> Config:
     return attrs.evolve(after, serial_no=after.serial_no + 1, mtime=now)
 
 
-def written(before: Config, given: Config, now: float) -> Config:
+def written(before: Config, given: Config, now: float, *, is_change: bool = False) -> Config:
     """What a client's write of the whole configuration leads to; its second delivery leads nowhere.
 
     Args:
         now: seconds since the epoch.
+        is_change: it counts also if the value is the one that it was.
     """
     if is_same(before, attrs.evolve(given, serial_no=given.serial_no + 1, mtime=before.mtime)):
         return before
+    if is_change and is_same(before, given):
+        return attrs.evolve(given, serial_no=given.serial_no + 1, mtime=now)
     return advanced(before, given, now)
+
+
+def lacks_members(value: Mapping[str, Any]) -> bool:
+    """Whether a node group of a whole configuration comes without its members, as Ganeti's clients send it.
+
+    Ganeti's daemon counts the write of such a value as a change, though it stores the same as before.
+
+    Args:
+        value: one that can be read.
+    """
+    return any(group.get("members") is None for group in value["nodegroups"].values())
 
 
 def reloaded(before: Config, given: Config, now: float) -> Config:

@@ -17,7 +17,7 @@ from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from daemons.wconfd.configstore import ConfigStore, Step
-from daemons.wconfd.core.configstate import written
+from daemons.wconfd.core.configstate import lacks_members, written
 from daemons.wconfd.core.verify import find_problems
 from protocol.peer import Peer
 from protocol.service import Route
@@ -128,13 +128,13 @@ class ConfigHandlers:
         # next reads the configuration after this write
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
             return False
-        await self._store.change(_writing(given))
+        await self._store.change(_writing(given, is_change=lacks_members(value)))
         _log.info("config.written", owner=owner, serial=self._store.config.serial_no)
         return True
 
 
-def _writing(given: Config) -> Step[None]:
+def _writing(given: Config, *, is_change: bool) -> Step[None]:
     def step(config: Config, now: float) -> tuple[Config, None]:
-        return written(config, given, now), None
+        return written(config, given, now, is_change=is_change), None
 
     return step

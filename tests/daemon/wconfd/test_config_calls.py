@@ -191,3 +191,22 @@ async def test_flushing_answers_unit_also_for_an_unknown_group(wire: Wire) -> No
     assert await wire("flushConfigGroup", "none") == []
 
     assert await wire("readConfig") == config
+
+
+async def test_a_write_as_ganetis_clients_send_it_counts_once_even_if_nothing_differs(wire: Wire) -> None:
+    """They leave out the members of groups (wconfd.md 7.1); recorded: the serial number grows."""
+    config = await wire("lockConfig", A.to_wire(), False)
+    groups = {
+        uuid: {key: value for key, value in group.items() if key != "members"}
+        for uuid, group in config["nodegroups"].items()
+    }
+
+    for _ in range(2):
+        assert await wire("writeConfig", A.to_wire(), {**config, "nodegroups": groups}) == []
+
+    after = await wire("readConfig")
+    assert after == {**config, "serial_no": config["serial_no"] + 1, "mtime": after["mtime"]}
+    assert after["mtime"] > config["mtime"]
+    assert after == orjson.loads(wire.paths.config_data.read_bytes())
+    assert await wire("writeConfig", A.to_wire(), after) == []
+    assert await wire("readConfig") == after

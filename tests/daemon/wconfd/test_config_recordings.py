@@ -25,8 +25,6 @@ TIMES = ("ctime", "mtime")
 ALLOWED: dict[tuple[str, str, int], tuple[Any, Any]] = {
     # an instance's own MACs are no clash when it is replaced (wconfd.md 11, BUG-2)
     ("wconfd-config", "addInstance", 37): (["ConfigurationError"], True),
-    # the write before was of an equal configuration, which we do not count as a change (wconfd.md 2.2)
-    ("vc-node-remove", "lockConfig", 7): ({"serial_no": 36}, {"serial_no": 35}),
 }
 
 
