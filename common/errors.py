@@ -8,7 +8,7 @@ Source: STYLE section 8; luxid.md 1.6; wconfd.md 1.5.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class GantryError(Exception):
@@ -16,6 +16,8 @@ class GantryError(Exception):
 
     code: ClassVar[str] = "internal"
     wire_name: ClassVar[str] = "GenericError"
+    # of classes that callers tell apart from others with their code: sent along, and there an `except` finds them
+    kind: ClassVar[str | None] = None
 
     def __init__(self, message: str | None = None, **fields: Any) -> None:
         self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
@@ -76,14 +78,19 @@ class OrderViolation(LockRuleViolation):
     """a lock was asked that lies before one already held"""
 
     code = "order_violation"
+    kind = "order_violation"
 
 
 class UpgradeDeadlock(LockRuleViolation):
     """two owners that share a lock both want it exclusively; nothing was changed"""
 
+    kind = "deadlock"
+
 
 class AlreadyPending(LockRuleViolation):
     """the owner has a pending request and may not ask for anything else"""
+
+    kind = "already_pending"
 
 
 class DamagedFile(GantryError):
@@ -212,3 +219,25 @@ class RemoteError(GantryError):
 
     def wire_args(self) -> list[Any]:
         return self._wire_args
+
+
+class RemoteOrderViolation(RemoteError, OrderViolation):
+    """wconfd refused a lock request: see `OrderViolation`"""
+
+
+class RemoteUpgradeDeadlock(RemoteError, UpgradeDeadlock):
+    """wconfd refused a lock request: see `UpgradeDeadlock`; the fields `holder` and `ring` are owners, as on the wire"""
+
+
+class RemoteAlreadyPending(RemoteError, AlreadyPending):
+    """wconfd refused a lock request: see `AlreadyPending`"""
+
+
+_REMOTE_KINDS: Final[Mapping[str | None, type[RemoteError]]] = {
+    each.kind: each for each in (RemoteOrderViolation, RemoteUpgradeDeadlock, RemoteAlreadyPending)
+}
+
+
+def remote_class(kind: object) -> type[RemoteError]:
+    """The class of errors that a daemon names by this kind; of one that is not known here, the plain one."""
+    return _REMOTE_KINDS.get(kind, RemoteError) if isinstance(kind, str) else RemoteError

@@ -17,7 +17,7 @@ import attrs
 import orjson
 
 from common.asciijson import ascii_json
-from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod
+from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod, remote_class
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -188,13 +188,17 @@ def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain:
         return ascii_json({"jsonrpc": "2.0", "error": _rpc_error(error), "id": call_id})
     if plain:
         return ascii_json({"success": False, "result": error.message})
-    extra = {"code": error.code, "fields": error.fields}
+    extra = {"code": error.code, **_kind(error), "fields": error.fields}
     return ascii_json({"success": False, "result": [error.wire_name, error.wire_args()], "error": extra})
 
 
 def _rpc_error(error: GantryError) -> dict[str, Any]:
-    data = {**error.fields, "code": error.code, "error": error.wire_name, "args": error.wire_args()}
+    data = {**error.fields, "code": error.code, **_kind(error), "error": error.wire_name, "args": error.wire_args()}
     return {"code": _rpc_code(error), "message": error.message, "data": data}
+
+
+def _kind(error: GantryError) -> dict[str, str]:
+    return {} if error.kind is None else {"kind": error.kind}
 
 
 def _rpc_code(error: GantryError) -> int:
@@ -240,7 +244,9 @@ def _raise_remote(result: Any, extra: Any) -> NoReturn:
         case [str(wire_name), list(args)]:
             message = args[0] if args and isinstance(args[0], str) else wire_name
             code = extra.get("code") or _CODES.get(wire_name, GantryError.code)
-            raise RemoteError(message, code=code, wire_name=wire_name, wire_args=args, **_fields(extra))
+            raise remote_class(extra.get("kind"))(
+                message, code=code, wire_name=wire_name, wire_args=args, **_fields(extra)
+            )
         case str():
             raise RemoteError(result, code="invalid", wire_name=InvalidRequest.wire_name, wire_args=[result])
     raise ProtocolError(f"the error reply has an unknown form: {_shorten(result)}")

@@ -16,6 +16,7 @@ from protocol.framing import Framer, pack
 from protocol.messages import Request, reply_to_wire, structure_request
 from protocol.wconfd import (
     DownGradeLocksLevel,
+    ExplainWait,
     FreeLocks,
     IntersectLocks,
     ReadConfig,
@@ -30,6 +31,7 @@ _KINDS: dict[str, type[Request[Any]]] = {
         UpdateLocksWaiting,
         TryUpdateLocks,
         WaitLocks,
+        ExplainWait,
         FreeLocks,
         IntersectLocks,
         DownGradeLocksLevel,
@@ -80,6 +82,11 @@ class FakeWconfd:
             change = waiting.try_update(self.state, owner, requests)
             assert not change.blocked_on
             self.state = change.state
+
+    def ask(self, owner: Owner, *requests: LockRequest) -> None:
+        """Somebody asks for locks that it must wait for."""
+        with self._changed:
+            assert self._become(waiting.update_or_queue(self.state, owner, 0, requests))
 
     def free(self, owner: Owner) -> None:
         """Somebody gives up everything."""
@@ -136,6 +143,9 @@ class FakeWconfd:
                 self._become(waiting.downgrade_level(self.state, request.owner, request.level))
             case WaitLocks():
                 return self._wait(request)
+            case ExplainWait():
+                # as Ganeti's would say
+                raise GantryError(f"Undefined method {request.METHOD}")
             case ReadConfig():
                 return self.config
         return ()

@@ -7,16 +7,19 @@ import orjson
 import pytest
 
 from common.errors import (
+    AlreadyPending,
     ConfigVerifyError,
     Denied,
     GantryError,
     InvalidRequest,
     JobQueueFull,
+    LockRuleViolation,
     NotFound,
     OrderViolation,
     ProtocolError,
     RemoteError,
     UnknownMethod,
+    UpgradeDeadlock,
 )
 from protocol.envelope import (
     Batch,
@@ -259,3 +262,26 @@ def test_fields_of_an_error_cannot_replace_what_it_is() -> None:
 def test_what_is_no_reply_is_a_protocol_error(payload: bytes) -> None:
     with pytest.raises(ProtocolError):
         read_reply(payload)
+
+
+@pytest.mark.parametrize("kind", [OrderViolation, UpgradeDeadlock, AlreadyPending])
+def test_a_broken_rule_of_the_locks_arrives_as_the_class_that_it_was(kind: type[LockRuleViolation]) -> None:
+    error = kind("node/a is held", holder=["me", "/run/me"])
+
+    with pytest.raises(kind, match="node/a is held") as caught:
+        read_reply(failure(Call("tryUpdateLocks", []), error))
+
+    assert isinstance(caught.value, RemoteError)
+    assert (caught.value.code, caught.value.fields) == (kind.code, {"holder": ["me", "/run/me"]})
+    rpc = orjson.loads(failure(Call("tryUpdateLocks", [], Dialect.JSONRPC, 1), error))
+    assert rpc["error"]["data"]["kind"] == kind.kind
+
+
+def test_an_error_of_a_kind_that_is_not_known_here_is_a_plain_one() -> None:
+    for kind in ("weather", ["deadlock"], None):
+        reply = {"success": False, "result": ["GenericError", ["x"]], "error": {"code": "conflict", "kind": kind}}
+
+        with pytest.raises(RemoteError) as caught:
+            read_reply(orjson.dumps(reply))
+
+        assert type(caught.value) is RemoteError

@@ -10,6 +10,7 @@ import pytest
 
 from common.jobs import JobState
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from daemons.wconfd.core.pending import LockState
 from tests.support.forkserver import JobHost
 from tests.support.wait import wait_until
 
@@ -26,7 +27,7 @@ class OpDemo(OpCode):
     do: str
 
     def lock_declaration(self):
-        if self.do != "dynamic":
+        if self.do not in ("dynamic", "upgrade"):
             return LockDeclaration(bgl=None if self.do == "nothing" else LockMode.SHARED)
         return LockDeclaration(levels={
             LockLevel.INSTANCE: (LevelDeclaration(LockMode.SHARED, Scope.ALL),),
@@ -51,6 +52,8 @@ class DemoUnit(LogicalUnit):
             names = sorted(map(str, context.locks.held))
             assert names == ["cluster/BGL", "instance/[lockset]"], names
             return [LockRequest(member_lock(level, "n1"), LockMode.EXCLUSIVE)]
+        if self.op.do == "upgrade" and level is LockLevel.NODE:
+            return [LockRequest(parse_lock("instance/[lockset]"), LockMode.EXCLUSIVE)]
         return super().declare_locks(level, context)
 
     def run(self, context):
@@ -214,6 +217,28 @@ def test_new_priority_keeps_the_locks_of_earlier_levels(host: JobHost) -> None:
     host.control.wait_exit(started.pid)
 
     assert host.states(1) == ["success"]
+
+
+def test_a_job_that_would_wait_for_one_that_waits_for_it_says_for_whom(host: JobHost) -> None:
+    other = Owner(9, "/nowhere")
+    lock = parse_lock("instance/[lockset]")
+    host.wconfd.state = LockState.fair(100)
+    host.wconfd.hold(other, LockRequest(lock, LockMode.SHARED))
+    stranger = Owner("stranger", "/nowhere")
+    host.wconfd.hold(stranger, LockRequest(lock, LockMode.SHARED))
+    host.wconfd.ask(other, LockRequest(lock, LockMode.EXCLUSIVE))
+
+    job = host.run(1, demo("upgrade"), demo("nothing"))
+
+    assert job.ops[0].result == [
+        "GenericError",
+        [
+            "deadlock: job/1 would wait for job/9, which waits for job/1; "
+            "release what it holds, and ask for all in one request"
+        ],
+    ]
+    assert host.states(1) == ["error", "error"]
+    assert [str(each.owner) for each in host.wconfd.pending()] == ["job/9"]
 
 
 def test_opcode_without_a_unit_fails_and_says_so(host: JobHost) -> None:
