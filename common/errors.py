@@ -226,7 +226,7 @@ class RemoteOrderViolation(RemoteError, OrderViolation):
 
 
 class RemoteUpgradeDeadlock(RemoteError, UpgradeDeadlock):
-    """wconfd refused a lock request: see `UpgradeDeadlock`; the fields `holder` and `ring` are owners, as on the wire"""
+    """wconfd refused a lock request, see `UpgradeDeadlock`; the fields `holder` and `ring` are owners as on the wire"""
 
 
 class RemoteAlreadyPending(RemoteError, AlreadyPending):
