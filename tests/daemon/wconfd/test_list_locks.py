@@ -41,3 +41,12 @@ def test_each_listing_shows_the_same_table(
 
 def test_an_echo_comes_back_as_it_was(call: Wire) -> None:
     assert call("echo", 'é中😀"') == 'é中😀"'
+
+
+def test_the_locks_of_an_owner_that_sent_its_pid_are_listed_without_it_too(call: Wire, job: Job) -> None:
+    """As Ganeti's `gnt-debug wconfd listlocks` asks (wconfd.md 3.1); an id that is a text is another owner's."""
+    ident, livelock = job(7)
+    call("tryUpdateLocks", [ident, livelock, 4711], [["node/b", "exclusive"]])
+
+    assert call("listLocks", [ident, livelock]) == [["node/b", "exclusive"]]
+    assert call("listLocks", [str(ident), livelock]) == []
