@@ -37,6 +37,7 @@ from daemons.jobproc.output import OutputFile
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.registry import make_unit
+from daemons.jobproc.waitrecord import WaitRecord
 
 _UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
 _NO_SECRETS: Final[Mapping[str, Any]] = {}
@@ -97,7 +98,8 @@ class _Life:
         self._signals = signals
         self._secrets = secrets
         owner = Owner(job_id, livelock.path, os.getpid())
-        self._locks = JobLocks(settings.paths.wconfd_socket, owner, signals)
+        waits = WaitRecord(settings.paths.waits_file(job_id), job_id)
+        self._locks = JobLocks(settings.paths.wconfd_socket, owner, signals, waits)
         self._output = OutputFile(settings.paths.output_file(job_id), settings.jobproc.output_max_bytes)
         # held by something that an earlier opcode started and that still runs
         self._leash: int | None = None

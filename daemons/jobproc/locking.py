@@ -11,6 +11,9 @@ may be granted after all, behind our `freeLocks`; the process ends then, and its
 A new priority of a pending request needs a new request. The old one is dropped by `intersectLocks`
 with all that is held, which touches nothing else.
 
+A wait is written to the job's history once it lasts, and again when it is over, whatever ended it. The first
+`waitLocks` is no longer than what is worth telling, so that a short wait costs nothing more.
+
 Source: wconfd.md 5.3, 8.3; DESIGN sections 4 and 9.
 """
 
@@ -22,14 +25,18 @@ from typing import Final, TypeVar
 from common.errors import ConnectionLost, GantryError, JobCanceled, Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.log import get_log
+from common.waithistory import SHORTEST_S
 from daemons.jobproc.signals import ProcessSignals
+from daemons.jobproc.waitrecord import TellWait, WaitRecord
 from protocol.blocking import BlockingClient
 from protocol.dial import pauses
 from protocol.messages import Request
 from protocol.wconfd import (
     DownGradeLocksLevel,
+    ExplainWait,
     FreeLocks,
     IntersectLocks,
+    InTheWay,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,
@@ -56,8 +63,9 @@ class JobLocks:
         socket_path: of wconfd.
     """
 
-    def __init__(self, socket_path: Path, owner: Owner, signals: ProcessSignals) -> None:
+    def __init__(self, socket_path: Path, owner: Owner, signals: ProcessSignals, waits: WaitRecord) -> None:
         self._owner = owner
+        self._waits = waits
         self._signals = signals
         self._client = BlockingClient(
             socket_path, connect_timeout_s=0.0, reply_timeout_s=REPLY_S, daemon="the lock daemon"
@@ -92,25 +100,39 @@ class JobLocks:
             self._is_unsettled = False
         self._is_in_use = True
         request = UpdateLocksWaiting(self._owner, priority(), tuple(requests))
-        if self._ask(request, self._is_canceled):
-            on_blocked()
-            self._wait_granted(request, priority)
+        if blockers := self._ask(request, self._is_canceled):
+            with self._waits.waiting(requests, blockers) as lasts:
+                on_blocked()
+                self._wait_granted(request, priority, lasts)
         self._held |= {item.lock: item.mode for item in requests if item.mode is not None}
 
-    def _wait_granted(self, request: UpdateLocksWaiting, priority: Callable[[], int]) -> None:
-        wait = WaitLocks(self._owner, WAIT_S)
+    def _wait_granted(self, request: UpdateLocksWaiting, priority: Callable[[], int], lasts: TellWait) -> None:
+        """Args: lasts: called when the wait is worth telling."""
+        wait_s = SHORTEST_S
 
         def must_look() -> bool:
             return self._is_canceled() or priority() != request.priority
 
         while True:
-            self._try_ask(wait, must_look, WAIT_S + REPLY_S)
+            self._try_ask(WaitLocks(self._owner, wait_s), must_look, wait_s + REPLY_S)
             self._check_canceled()
             if priority() != request.priority:
                 self._ask(IntersectLocks(self._owner, tuple(self._held)), self._is_canceled)
                 request = UpdateLocksWaiting(self._owner, priority(), request.requests)
             if not self._ask(request, self._is_canceled):
                 return
+            if wait_s < WAIT_S:
+                lasts(self._in_the_way())
+            wait_s = WAIT_S
+
+    def _in_the_way(self) -> tuple[InTheWay, ...]:
+        """What keeps the pending request out; nothing if it was granted meanwhile, or wconfd cannot tell."""
+        try:
+            explanation = self._try_ask(ExplainWait(self._owner), self._is_canceled, REPLY_S)
+        except GantryError as error:
+            _log.debug("locks.not_explained", job=self._owner.ident, error=error)
+            return ()
+        return explanation.waits[0].in_the_way if explanation is not None and explanation.waits else ()
 
     def release(self, locks: Iterable[Lock]) -> None:
         """Give up some of the locks held; the rest stays."""
