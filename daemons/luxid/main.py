@@ -3,6 +3,7 @@
 Source: DESIGN section 6; luxid.md 5.10.
 """
 
+import time
 from typing import Final
 
 import trio
@@ -20,6 +21,7 @@ from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
+from daemons.luxid.handlers.history import JobWaits
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -97,6 +99,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     for job in dead:
         nursery.start_soon(deaths.settle, job)
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
+    nursery.start_soon(_write_history_at_end, scheduler)
     scheduler.begin(nursery, starter.start)
     # who died between being judged and being watched told nobody
     deaths.suspect_all()
@@ -120,6 +123,14 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
         _service(settings, scheduler, deaths, SubmissionKeys(settings.paths, found.keys), nursery),
         _rules(settings),
     )
+
+
+async def _write_history_at_end(scheduler: Scheduler) -> None:
+    """The next luxid knows nothing of what held the queued jobs until then."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        scheduler.waits.write(scheduler.queue.close(time.time()))
 
 
 def _launcher(settings: Settings, events: LauncherEvents) -> Launcher:
@@ -165,6 +176,7 @@ def _service(
                 cluster=ClusterFacts(settings.paths, config),
                 objects=ObjectQueries(scheduler, config, wconfd),
                 filters=Filters(scheduler, rules, config, wconfd),
+                history=JobWaits(scheduler),
                 explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,
             )

@@ -9,6 +9,7 @@ from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache, needing_config
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
+from daemons.luxid.handlers.history import JobWaits
 from daemons.luxid.handlers.jobs import Jobs
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -32,6 +33,7 @@ class Handlers:
     objects: ObjectQueries
     filters: Filters
     explaining: Explaining
+    history: JobWaits
     config: ConfigCache
 
 
@@ -67,6 +69,7 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.ReplaceFilter, to.filters.replace_filter),
         Route(luxi.DeleteFilter, to.filters.delete_filter),
         Route(luxi.ExplainJobs, to.explaining.explain_jobs),
+        Route(luxi.ReadJobWaits, to.history.read_job_waits),
         Route(luxi.QueryExports, to.objects.query_exports),
         Route(luxi.QueryTags, to.objects.query_tags),
     ]

@@ -31,6 +31,7 @@ from daemons.luxid.loading import FoundJob
 from daemons.luxid.pausing import Pauses
 from daemons.luxid.rewriting import Rewriting
 from daemons.luxid.store import Store
+from daemons.luxid.waitfiles import WaitFiles
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing
 STARTS_AT_ONCE: Final = 8
@@ -54,6 +55,7 @@ class Scheduler:
         self.store = store
         self.table = JobTable(store.find_live)
         self.logs = JobLogs(store.paths)
+        self.waits = WaitFiles(store.paths)
         self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
         self.views = JobViews(self.queue, self.table, self.logs)
         self.rewriting = Rewriting(store, self.queue, self.table, self.ended, self.requeue)
@@ -167,6 +169,7 @@ class Scheduler:
         if self._nursery is None or self._start is None:
             return
         decisions = self.queue.decide(time.time(), may_start=not self._obstacles)
+        self.waits.write(decisions.waited)
         for doomed in decisions.doomed:
             self._nursery.start_soon(self.rewriting.end_doomed, doomed)
         for rejected in decisions.rejected:
@@ -186,6 +189,7 @@ class Scheduler:
     def obstruct(self, why: str) -> None:
         """Start no job until this obstacle is cleared."""
         self._obstacles.add(why)
+        self.pump()
 
     def clear(self, why: str) -> None:
         self._obstacles.discard(why)
