@@ -3,6 +3,7 @@
 Source: cli.md 2, "info".
 """
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -10,12 +11,15 @@ import click
 import orjson
 
 from cli.commands import Command
+from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.fields import Row
-from cli.query import JOB_ID, jobs_now, missing
+from cli.query import JOB_ID, missing, query_jobs
 from cli.run import DONE, FAILED
 from cli.screen import complain, one_line, say, say_json
 from cli.times import precise_clock, to_seconds
+from cli.waithistory import job_waits
+from cli.waitwords import waited_words
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),
@@ -26,22 +30,24 @@ FIELDS: Final = (
 @click.command("info", cls=Command, examples=("gnt-job info 27491", "gnt-job info --output json 27491 | jq .[0].ops"))
 @click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
 def info(job_ids: Sequence[int]) -> int:
-    """Tell everything about these jobs: opcodes with their input, result, times and log."""
-    rows = jobs_now(job_ids, FIELDS)
-    lost = missing(rows)
+    """Tell everything about these jobs: opcodes with their input, result, times and log, and what they waited for."""
+    with open_luxid() as client:
+        rows = query_jobs(client, job_ids, FIELDS)
+        lost = missing(rows)
+        waits = job_waits(client, [row["id"] for row in rows if row["id"] not in lost])
     if wants_json():
-        say_json([row for row in rows if row["id"] not in lost])
+        say_json([{**row, "waits": waits.get(row["id"], ())} for row in rows if row["id"] not in lost])
     else:
         for row in rows:
             if row["id"] not in lost:
-                for line in _job_lines(row):
+                for line in _job_lines(row, waited_words(waits.get(row["id"], ()), time.time())):
                     say(one_line(line))
     for job_id in lost:
         complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
     return FAILED if lost else DONE
 
 
-def _job_lines(row: Row) -> Iterator[str]:
+def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
     received, start, end = (to_seconds(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
     yield f"- Job ID: {row['id']}"
     yield f"  Status: {row['status']}"
@@ -51,6 +57,8 @@ def _job_lines(row: Row) -> Iterator[str]:
     yield f"  Processing end:   {_instant(end)}{_delta(start, end)}"
     total = "N/A" if received is None or end is None else f"{end - received:.6f} seconds"
     yield f"  Total processing time: {total}"
+    if waited is not None:
+        yield f"  Waited: {waited}"
     yield "  Opcodes: "
     for index in range(len(row["ops"] or ())):
         yield from (f"    {line}" for line in _op_lines(row, index))

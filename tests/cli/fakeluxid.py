@@ -28,6 +28,7 @@ from protocol.luxi import (
     QueryJobs,
     QueryKind,
     ReadJobOutput,
+    ReadJobWaits,
     ReplaceFilter,
     SetDrainFlag,
     SetWatcherPause,
@@ -90,6 +91,8 @@ class FakeLuxid:
         self.watcher_pause: float | None = None
         # job id -> reasons
         self.reasons: dict[int, list[dict[str, Any]]] = {}
+        # job id -> spans; None: it does not know the question
+        self.waits: dict[int, list[dict[str, Any]]] | None = {}
         # uuid -> rule
         self.rules: dict[str, dict[str, Any]] = {}
         self._changed = trio.Event()
@@ -128,6 +131,7 @@ class FakeLuxid:
             QueryFields: self._query_fields,
             QueryFilters: self._query_filters,
             ExplainJobs: self._explain_jobs,
+            ReadJobWaits: self._read_job_waits,
             ReplaceFilter: self._replace_filter,
             DeleteFilter: self._delete_filter,
             QueryJobs: self._query,
@@ -223,6 +227,11 @@ class FakeLuxid:
 
     async def _explain_jobs(self, call: ExplainJobs) -> Any:
         return [self.reasons.get(job_id, []) if job_id in self.jobs else None for job_id in call.job_ids]
+
+    async def _read_job_waits(self, call: ReadJobWaits) -> Any:
+        if self.waits is None:
+            raise GantryError("Unknown method ReadJobWaits")
+        return [self.waits.get(job_id, []) if job_id in self.jobs else None for job_id in call.job_ids]
 
     async def _replace_filter(self, call: ReplaceFilter) -> str:
         uuid = call.uuid or f"00000000-0000-4000-8000-{len(self.rules) + 1:012}"

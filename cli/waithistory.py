@@ -1,0 +1,24 @@
+"""Asking luxid what jobs waited for."""
+
+from collections.abc import Mapping, Sequence
+
+from cli.waitwords import WaitSpan
+from common.errors import RemoteError
+from common.locks import JobId
+from protocol.blocking import BlockingClient
+from protocol.luxi import ReadJobWaits
+
+
+def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Sequence[WaitSpan]]:
+    """The spans of these jobs, by id; of a job that does not exist, or if luxid is another one's, there are none.
+
+    Raises: as `BlockingClient.call`, but that the daemon refuses.
+    """
+    if not job_ids:
+        return {}
+    try:
+        answers = client.call(ReadJobWaits(tuple(map(JobId, job_ids))))
+    except RemoteError:
+        # an older luxid, or Ganeti's: it knows of no such question
+        return {}
+    return {job_id: spans or () for job_id, spans in zip(job_ids, answers, strict=True)}
