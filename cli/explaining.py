@@ -12,6 +12,8 @@ from cli.connection import open_luxid
 from cli.fields import Row
 from cli.query import query_jobs
 from cli.reasonwords import Reason
+from cli.waithistory import job_waits
+from cli.waitwords import WaitSpan
 from common.locks import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi import ExplainJobs
@@ -28,6 +30,8 @@ class Explanation:
     row: Row
     # None: the job is not live
     reasons: tuple[Reason, ...] | None
+    # so far
+    waits: tuple[WaitSpan, ...]
 
     @property
     def culprits(self) -> Iterator[int]:
@@ -72,7 +76,8 @@ def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
 def _explain(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Explanation]:
     rows = query_jobs(client, job_ids, FIELDS)
     answers = client.call(ExplainJobs(tuple(JobId(row["id"]) for row in rows)))
+    waits = job_waits(client, [row["id"] for row in rows])
     return {
-        row["id"]: Explanation(row, None if reasons is None else tuple(reasons))
+        row["id"]: Explanation(row, None if reasons is None else tuple(reasons), tuple(waits.get(row["id"], ())))
         for row, reasons in zip(rows, answers, strict=True)
     }

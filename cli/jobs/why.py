@@ -17,6 +17,7 @@ from cli.query import FINISHED, JOB_ID
 from cli.reasonwords import in_words, worth_telling
 from cli.run import DONE, FAILED
 from cli.screen import complain, one_line, say, say_json
+from cli.waitwords import waited_words
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
@@ -51,6 +52,9 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
         yield f"  {text}"
     if not reasons and job.row["status"] not in FINISHED:
         yield "  nothing holds it"
+    # of one that runs it is over, and not why it holds others
+    if (reasons or job.row["status"] in FINISHED) and (words := waited_words(job.waits, now)) is not None:
+        yield f"  waited {words}"
     for culprit in dict.fromkeys(job.culprits):
         if culprit in found:
             yield from (f"    {line}" for line in _lines(culprit, found, seen, now))
@@ -65,4 +69,4 @@ def _heading(job: Explanation, now: float) -> str:
 
 
 def _as_json(job: Explanation) -> dict[str, Any]:
-    return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons}
+    return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli.waitwords import waited_words
-from tests.cli.command import Ended
+from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 
 Start = Callable[..., FakeLuxid]
@@ -96,6 +96,29 @@ def test_info_tells_what_a_job_waited_for(start_luxid: Start, job: Job) -> None:
     assert told.code == 1
     assert [line for line in told.out.splitlines() if "Waited" in line] == ["  Waited: 8.1s for job 11 to end"]
     assert [row["waits"] for row in as_json] == [spans, []]
+
+
+def test_why_tells_what_a_job_waited_for_so_far(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(12, "success", start_ts=AT, end_ts=AT), FakeJob(13), FakeJob(14, "running"))
+    spans = [span("dependency", AT[0], AT[0] + 8.1, job_ids=[11])]
+    luxid.waits = {12: spans, 13: [*spans, span("turn", AT[0] + 8.1, None)], 14: spans}
+    luxid.reasons = {13: [{"kind": "order", "position": 1, "ahead": []}]}
+
+    told, as_json = job("why", "12", "13", "14"), json.loads(job("why", "--output", "json", "12").out)
+
+    assert (
+        normalised(told.out)
+        == """\
+job 12: success after TIME: TEST_DELAY(1.0)
+  waited TIME for job 11 to end
+job 13: queued for TIME: TEST_DELAY(1.0)
+  is first in line
+  waited TIME so far: TIME for job 11 to end, TIME for its turn (it still waits for its turn)
+job 14: running for TIME: TEST_DELAY(1.0)
+  nothing holds it
+"""
+    )
+    assert as_json[0]["waits"] == spans
 
 
 def test_a_luxid_that_knows_no_history_is_asked_for_the_rest(start_luxid: Start, job: Job) -> None:

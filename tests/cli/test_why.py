@@ -157,7 +157,7 @@ job 10: queued for TIME: TEST_DELAY(1.0)
   its locks weigh 7.5 in the line
 """
     )
-    assert as_json == [{"id": 5, "status": "waiting", "reasons": luxid.reasons[5]}]
+    assert as_json == [{"id": 5, "status": "waiting", "reasons": luxid.reasons[5], "waits": []}]
 
 
 def test_a_job_that_is_not_there_is_an_error(start_luxid: Start, job: Job) -> None:
