@@ -31,11 +31,60 @@ class FileWrite:
     mode: int = 0o600
 
 
+@attrs.frozen
+class StagedFiles:
+    """Contents that are durable beside their targets, and not in their place yet; put them there, or discard them."""
+
+    _temps: tuple[tuple[str, FileWrite], ...]
+
+    def put_in_place(self, *, one_by_one: bool = False) -> None:
+        """Rename all of them over their targets, in order.
+
+        Args:
+            one_by_one: each rename is durable before the next begins.
+        Raises: OSError: all but impossible by now; some of the files may have changed.
+        Durability: as `write_files`.
+        """
+        try:
+            for temp, write in self._temps:
+                os.rename(temp, write.path)
+                if one_by_one:
+                    _sync_folders([os.path.dirname(temp)])
+        except BaseException:
+            self.discard()
+            raise
+        if not one_by_one:
+            _sync_folders(os.path.dirname(temp) for temp, _ in self._temps)
+
+    def discard(self) -> None:
+        """Remove what is not in its place."""
+        _remove(temp for temp, _ in self._temps)
+
+
+def stage_files(writes: Sequence[FileWrite]) -> StagedFiles:
+    """Make contents durable in temporary files beside their targets.
+
+    Of several writes to one path the last one counts. The temporary files are called
+    `<name>-<random>.tmp`.
+
+    Raises: OSError: a content could not be made durable; nothing is left of any.
+    """
+    wanted = {write.path: write for write in writes}
+    suffix = f"-{os.urandom(6).hex()}.tmp"
+    temps = tuple((f"{path}{suffix}", write) for path, write in wanted.items())
+    try:
+        for start in range(0, len(temps), _CHUNK):
+            _make_durable(temps[start : start + _CHUNK])
+    except BaseException:
+        _remove(temp for temp, _ in temps)
+        raise
+    return StagedFiles(temps)
+
+
 def write_files(writes: Sequence[FileWrite]) -> None:
     """Replace all these files, each of them whole or not at all.
 
-    Of several writes to one path the last one counts. The temporary files are called
-    `<name>-<random>.tmp` and lie beside their targets.
+    As `stage_files`, and then each is put in its place.
 
     Raises:
         OSError: if a content could not be made durable, no file has changed. If a rename or the
@@ -43,25 +92,24 @@ def write_files(writes: Sequence[FileWrite]) -> None:
     Durability: on return everything survives a loss of power. After a crash in between each
         file has its old or its new content; temporary files may be left behind.
     """
-    wanted = {write.path: write for write in writes}
-    if not wanted:
-        return
-    suffix = f"-{os.urandom(6).hex()}.tmp"
-    temps = [(f"{path}{suffix}", write) for path, write in wanted.items()]
-    try:
-        for start in range(0, len(temps), _CHUNK):
-            _make_durable(temps[start : start + _CHUNK])
-        for temp, write in temps:
-            os.rename(temp, write.path)
-    except BaseException:
-        _remove(temp for temp, _ in temps)
-        raise
-    _sync_folders(os.path.dirname(temp) for temp, _ in temps)
+    if writes:
+        stage_files(writes).put_in_place()
 
 
 def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     """`write_files` for one file."""
     write_files([FileWrite(path, content, mode)])
+
+
+def remove_file(path: Path) -> None:
+    """Remove a file; it is no error if there is none.
+
+    Raises: OSError.
+    Durability: on return it does not come back after a loss of power.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        _sync_folders([os.path.dirname(path)])
 
 
 def move_files(moves: Sequence[tuple[Path, Path]]) -> None:

@@ -71,6 +71,8 @@ class WconfdSettings:
     idle_timeout_s: float = attrs.field(default=60.0, validator=_positive)
     # false: who gets a lock is decided exactly as Ganeti does it
     fair: bool = True
+    # false: locks.data is written whole at each change, as Ganeti does it
+    lock_journal: bool = True
     # if fair: how often a pending exclusive request may be passed by those who share the lock
     max_bypass: int = attrs.field(default=16, validator=_not_negative)
 

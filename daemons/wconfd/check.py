@@ -12,15 +12,19 @@ import orjson
 
 from common.errors import DamagedFile, InvalidRequest
 from common.objects.codec import decode_config
-from daemons.wconfd.core import lockstate, tempres
+from daemons.wconfd.core import tempres
+from daemons.wconfd.core.lockjournal import replay
+from daemons.wconfd.core.lockstate import LockRows, rebuild
 from daemons.wconfd.core.verify import find_problems
+from daemons.wconfd.lockfiles import JOURNAL, read_pair
 
 # a place, as `byte 17` or `$.cluster.uuid`, and what is wrong there
 Problem = tuple[str, str]
 
 _USAGE: Final = """usage: gantry-wconfd --check FILE...
 
-Checks config.data, locks.data and tempres.data files, also copies of them under names that begin so.
+Checks config.data, locks.data and tempres.data files, also copies of them under names that begin so. The
+journal of a locks.data is checked with it; it lies beside it, as locks.data.journal.
 Ends with 0 if all are sound, with 1 if any is not; for each problem a line says file, place and reason.
 """
 
@@ -41,18 +45,20 @@ def check_files(names: Sequence[str]) -> int:
 
 def _problems(path: Path) -> Iterator[Problem]:
     check = next((check for stem, check in _CHECKS.items() if path.name.startswith(stem)), None)
+    if check is _check_locks and path.name.endswith(JOURNAL):
+        check = _check_journal
     if check is None:
         yield "$", f"it is none of the files of wconfd by its name; they begin with {', '.join(_CHECKS)}"
         return
     try:
-        yield from check(path.read_bytes())
+        yield from check(path)
     except OSError as error:
         yield "-", f"it cannot be read: {error.strerror}"
 
 
-def _check_config(content: bytes) -> Iterator[Problem]:
+def _check_config(path: Path) -> Iterator[Problem]:
     try:
-        config = decode_config(orjson.loads(content))
+        config = decode_config(orjson.loads(path.read_bytes()))
     except orjson.JSONDecodeError as error:
         yield f"byte {len(error.doc[: error.pos].encode())}", f"it is not JSON: {error.msg}"
     except InvalidRequest as error:
@@ -64,16 +70,26 @@ def _check_config(content: bytes) -> Iterator[Problem]:
             yield "$", problem
 
 
-def _check_locks(content: bytes) -> Iterator[Problem]:
+def _check_locks(path: Path) -> Iterator[Problem]:
+    """With the journal beside it, if there is one: what both say together."""
+    content, journal = read_pair(path)
     try:
-        lockstate.decode(content)
+        rows = LockRows.read(content)
+        if journal is not None:
+            replay(journal, content, rows)
+        rebuild(rows)
     except DamagedFile as error:
         yield _place_and_reason(error)
 
 
-def _check_reservations(content: bytes) -> Iterator[Problem]:
+def _check_journal(path: Path) -> Iterator[Problem]:
+    """With the `locks.data` beside it, which it continues."""
+    yield from _check_locks(path.with_name(path.name.removesuffix(JOURNAL)))
+
+
+def _check_reservations(path: Path) -> Iterator[Problem]:
     try:
-        tempres.decode(content)
+        tempres.decode(path.read_bytes())
     except DamagedFile as error:
         yield _place_and_reason(error)
 
@@ -83,7 +99,7 @@ def _place_and_reason(error: DamagedFile) -> Problem:
     return where, error.message.partition(f" at {where}: ")[2]
 
 
-_CHECKS: Final[Mapping[str, Callable[[bytes], Iterator[Problem]]]] = {
+_CHECKS: Final[Mapping[str, Callable[[Path], Iterator[Problem]]]] = {
     "config.data": _check_config,
     "locks.data": _check_locks,
     "tempres.data": _check_reservations,

@@ -180,7 +180,7 @@ class ConfigStore:
             await nursery.start(self._writer.run)
             task_status.started()
 
-    def _write(self, config: Config) -> None:
+    def _write(self, config: Config, _: object) -> None:
         """In the writer's thread."""
         before = self._written
         after = before if config is before.config else ConfigState.of(config, before)

@@ -1,6 +1,6 @@
-"""The locks in memory and in `locks.data`, and those who sleep until theirs are granted.
+"""The locks in memory and on disk, and those who sleep until theirs are granted.
 
-A grant is told only when the file that says so is durable: first to whoever sleeps in
+A grant is told only when it is durable: first to whoever sleeps in
 `wait_granted`, then by SIGHUP to owners of Ganeti's kind, then to the caller whose change made room.
 
 Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN section 8.
@@ -17,19 +17,23 @@ import orjson
 import trio
 
 from common.asciijson import ascii_json
-from common.atomicfile import write_file
-from common.errors import DamagedFile, Unavailable
+from common.errors import Unavailable
 from common.livelock import is_alive
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.log import get_log
-from daemons.wconfd.core.lockstate import decode, encode
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.core.waiting import Change, free_all, free_level, try_update
+from daemons.wconfd.lockfiles import LockFiles
 from daemons.wconfd.owners import KnownOwners
 from daemons.wconfd.since import Since
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.stream import Publisher
 from protocol.wconfd.subscribe import LOCKS_CHANGED
+
+# without a change for this long, `locks.data` is made whole
+QUIET_S: Final = 1.0
+# after that could not be done
+PAUSE_S: Final = 5.0
 
 _log: Final = get_log(__name__)
 
@@ -54,8 +58,9 @@ _Answer = tuple[_Made, ...]
 class LockStore:
     """The one place that holds the lock state. Make one by `load`; start `run` before any change."""
 
-    def __init__(self, path: Path, state: LockState) -> None:
+    def __init__(self, path: Path, state: LockState, files: LockFiles) -> None:
         self._path = path
+        self._files = files
         self._writer = StepWriter(state, self._write, self._tell)
         self.known = KnownOwners(state.owners())
         self.since = Since()
@@ -64,35 +69,38 @@ class LockStore:
         # who sleeps until its pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
         self._is_degraded = False
-        self.run = self._writer.run
+        # when the files were last written, by trio's clock; and whether that is news to who makes them whole
+        self._changed_at = 0.0
+        self._has_changed = trio.Event()
 
     @classmethod
-    def load(cls, path: Path, *, max_bypass: int | None = None) -> Self:
+    def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True) -> Self:
         """Read the locks; before trio runs.
 
         Args:
             max_bypass: see `core.fairness`; None: exactly as in Ganeti.
+            has_journal: false: `locks.data` is whole after each change.
 
-        Raises:
-            DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
-            OSError: the file cannot be read, or not be written when reading it granted a request.
+        Raises: as `LockFiles.load`.
+        """
+        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal)
+        return cls(path, state, files)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Let changes be made; for `nursery.start`.
+
+        Cancellation: changes begun by then are still made, shielded; later ones are refused. At the end
+        `locks.data` is whole, and has no journal.
         """
         try:
-            content = path.read_bytes()
-            state = decode(content, max_bypass)
-        except FileNotFoundError:
-            _log.warning("locks.missing", path=path, effect="nobody holds anything")
-            return cls(path, LockState.fair(max_bypass))
-        except DamagedFile as error:
-            text = (
-                f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
-                f"start without locks by: echo '[[],[]]' > {path}"
-            )
-            raise DamagedFile(text, path=str(path)) from error
-        if orjson.loads(encode(state)) != orjson.loads(content):
-            # reading it granted something, or dropped it: nobody is told of what is not on disk
-            write_file(path, encode(state))
-        return cls(path, state)
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._writer.run)
+                if not await self._try_make_whole():
+                    self._has_changed.set()
+                nursery.start_soon(self._keep_whole)
+                task_status.started()
+        finally:
+            self._finish()
 
     @property
     def state(self) -> LockState:
@@ -105,7 +113,7 @@ class LockStore:
     async def change(self, owner: Owner, step: LockStep) -> Change:
         """Change the locks of an owner by a function of the core.
 
-        Raises: Unavailable: `locks.data` could not be written; nothing has changed.
+        Raises: Unavailable: it could not be made durable; nothing has changed.
             LockRuleViolation: as the core's function.
         Durability: on return the change survives a loss of power.
         """
@@ -169,21 +177,57 @@ class LockStore:
     async def free_level(self, owner: Owner, level: LockLevel) -> None:
         await self.change(owner, lambda state: free_level(state, owner, level))
 
-    def _write(self, state: LockState) -> None:
+    def _write(self, state: LockState, answers: Sequence[_Answer | None]) -> None:
         """In the writer's thread."""
+        made = [(each.owner, each.change) for each in _with_effect(answers)]
         try:
-            write_file(self._path, encode(state))
+            if made:
+                self._files.write(self.state, state, made)
+            else:
+                self._files.make_whole(state)
         except OSError as error:
-            self._is_degraded = True
-            _log.error("locks.unwritten", path=self._path, reason=error, effect="no lock can be taken or released")
+            if made:
+                self._is_degraded = True
+                _log.error("locks.unwritten", path=self._path, reason=error, effect="no lock can be taken or released")
             raise Unavailable(f"'{self._path}' could not be written: {error}; nothing was changed") from error
         if self._is_degraded:
             self._is_degraded = False
             _log.info("locks.recovered", path=self._path)
 
+    async def _keep_whole(self) -> None:
+        """Make `locks.data` whole whenever nothing has changed for a while."""
+        due_at = 0.0
+        while True:
+            await self._has_changed.wait()
+            await trio.sleep_until(due_at)
+            if self._changed_at + QUIET_S > trio.current_time():
+                due_at = self._changed_at + QUIET_S
+                continue
+            self._has_changed = trio.Event()
+            if not await self._try_make_whole():
+                self._has_changed.set()
+                due_at = trio.current_time() + PAUSE_S
+
+    async def _try_make_whole(self) -> bool:
+        if not self._files.is_whole:
+            try:
+                await self._writer.flush()
+            except Unavailable as error:
+                _log.warning("locks.not_whole", path=self._path, reason=error, retry_s=PAUSE_S)
+                return False
+        return True
+
+    def _finish(self) -> None:
+        try:
+            self._files.finish(self.state)
+        except OSError as error:
+            _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal beside it counts")
+
     def _tell(self, answers: Sequence[_Answer | None]) -> None:
         """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
-        made = [each for answer in answers if answer for each in answer if each.has_effect]
+        self._changed_at = trio.current_time()
+        self._has_changed.set()
+        made = _with_effect(answers)
         for each in made:
             self.since.note(each.owner, each.change, self.state)
             for owner in (each.owner, *each.change.granted):
@@ -204,6 +248,10 @@ class LockStore:
     def _wake(self, owner: Owner) -> None:
         if owner in self._sleepers and self.state.pending_of(owner) is None:
             self._sleepers.pop(owner).set()
+
+
+def _with_effect(answers: Sequence[_Answer | None]) -> list[_Made]:
+    return [each for answer in answers if answer for each in answer if each.has_effect]
 
 
 def _hang_up(owner: Owner) -> None:

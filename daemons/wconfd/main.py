@@ -43,7 +43,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     paths = settings.paths
     config = ConfigStore.load(paths)
     rules = settings.wconfd
-    locks = LockStore.load(paths.locks_data, max_bypass=rules.max_bypass if rules.fair else None)
+    max_bypass = rules.max_bypass if rules.fair else None
+    locks = LockStore.load(paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal)
     reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
     short_lock = ShortLock(config, locks, livelock.path)

@@ -52,14 +52,17 @@ class StepWriter(Generic[S]):
 
     Args:
         state: as it stands on disk.
-        write: makes a state durable; called in a worker thread. Whatever it raises means that the
-            old state is still on disk.
+        write: makes a state durable, given the answers of the steps that led to it; called in a worker
+            thread, one call at a time. Whatever it raises means that the old state is still on disk.
         published: called when a state has become visible, before those who asked are answered,
             with the answers of the steps that led to it.
     """
 
     def __init__(
-        self, state: S, write: Callable[[S], None], published: Callable[[Sequence[Any]], None] = lambda _: None
+        self,
+        state: S,
+        write: Callable[[S, Sequence[Any]], None],
+        published: Callable[[Sequence[Any]], None] = lambda _: None,
     ) -> None:
         self._state = state
         self._write = write
@@ -151,7 +154,7 @@ class StepWriter(Generic[S]):
         tickets, self._in_flight = self._in_flight, []
         if after is not self._state:
             self._state = after
-            self._published([ticket.answer for ticket in tickets if ticket.error is None])
+            self._published(_answers(tickets))
         self._steps += len(tickets)
         for ticket in tickets:
             ticket.done.set()
@@ -170,7 +173,7 @@ class StepWriter(Generic[S]):
             return after
         self._writes += 1
         try:
-            self._write(after)
+            self._write(after, _answers(tickets))
         except Exception as error:
             # also a bug's, as above
             self._failures += 1
@@ -178,6 +181,10 @@ class StepWriter(Generic[S]):
                 ticket.error = ticket.error or error
             return self._state
         return after
+
+
+def _answers(tickets: Sequence[_Ticket[S]]) -> list[Any]:
+    return [ticket.answer for ticket in tickets if ticket.error is None]
 
 
 def _nothing(state: S) -> tuple[S, None]:

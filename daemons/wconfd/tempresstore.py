@@ -108,7 +108,7 @@ class ReservationStore:
         """Wait for all changes begun before this call. Raises: as `change`."""
         await self._writer.settled()
 
-    def _write(self, state: Reservations) -> None:
+    def _write(self, state: Reservations, _: object) -> None:
         """In the writer's thread."""
         try:
             write_file(self._path, encode(state))

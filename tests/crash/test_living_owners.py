@@ -1,4 +1,4 @@
-"""locks.data names the living owners and nobody else; what a dead one held is free by an event (DESIGN section 5)."""
+"""The disk names the living owners and nobody else; what a dead one held is free by an event (DESIGN section 5)."""
 
 import os
 import random
@@ -15,18 +15,19 @@ from protocol.luxi import CancelJob
 from protocol.wconfd import CleanupLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting
 from tests.support.checked import assert_all_is_free, job_on_disk
 from tests.support.cluster import Cluster
+from tests.support.durable import durable_locks
 from tests.support.stamps import Stamps
 from tests.support.wait import wait_until
 
 NODE = parse_lock("node/n1")
 EXCLUSIVE = {"node/n1": "exclusive"}
 # succeeds if the durable locks name the job that runs it
-AM_I_NAMED = 'grep -q "\\[$GANTRY_JOB_ID,\\"" $GANTRY_DATA_DIR/locks.data'
+AM_I_NAMED = 'grep -q "\\[$GANTRY_JOB_ID,\\"" $GANTRY_DATA_DIR/locks.data $GANTRY_DATA_DIR/locks.data.journal'
 
 
 def livelocks_on_disk(cluster: Cluster) -> set[str]:
-    """The livelocks of all owners that locks.data names, whether they hold or wait."""
-    held, pending = orjson.loads(cluster.paths.locks_data.read_bytes())
+    """The livelocks of all owners that the disk names, whether they hold or wait."""
+    held, pending = orjson.loads(durable_locks(cluster.paths.locks_data))
     return {owner[1] for owner, _ in held} | {owner[1] for _, owner, _ in pending}
 
 
@@ -36,7 +37,7 @@ def wait_until_unnamed(cluster: Cluster, livelock: str) -> None:
 
 @contextmanager
 def sampling(cluster: Cluster) -> Iterator[set[str]]:
-    """Read locks.data over and over: whoever it names lives, or it ceases to name him. Gives all who were named."""
+    """Read the durable locks over and over: who is named lives, or is named no longer soon. Gives all who were."""
     done = threading.Event()
     seen: set[str] = set()
     failures: list[BaseException] = []

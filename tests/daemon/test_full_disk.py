@@ -13,9 +13,10 @@ from common.livelock import Livelock
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from protocol.luxi import CancelJob, QueryJobs
 from protocol.wconfd import CleanupLocks, ListLocks, TryUpdateLocks
-from tests.support.checked import NO_LOCKS, assert_all_is_free, checked_cluster
+from tests.support.checked import assert_all_is_free, checked_cluster
 from tests.support.cluster import Cluster
 from tests.support.disks import immutable, no_room, small_disk
+from tests.support.durable import durable_locks
 from tests.support.stamps import Stamps
 from tests.support.wait import wait_until
 
@@ -88,16 +89,30 @@ def test_a_lock_that_cannot_be_made_durable_is_not_granted(cluster: Cluster) -> 
     owner = Owner("test", livelock.path)
 
     with no_room(cluster.paths.data):
+        spend_room(cluster, Owner("other", livelock.path))
+        content = durable_locks(cluster.paths.locks_data)
         with pytest.raises(RemoteError, match=r"locks\.data.*could not be written.*nothing was changed") as refusal:
             cluster.wconf(TryUpdateLocks(owner, WANT))
         assert cluster.wconf(ListLocks(owner)) == ()
-        assert cluster.paths.locks_data.read_bytes() == NO_LOCKS
+        assert durable_locks(cluster.paths.locks_data) == content
 
     assert refusal.value.code == "unavailable"
     assert cluster.wconf(TryUpdateLocks(owner, WANT)) == ()
     assert cluster.wconf(ListLocks(owner)) == ((WANT[0].lock, LockMode.EXCLUSIVE),)
     livelock.remove()
     assert_all_is_free(cluster)
+
+
+def spend_room(cluster: Cluster, owner: Owner) -> None:
+    """Change locks on a full disk until nothing is left of the room that their journal has."""
+    lock = parse_lock("network/w")
+    for turn in range(2000):
+        mode = None if turn % 2 else LockMode.SHARED
+        try:
+            cluster.wconf(TryUpdateLocks(owner, (LockRequest(lock, mode),)))
+        except RemoteError:
+            return
+    raise AssertionError("the disk is full, and takes changes all the same")
 
 
 def test_a_job_that_ends_while_the_disk_is_full_is_final_when_there_is_room(cluster: Cluster, stamps: Stamps) -> None:

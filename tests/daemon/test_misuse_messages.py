@@ -15,6 +15,7 @@ from protocol.luxi import QueryJobs
 from protocol.wconfd import Echo
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
+from tests.support.durable import durable_locks
 from tests.support.rawsocket import RawCaller
 
 DAEMONS = ("luxid", "wconfd")
@@ -173,7 +174,7 @@ def test_wconfd_names_what_is_wrong_with_the_arguments(cluster: Cluster, method:
         text = error_of(caller.ask(f'{{"method": "{method}", "args": {args}}}'.encode()))
 
     assert matter in text
-    assert cluster.paths.locks_data.read_bytes() == b"[[],[]]"
+    assert durable_locks(cluster.paths.locks_data) == b"[[],[]]"
     assert_serves(cluster, "wconfd")
 
 

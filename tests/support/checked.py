@@ -9,6 +9,7 @@ from common.jobfile import decode_job
 from common.jobs import Job
 from protocol.wconfd import ListLocksWaitingStatus
 from tests.support.cluster import ALL, Cluster
+from tests.support.durable import durable_locks
 from tests.support.leftovers import processes_under
 from tests.support.wait import wait_until
 
@@ -50,7 +51,7 @@ def assert_all_is_free(cluster: Cluster) -> None:
 
     def state() -> Any:
         status = cluster.wconf(ListLocksWaitingStatus())
-        return status, cluster.paths.locks_data.read_bytes(), job_livelocks(cluster)
+        return status, durable_locks(cluster.paths.locks_data), job_livelocks(cluster)
 
     def is_free() -> bool:
         (locks, pending), on_disk, livelocks = state()

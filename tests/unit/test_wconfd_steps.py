@@ -25,7 +25,7 @@ class Disk:
         self.may_go.set()
         self.failure: Exception | None = None
 
-    def write(self, state: State) -> None:
+    def write(self, state: State, answers: Sequence[object]) -> None:
         assert self.may_go.wait(20)
         if self.failure:
             raise self.failure

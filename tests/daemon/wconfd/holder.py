@@ -35,7 +35,7 @@ class Holder:
         return cls(process, number, process.stdout.readline().strip())
 
     def told(self) -> str:
-        """Wait for a SIGHUP; answers `locks.data` as the process read it then."""
+        """Wait for a SIGHUP; answers the locks as the process read them on disk then."""
         assert self._process.stdout
         return self._process.stdout.readline().strip()
 
@@ -48,7 +48,9 @@ class Holder:
 def main(livelocks: str, locks_data: str, prefix: str) -> None:
     from pathlib import Path
 
-    signal.signal(signal.SIGHUP, lambda *_: print(Path(locks_data).read_text(), flush=True))
+    from tests.support.durable import durable_locks
+
+    signal.signal(signal.SIGHUP, lambda *_: print(durable_locks(Path(locks_data)).decode(), flush=True))
     livelock = Livelock.create(Path(livelocks), prefix)
     print(livelock.path, flush=True)
     # until it is killed, or the test has gone

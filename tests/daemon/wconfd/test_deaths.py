@@ -8,6 +8,7 @@ from common.livelock import Livelock
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
+from tests.support.durable import durable_locks
 from tests.support.wait import wait_until
 
 Job = Callable[[int], WireOwner]
@@ -31,9 +32,9 @@ def test_its_locks_go_to_who_waits_and_nothing_is_left_of_it(
     assert waiter.result() is True
     wait_until(lambda: not os.path.exists(dying.livelock), what="its livelock is deleted")
     wait_until(
-        lambda: json.loads(cluster.paths.locks_data.read_bytes()) == [[[job(2), N]], []],
-        what="locks.data names the living alone",
-        state=cluster.paths.locks_data.read_bytes,
+        lambda: json.loads(durable_locks(cluster.paths.locks_data)) == [[[job(2), N]], []],
+        what="the disk names the living alone",
+        state=lambda: durable_locks(cluster.paths.locks_data),
     )
 
 

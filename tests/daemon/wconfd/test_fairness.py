@@ -7,6 +7,7 @@ import pytest
 
 from tests.daemon.wconfd.wire import Refused, Wire, WireOwner
 from tests.support.cluster import Cluster
+from tests.support.durable import durable_locks
 
 Job = Callable[[int], WireOwner]
 Connect = Callable[..., Wire]
@@ -66,7 +67,7 @@ def test_what_a_restart_grants_is_durable_before_anybody_is_told(idle: Cluster, 
     start(idle, EXACT)
 
     assert connect()("waitLocks", job(4), 0) is True
-    held, pending = json.loads(idle.paths.locks_data.read_bytes())
+    held, pending = json.loads(durable_locks(idle.paths.locks_data))
     assert [job(4), SHARED] in held
     assert pending == [[0, job(2), ALONE]]
 

@@ -8,13 +8,16 @@ import fcntl
 import json
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.daemon.wconfd.conftest import NO_SWEEP
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire
 from tests.support.cluster import CHECKOUT, Cluster
+from tests.support.durable import durable_locks
 
 RECORDING = CHECKOUT / "tests/data/ganeti-3.0.2/wconfd-locks.jsonl"
 RECORDED_FOLDER, RECORDED_PID = "/var/run/ganeti/livelocks", "17760"
@@ -63,7 +66,21 @@ def recorded() -> list[dict[str, Any]]:
 
 
 def test_the_same_calls_get_the_same_answers_signals_and_file(
+    idle: Cluster, spawn: Callable[[int], Holder], connect: Callable[[], Wire]
+) -> None:
+    idle.configure(f"{NO_SWEEP}lock_journal = false\n")
+    idle.start("wconfd")
+    check_recording(idle, spawn, connect, Path.read_bytes)
+
+
+def test_with_a_journal_they_do_as_well_and_both_files_say_it(
     cluster: Cluster, spawn: Callable[[int], Holder], connect: Callable[[], Wire]
+) -> None:
+    check_recording(cluster, spawn, connect, durable_locks)
+
+
+def check_recording(
+    cluster: Cluster, spawn: Callable[[int], Holder], connect: Callable[[], Wire], read: Callable[[Path], bytes]
 ) -> None:
     process = spawn(1)
     client = Client(cluster, process, connect)
@@ -77,7 +94,7 @@ def test_the_same_calls_get_the_same_answers_signals_and_file(
                 client.die(DYING)
             check_call(client, line)
         elif "file" in line:
-            content = (cluster.paths.locks_data.parent / line["file"]).read_text()
+            content = read(cluster.paths.locks_data.parent / line["file"])
             assert json.loads(content) == json.loads(client.here(line["content"])), line
         else:
             signals += 1

@@ -16,6 +16,7 @@ from protocol.wconfd import FreeLocks, Subscribe, TryUpdateLocks
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
+from tests.support.durable import durable_locks
 
 Job = Callable[[int], WireOwner]
 Connect = Callable[..., Wire]
@@ -52,7 +53,7 @@ def test_what_is_told_is_durable(cluster: Cluster, connect: Connect, job: Job) -
     for turn in range(50):
         call.send("tryUpdateLocks", job(1), [["node/n", "release" if turn % 2 else "exclusive"]])
         _, [rows] = event(events)
-        on_disk = json.loads(cluster.paths.locks_data.read_bytes())[0]
+        on_disk = json.loads(durable_locks(cluster.paths.locks_data))[0]
         assert on_disk == [row for row in rows if row[1]]
         call.result()
 

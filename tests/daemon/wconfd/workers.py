@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemon.wconfd.wire import Wire, WireOwner
+from tests.support.durable import durable_locks
 
 
 class Worker(threading.Thread):
@@ -92,6 +93,6 @@ class Worker(threading.Thread):
 
 
 def holders(locks_data: Path) -> dict[str, set[str]]:
-    """livelock -> locks, as the file says now."""
-    allocation, _ = json.loads(locks_data.read_bytes())
+    """livelock -> locks, as the disk says now."""
+    allocation, _ = json.loads(durable_locks(locks_data))
     return {owner[1]: {lock for lock, _ in owned} for owner, owned in allocation}

@@ -1,0 +1,204 @@
+"""The journal of the locks as bytes: what has changed since `locks.data` was last written whole.
+
+Theory. The journal is lines of ASCII: eight hexadecimal digits, a blank, compact JSON. The digits are the
+CRC-32 of the JSON, continued from the line before; so a line counts only in its place, behind the very
+lines it was written behind. The first line is the header, `{"snapshot": SHA-256, "journal": 1}`: the digest of
+the `locks.data` that the others continue. Each other line is one write of the daemon, of all that changed in it:
+`[held, queued, gone]`
+
+* held: `[owner, [[lock, mode], ...]]`, `release` for a lock given back; null in place of the list: all were
+* queued: a row of `locks.data`, `[priority, owner, [[lock, mode], ...]]`; in place of any older one of that owner
+* gone: the owners whose requests are pending no longer
+
+or, before `locks.data` is replaced by a whole one, `{"next": SHA-256}` of that. What follows the last line is zeros.
+
+A write that was not finished, so that nobody was told of it, is one line that does not count, and nothing
+behind it: it is dropped. A line that does not count with anything but zeros behind it is damage, since a
+line is written only when the one before is durable.
+
+A journal whose header names another file than `locks.data` is *outdated* if one of its lines names that as the
+next, or if it has no lines. Otherwise somebody else has written `locks.data`, and it is not ours to
+decide which of the two is right.
+
+Source: DESIGN section 3, invariant 3.
+"""
+
+import hashlib
+import zlib
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import attrs
+import orjson
+
+from common.asciijson import ascii_json
+from common.errors import DamagedFile, InvalidRequest
+from common.locks import Lock, LockRequest, Owner
+from daemons.wconfd.core.lockstate import LockRows, read_pending
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.waiting import Change
+
+_VERSION: Final = 1
+_CRC_DIGITS: Final = 8
+
+
+@attrs.frozen
+class Replayed:
+    """What became of a journal that was read."""
+
+    # it continues the `locks.data` it was read with; otherwise it is outdated
+    is_current: bool
+    # bytes of all lines that count, and the CRC to continue from
+    size: int
+    crc: int
+    # lines that count, without the header
+    lines: int
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def encode_header(snapshot: str) -> tuple[bytes, int]:
+    """The first line of a journal that continues the `locks.data` of this digest, and its CRC."""
+    return encode_line(ascii_json({"snapshot": snapshot, "journal": _VERSION}), 0)
+
+
+def encode_line(text: bytes, crc: int) -> tuple[bytes, int]:
+    """The line behind the one with this CRC, and its own."""
+    crc = zlib.crc32(text, crc)
+    return b"%08x %b\n" % (crc, text), crc
+
+
+def encode_next(snapshot: str) -> bytes:
+    """The text of a line that names the digest of the `locks.data` that will be next."""
+    return ascii_json({"next": snapshot})
+
+
+def encode_changes(before: LockState, after: LockState, made: Iterable[tuple[Owner, Change]]) -> bytes:
+    """The text of a line that leads from one state to the other.
+
+    Args:
+        made: all that was done in between: whose call it was, and what the call did.
+    Cost: O(locks and requests touched); who has given all back is one entry.
+    """
+    touched: dict[Owner, dict[Lock, None]] = {}
+    concerned: dict[Owner, None] = {}
+    for owner, change in made:
+        concerned[owner] = None
+        concerned.update(dict.fromkeys(change.granted))
+        for move in change.moves:
+            touched.setdefault(move.owner, {}).update(dict.fromkeys(move.modes))
+    held = [_held_row(after, owner, locks) for owner, locks in touched.items()]
+    pending = [(owner, after.pending_of(owner)) for owner in concerned]
+    changed = [(owner, request) for owner, request in pending if request is not before.pending_of(owner)]
+    queued = [orjson.Fragment(request.row) for _, request in changed if request]
+    return ascii_json([held, queued, [owner.to_wire() for owner, request in changed if request is None]])
+
+
+def _held_row(state: LockState, owner: Owner, locks: Iterable[Lock]) -> list[Any]:
+    modes = state.table.modes_of(owner)
+    owned = [LockRequest(lock, modes.get(lock)).to_wire() for lock in locks] if modes else None
+    return [state.table.as_known(owner).to_wire(), owned]
+
+
+def replay(content: bytes, snapshot: bytes, rows: LockRows) -> Replayed:
+    """Carry out a journal on the rows of the `locks.data` it was found with, if it continues that.
+
+    Raises: DamagedFile: it is no journal, or was changed; or it continues another `locks.data`. `where` is the
+        place: `line 7, byte 513`.
+    """
+    lines = _Lines(content)
+    header = next(lines, None)
+    if header is None:
+        if content.strip(b"\0"):
+            raise _damaged(1, 0, "it does not begin as a journal of locks does")
+        return Replayed(False, 0, 0, 0)
+    this = digest(snapshot)
+    if _snapshot_of(header) != this:
+        return _outdated(list(lines), this, lines)
+    count = 0
+    for count, text in enumerate(lines, 1):  # noqa: B007
+        _carry_out(text, rows, lines)
+    return Replayed(True, lines.end, lines.crc, count)
+
+
+def _snapshot_of(header: Any) -> str:
+    match header:
+        case {"snapshot": str() as snapshot, "journal": int() as version} if version == _VERSION:
+            return snapshot
+    raise _damaged(1, 0, f"expected a journal of version {_VERSION}, got {header!r:.80}")
+
+
+def _outdated(texts: list[Any], this: str, lines: "_Lines") -> Replayed:
+    if texts and {"next": this} not in texts:
+        raise DamagedFile(
+            f"it continues another locks.data than this one, by {len(texts)} lines; one of them was edited or restored",
+            where="line 1, byte 0",
+        )
+    return Replayed(False, lines.end, lines.crc, len(texts))
+
+
+class _Lines(Iterator[Any]):
+    """The values of all lines that count."""
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+        self._size = len(content.rstrip(b"\0"))
+        # of what was read so far
+        self.end = 0
+        self.crc = 0
+        self.number = 0
+
+    def __next__(self) -> Any:
+        begin, after = self.end, self._content.find(b"\n", self.end) + 1
+        line = self._content[begin:after]
+        text = line[_CRC_DIGITS + 1 : -1]
+        crc = zlib.crc32(text, self.crc)
+        if not after or line[: _CRC_DIGITS + 1] != b"%08x " % crc:
+            if after and after < self._size:
+                raise _damaged(self.number + 1, begin, "the line is not as it was written")
+            raise StopIteration
+        self.end, self.crc, self.number = after, crc, self.number + 1
+        try:
+            return orjson.loads(text)
+        except orjson.JSONDecodeError as error:
+            raise _damaged(self.number, begin, error.msg) from error
+
+
+def _carry_out(value: Any, rows: LockRows, lines: _Lines) -> None:
+    try:
+        match value:
+            case [list() as held, list() as queued, list() as gone]:
+                for owner, owned in held:
+                    _hold(rows, Owner.from_wire(owner), owned)
+                for row in queued:
+                    request = read_pending(row)
+                    rows.pending[request.owner] = [request]
+                for owner in gone:
+                    rows.pending.pop(Owner.from_wire(owner), None)
+            case {"next": str()}:
+                # it never came
+                pass
+            case _:
+                raise InvalidRequest(f"expected what was changed, got {value!r:.80}")
+    except (InvalidRequest, ValueError, TypeError) as error:
+        raise _damaged(lines.number, lines.end, str(error)) from error
+
+
+def _hold(rows: LockRows, owner: Owner, owned: list[Any] | None) -> None:
+    _, modes = rows.held.pop(owner, (owner, {}))
+    if owned is None:
+        return
+    for request in map(LockRequest.from_wire, owned):
+        if request.mode is None:
+            modes.pop(request.lock, None)
+        else:
+            modes[request.lock] = request.mode
+    if modes:
+        rows.held[owner] = (owner, modes)
+
+
+def _damaged(line: int, byte: int, what: str) -> DamagedFile:
+    where = f"line {line}, byte {byte}"
+    return DamagedFile(f"the journal of the locks is damaged at {where}: {what}", where=where)

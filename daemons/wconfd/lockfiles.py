@@ -1,0 +1,249 @@
+"""The locks on disk: `locks.data`, whole, and beside it the journal of what has changed since.
+
+Theory. A change is a line of the journal (`core.lockjournal`), however much else is held. From time to time
+`locks.data` is made *whole*: written anew, with an empty journal. In this order, each step durable
+before the next, so that a crash leaves what each of them says:
+
+1. the new `locks.data` and the new journal, beside their places: nothing has changed
+2. in the old journal a line that names the new `locks.data`: the old `locks.data` and all other lines count
+3. the new `locks.data` in its place: it counts alone, since the old journal is outdated, and says so
+4. the new journal in its place: it continues the new `locks.data`
+
+Nothing is appended to a journal that is outdated, or may be, or of which a write has failed: from then on
+each change makes `locks.data` whole, until that succeeds.
+
+Without a journal, as Ganeti does it, `locks.data` is whole after each change.
+
+Source: wconfd.md 6.1 to 6.3; DESIGN section 3, invariant 3.
+"""
+
+import contextlib
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from common.atomicfile import FileWrite, remove_file, stage_files
+from common.errors import DamagedFile
+from common.locks import Owner
+from common.log import get_log
+from daemons.wconfd.core.lockjournal import Replayed, digest, encode_changes, encode_header, encode_next, replay
+from daemons.wconfd.core.lockstate import LockRows, encode, rebuild
+from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.lockjournal import LockJournal
+
+JOURNAL: Final = ".journal"
+# a journal larger than this, and than so many times its locks.data, is begun anew
+LIMIT: Final = 2**20
+LIMIT_FACTOR: Final = 2
+
+_log: Final = get_log(__name__)
+
+
+def journal_of(path: Path) -> Path:
+    """Where the journal of this `locks.data` is."""
+    return path.with_name(path.name + JOURNAL)
+
+
+@attrs.frozen
+class FoundLocks:
+    """What the two files say together."""
+
+    state: LockState
+    # false: reading them granted something, or dropped it
+    is_exact: bool
+    snapshot_size: int
+    # None: there is none
+    journal: Replayed | None
+
+
+def read_locks(path: Path, max_bypass: int | None = None) -> FoundLocks:
+    """Read `locks.data` and its journal, also while a daemon writes them; changes nothing.
+
+    Raises:
+        DamagedFile: with the path, the place, and what to do.
+        OSError: there is no `locks.data`, or one of them cannot be read.
+    """
+    content, journal = read_pair(path)
+    try:
+        rows = LockRows.read(content)
+        replayed = None if journal is None else _replay(path, journal, content, rows)
+        state = rebuild(rows, max_bypass)
+    except DamagedFile as error:
+        if "path" in error.fields:
+            raise
+        text = (
+            f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
+            f"start without locks by: rm -f {journal_of(path)}; echo '[[],[]]' > {path}"
+        )
+        raise DamagedFile(text, path=str(path), **error.fields) from error
+    return FoundLocks(state, rows.is_exactly(state), len(content), replayed)
+
+
+def _replay(path: Path, journal: bytes, content: bytes, rows: LockRows) -> Replayed:
+    try:
+        return replay(journal, content, rows)
+    except DamagedFile as error:
+        text = (
+            f"'{journal_of(path)}': {error.message}; restore both files from one backup, or, if '{path}' alone "
+            f"is right, go on without what the journal adds by: rm {journal_of(path)}"
+        )
+        raise DamagedFile(text, path=str(journal_of(path)), **error.fields) from error
+
+
+def read_pair(path: Path) -> tuple[bytes, bytes | None]:
+    """Both files, as they were at one moment; None: there is no journal.
+
+    They are read until the journal continues the other, or neither has changed meanwhile.
+
+    Raises: OSError: there is no `locks.data`, or one of them cannot be read.
+    """
+    pair = (path.read_bytes(), _read_journal(path))
+    while pair[1] and encode_header(digest(pair[0]))[0] != pair[1].partition(b"\n")[0] + b"\n":
+        again = (path.read_bytes(), _read_journal(path))
+        if again == pair:
+            break
+        pair = again
+    return pair
+
+
+def _read_journal(path: Path) -> bytes | None:
+    try:
+        return journal_of(path).read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+class LockFiles:
+    """Keeps the state of the locks on disk; everything but `load` is called by one thread at a time.
+
+    Args:
+        found: what is on disk now; None: no `locks.data`.
+        has_journal: false: `locks.data` is whole after each change.
+    """
+
+    def __init__(self, path: Path, found: FoundLocks | None, *, has_journal: bool) -> None:
+        self._path = path
+        self._has_journal = has_journal
+        self._journal: LockJournal | None = None
+        # may be there, and says nothing that counts
+        self._has_outdated = journal_of(path).exists() if found is None else found.journal is not None
+        self._limit = LIMIT
+        if found and found.journal and found.journal.is_current:
+            self._journal = LockJournal(journal_of(path), found.journal.size, found.journal.crc, found.journal.lines)
+            self._has_outdated = False
+            self._set_limit(found.snapshot_size)
+
+    @classmethod
+    def load(cls, path: Path, *, max_bypass: int | None, has_journal: bool) -> tuple[Self, LockState]:
+        """Read the locks; no file: nobody holds anything.
+
+        Raises:
+            DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
+            OSError: a file cannot be read, or not be written when reading it granted a request.
+        """
+        try:
+            found = read_locks(path, max_bypass)
+        except FileNotFoundError:
+            _log.warning("locks.missing", path=path, effect="nobody holds anything")
+            return cls(path, None, has_journal=has_journal), LockState.fair(max_bypass)
+        files = cls(path, found, has_journal=has_journal)
+        if not found.is_exact:
+            # reading it granted something, or dropped it: nobody is told of what is not on disk
+            files.make_whole(found.state)
+        return files, found.state
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether `locks.data` alone says all, and the next change has its journal if it shall have one."""
+        journal = self._journal
+        if journal is None:
+            return not self._has_journal and not self._has_outdated
+        return self._has_journal and journal.is_sound and not journal.lines
+
+    def write(self, before: LockState, after: LockState, made: Collection[tuple[Owner, Change]]) -> None:
+        """Make a change durable.
+
+        Args:
+            made: as for `encode_changes`.
+        Raises: OSError: it could not be; the files say what they said before, as far as can be known.
+        Durability: on return it survives a loss of power.
+        Cost: what was touched; the whole state each time that the journal has grown by a multiple of it.
+        """
+        journal = self._journal if self._has_journal else None
+        if journal and journal.is_sound and journal.size > self._limit:
+            journal = self._begun_anew(after, journal)
+            if journal is None:
+                return
+        if journal and journal.is_sound:
+            try:
+                journal.append(encode_changes(before, after, made))
+                return
+            except OSError as error:
+                journal.give_up()
+                _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next="locks.data whole")
+        self.make_whole(after)
+
+    def make_whole(self, state: LockState) -> None:
+        """Write `locks.data`, and leave it an empty journal, or none if it shall have none.
+
+        Raises, Durability: as `write`.
+        """
+        self._replace(state, has_journal=self._has_journal)
+
+    def finish(self, state: LockState) -> None:
+        """Leave `locks.data` alone and whole. Raises, Durability: as `write`."""
+        if not self.is_whole:
+            self._replace(state, has_journal=False)
+        elif self._journal:
+            self._journal.close()
+            self._journal = None
+            remove_file(journal_of(self._path))
+
+    def _begun_anew(self, state: LockState, journal: LockJournal) -> LockJournal | None:
+        """Without a journal that has grown enough; it goes on if that cannot be done."""
+        try:
+            self.make_whole(state)
+        except OSError as error:
+            _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal grows")
+            self._limit = 2 * journal.size
+            return journal
+        return None
+
+    def _replace(self, state: LockState, *, has_journal: bool) -> None:
+        content = encode(state)
+        name = digest(content)
+        header, crc = encode_header(name)
+        writes = [FileWrite(self._path, content), FileWrite(journal_of(self._path), header)]
+        staged = stage_files(writes if has_journal else writes[:1])
+        try:
+            self._make_outdated(name)
+            staged.put_in_place(one_by_one=True)
+        except BaseException:
+            staged.discard()
+            raise
+        if self._journal:
+            self._journal.close()
+            if not has_journal:
+                remove_file(journal_of(self._path))
+        self._journal = LockJournal(journal_of(self._path), len(header), crc) if has_journal else None
+        self._has_outdated = False
+        self._set_limit(len(content))
+
+    def _make_outdated(self, name: str) -> None:
+        """Let the old journal say that it ends with the next `locks.data`."""
+        if self._has_outdated:
+            # it must not be taken for the journal of a later locks.data that is like an earlier one
+            remove_file(journal_of(self._path))
+            self._has_outdated = False
+        if self._journal and self._journal.lines:
+            # one that takes no more lines: a crash before it is replaced leaves it to a human to say which file counts
+            with contextlib.suppress(OSError):
+                self._journal.append(encode_next(name))
+        if self._journal:
+            self._journal.is_sound = False
+
+    def _set_limit(self, size: int) -> None:
+        self._limit = max(LIMIT, LIMIT_FACTOR * size)
