@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from common.locks import JobId
+from protocol.luxi import ExplainJobs
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -27,6 +29,15 @@ def submit(cluster: Cluster, *words: object) -> int:
     ended = job(cluster, "run", *words)
     assert (ended.code, ended.err) == (0, "")
     return int(ended.out)
+
+
+def wait_for_lock(cluster: Cluster, job_id: int) -> None:
+    """Wait until the job's request for locks is pending; it is *waiting* a moment before."""
+
+    def kinds() -> list[str]:
+        return [reason["kind"] for reason in cluster.luxi(ExplainJobs((JobId(job_id),)))[0] or ()]
+
+    wait_until(lambda: "lock" in kinds(), what=f"job {job_id} waits for a lock", state=kinds)
 
 
 def test_a_command_runs_as_if_it_ran_here(cluster: Cluster, tmp_path: Path) -> None:
@@ -73,6 +84,7 @@ def test_a_job_waits_for_a_lock_and_both_are_seen_in_the_table(cluster: Cluster,
     holder = submit(cluster, "--lock", "node/web7", "cat", gate)
     cluster.wait(holder, status="running")
     asker = submit(cluster, "--lock", "node/web7:shared", "true")
+    wait_for_lock(cluster, asker)
 
     with Background("gnt-job", "--root", cluster.root, "watch", asker) as watch:
         told = watch.read_error_line()
@@ -254,7 +266,7 @@ def test_a_job_is_told_which_locks_hold_it_back_to_the_root(cluster: Cluster, tm
     root = submit(cluster, "--lock", "node/web21", "cat", gate)
     cluster.wait(root, status="running")
     asker = submit(cluster, "--lock", "node/web21:shared", "true")
-    cluster.wait(asker, status="waiting")
+    wait_for_lock(cluster, asker)
     last = submit(cluster, "--after", asker, "true")
 
     told = job(cluster, "why", last)

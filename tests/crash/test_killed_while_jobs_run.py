@@ -32,13 +32,14 @@ def test_a_killed_daemon_costs_no_job_and_leaves_no_lock(
 
 @pytest.mark.parametrize("victim", [0, 5], ids=["without locks", "with a lock"])
 def test_a_killed_job_process_costs_only_its_own_job(cluster: Cluster, stamps: Stamps, victim: int) -> None:
-    workload = submit_twenty(cluster, stamps)
+    workload = submit_twenty(cluster, stamps, gate="gate")
     job_id = list(workload.expected)[victim]
     wait_until(lambda: job_on_disk(cluster, job_id).ops[0].start_at, what="the job has begun")
     pid = job_on_disk(cluster, job_id).process_id
     assert pid
 
     os.kill(pid, signal.SIGKILL)
+    stamps.open_gate("gate")
 
     workload.assert_right(cluster, killed=job_id)
     assert "died" in str(cluster.job(job_id, "opresult"))

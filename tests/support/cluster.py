@@ -25,7 +25,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 from tests.support.leftovers import processes_under
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -70,7 +70,7 @@ class Cluster:
         """Send a signal to a daemon and wait until it is gone."""
         daemon = self.daemons.pop(name)
         daemon.send_signal(number)
-        daemon.wait(20)
+        daemon.wait(PATIENCE_S)
 
     def restart(self, name: str, number: int = signal.SIGKILL) -> None:
         """End a daemon by a signal and start it again."""
@@ -95,7 +95,7 @@ class Cluster:
 
         wait_until(kill_all, what="everything is killed")
         for daemon in self.daemons.values():
-            daemon.wait(20)
+            daemon.wait(PATIENCE_S)
         self.daemons.clear()
 
     def stop(self) -> None:
@@ -137,7 +137,7 @@ class Cluster:
             return all(state in (FINAL if status is None else (status,)) for state in self._states(job_ids))
 
         wanted = status or "final"
-        wait_until(there, what=f"jobs {job_ids} are {wanted}", state=lambda: self._states(job_ids), timeout_s=60)
+        wait_until(there, what=f"jobs {job_ids} are {wanted}", state=lambda: self._states(job_ids))
         return self._states(job_ids)
 
     def job_pids(self) -> Iterator[int]:
@@ -177,7 +177,7 @@ class Cluster:
                     env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
                     stderr=errors,
                 )
-            wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready", timeout_s=30)
+            wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready")
         if daemon.returncode is not None:
             text = self._errors(name).read_text()
             raise AssertionError(f"{name} ended with {daemon.returncode}: {text}\n{self.log(name)[-2000:]}")

@@ -23,7 +23,7 @@ from common.paths import Paths
 from protocol.envelope import request_bytes
 from protocol.framing import Framer, pack
 from tests.support.fake_wconfd import FakeWconfd
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 
@@ -33,7 +33,7 @@ class Control:
 
     def __init__(self, path: Path) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
+        self.sock.settimeout(PATIENCE_S)
         self.sock.connect(str(path))
         self._framer = Framer()
         self._whole: list[Any] = []
@@ -105,7 +105,7 @@ class JobHost:
         address = self.root / "ready"
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             ready.bind(str(address))
-            ready.settimeout(30)
+            ready.settimeout(PATIENCE_S)
             self.server = self.spawn_server(*options, NOTIFY_SOCKET=str(address), **env)
             assert b"READY=1" in ready.recv(4096)
         address.unlink()
@@ -137,7 +137,7 @@ class JobHost:
     def fork(self, job_id: int) -> Started:
         """Start a process and read its livelock; it waits for the go-ahead then."""
         ours, theirs = socket.socketpair()
-        ours.settimeout(20)
+        ours.settimeout(PATIENCE_S)
         self._sockets.append(ours)
         with theirs:
             self.control.send(request_bytes("startJob", [job_id]), theirs.fileno())

@@ -11,7 +11,7 @@ import orjson
 from protocol.framing import ETX
 
 # an answer that takes longer than this is none
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class RawCaller:

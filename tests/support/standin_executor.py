@@ -4,7 +4,8 @@
 
 Its livelock has a POSIX lock only; job files are replaced by a rename, with other separators, without an fsync, and
 with mode 0640. `ROOT/standin` is a JSON object that says how it misbehaves: `slow_s` (before anything else),
-`die_at` and `hang_at` (a step below), `ignores_term`. What it was given is left in `ROOT/standin-<job id>`.
+`die_at` and `hang_at` (a step below), `ignores_term`. What it was given is left in `ROOT/standin-<job id>`; one that
+hangs makes `ROOT/standin-hangs-<job id>`.
 An opcode with a `duration` also ends when there is a file `ROOT/go`.
 
 Source: luxid.md 3.1, 9.
@@ -132,6 +133,7 @@ class StandIn:
         if self.how.get("hang_at") == name:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
             signal.signal(signal.SIGABRT, signal.SIG_IGN)
+            (self.root / f"standin-hangs-{self.job_id}").touch()
             while True:
                 signal.pause()
 

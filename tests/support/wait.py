@@ -7,13 +7,15 @@ import trio
 
 _SHORTEST_S = 0.001
 _LONGEST_S = 0.05
+# ends a test that would wait for ever; a machine may be slow
+PATIENCE_S = 60.0
 
 
 def wait_until(
     predicate: Callable[[], object],
     *,
     what: str,
-    timeout_s: float = 20.0,
+    timeout_s: float = PATIENCE_S,
     state: Callable[[], object] | None = None,
 ) -> None:
     """Return as soon as `predicate()` is true.
@@ -37,7 +39,7 @@ async def wait_until_async(
     predicate: Callable[[], object | Awaitable[object]],
     *,
     what: str,
-    timeout_s: float = 20.0,
+    timeout_s: float = PATIENCE_S,
     state: Callable[[], object] | None = None,
 ) -> None:
     """`wait_until` inside trio; the predicate may be async, the clock is trio's."""

@@ -48,11 +48,17 @@ class Workload:
             yield from ((job_id, opcode) for opcode in range(count))
 
 
-def submit_twenty(cluster: Cluster, stamps: Stamps) -> Workload:
-    """Submit the jobs, all at once."""
+def submit_twenty(cluster: Cluster, stamps: Stamps, *, gate: str | None = None) -> Workload:
+    """Submit the jobs, all at once.
+
+    Args:
+        gate: those without locks, and the first that wants the lock, do not end before this gate is opened.
+    """
     after_previous = [[-1, ["success"]]]
-    free: list[tuple[OpInput, ...]] = [(stamps.work(seconds=0.3),) for _ in range(5)]
+    free: list[tuple[OpInput, ...]] = [(stamps.gated(gate) if gate else stamps.work(seconds=0.3),) for _ in range(5)]
     exclusive: list[tuple[OpInput, ...]] = [(stamps.work(seconds=0.1, locks=LOCK),) for _ in range(6)]
+    if gate:
+        exclusive[0] = (stamps.gated(gate, locks=LOCK),)
     chain: list[tuple[OpInput, ...]] = [(stamps.work(),)]
     chain += [(stamps.work(depends=after_previous),) for _ in range(3)]
     double: list[tuple[OpInput, ...]] = [(stamps.work(), stamps.work()) for _ in range(2)]

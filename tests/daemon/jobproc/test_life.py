@@ -25,6 +25,22 @@ STRANGER = Owner("stranger", "/nowhere")
 CANCELED = "job was canceled on request"
 
 
+def gated(host: JobHost) -> dict[str, Any]:
+    """An opcode that cannot be interrupted, and ends when `open_gate` says so."""
+    gate, begun = host.root / "gate", host.root / "begun"
+    script = f"touch {begun}; until [ -e {gate} ]; do sleep 0.02; done"
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": ["/bin/sh", "-c", script]}
+
+
+def wait_begun(host: JobHost) -> None:
+    """Wait until the gated command runs; *running* is in the file before."""
+    wait_until((host.root / "begun").exists, what="the command has begun")
+
+
+def open_gate(host: JobHost) -> None:
+    (host.root / "gate").touch()
+
+
 def has_ended(host: JobHost, started: Started) -> int:
     return host.control.wait_exit(started.pid)
 
@@ -170,10 +186,11 @@ def test_sigterm_while_waiting_for_locks_cancels_at_once(host: JobHost) -> None:
 
 def test_sigterm_between_opcodes_cancels_the_rest(host: JobHost) -> None:
     """luxid.md 9.4: the running opcode ends, those after it are canceled."""
-    started = host.start(1, {**LONG_DELAY, "interruptible": False, "duration": 0.3}, DUMMY)
-    host.wait_state(1, JobState.RUNNING)
+    started = host.start(1, gated(host), DUMMY)
+    wait_begun(host)
 
     kill(started.pid, signal.SIGTERM)
+    open_gate(host)
     has_ended(host, started)
 
     assert host.states(1) == ["success", "canceled"]
@@ -301,11 +318,12 @@ def test_sigterm_cancels_while_wconfd_is_down(host: JobHost) -> None:
 
 
 def test_wconfd_restart_under_a_running_opcode_is_not_noticed(host: JobHost) -> None:
-    started = host.start(1, {**LONG_DELAY, "interruptible": False, "duration": 0.3}, DUMMY)
-    host.wait_state(1, JobState.RUNNING)
+    started = host.start(1, gated(host), DUMMY)
+    wait_begun(host)
 
     host.wconfd.stop()
     host.wconfd.start()
+    open_gate(host)
     has_ended(host, started)
 
     assert host.states(1) == ["success", "success"]
@@ -318,9 +336,10 @@ def test_locks_that_could_not_be_freed_are_freed_before_the_next_opcode(host: Jo
     assert host.wconfd.owners() == []
 
     host.wconfd.requests.clear()
-    started = host.start(2, {**LONG_DELAY, "interruptible": False, "duration": 0.2}, WITH_NODE)
-    host.wait_state(2, JobState.RUNNING)
+    started = host.start(2, gated(host), WITH_NODE)
+    wait_begun(host)
     host.wconfd.stop()
+    open_gate(host)
     wait_until(lambda: "locks.not_freed" in host.log(), what="freeing failed")
     host.wconfd.start()
     has_ended(host, started)

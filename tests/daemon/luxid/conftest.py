@@ -7,11 +7,14 @@ import pytest
 
 from tests.support.cluster import Cluster
 
+# whatever happens in time was told by an event
+NO_SWEEP = "sweep_s = 3600.0\n"
+
 
 @pytest.fixture
 def idle(tmp_path: Path) -> Iterator[Cluster]:
     """An installation of which nothing but wconfd runs."""
-    with Cluster(tmp_path, settings="[luxid]\nmax_running_jobs = 4\nkill_grace_s = 0.5\n") as cluster:
+    with Cluster(tmp_path, settings=f"[luxid]\nmax_running_jobs = 4\nkill_grace_s = 0.5\n{NO_SWEEP}") as cluster:
         cluster.start("wconfd")
         yield cluster
 

@@ -1,5 +1,7 @@
 """Opcodes for tests, as clients send them."""
 
+import shlex
+from pathlib import Path
 from typing import Any
 
 from common.jobfile import decode_job
@@ -17,6 +19,11 @@ def dummy(**fields: Any) -> dict[str, Any]:
 
 def command(*argv: str, **fields: Any) -> dict[str, Any]:
     return {"OP_ID": "OP_RUN_COMMAND", "argv": list(argv), **fields}
+
+
+def gated(gate: Path) -> dict[str, Any]:
+    """Ends when this file is there."""
+    return command("sh", "-c", f"until [ -e {shlex.quote(str(gate))} ]; do sleep 0.02; done")
 
 
 def after(*job_ids: int, wanted: tuple[str, ...] = ("success",)) -> list[Any]:

@@ -31,7 +31,10 @@ def test_a_queued_job_is_canceled_on_disk_and_never_runs(cluster: Cluster) -> No
 
 
 def test_a_running_job_is_told_and_the_answer_says_that_it_runs(cluster: Cluster) -> None:
-    job_id = cluster.submit(command("sh", "-c", "trap '' TERM; sleep 3"), dummy())
+    begun = cluster.root / "begun"
+    job_id = cluster.submit(command("sh", "-c", f"touch {begun}; sleep 60"), dummy())
+    # *running* is on disk before the command exists
+    wait_until(begun.exists, what="the command has begun")
     cluster.wait(job_id, status="running")
 
     done, text = cluster.luxi(CancelJob(job_id))

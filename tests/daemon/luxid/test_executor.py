@@ -25,7 +25,8 @@ from tests.support.wait import wait_until
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
     """An installation with an executor of its own, and no fork server."""
     argv = ["/usr/bin/env", f"PYTHONPATH={CHECKOUT}", sys.executable, "-P", "-m", "tests.support.standin_executor"]
-    settings = f"[luxid]\nmax_running_jobs = 4\nkill_grace_s = 0.5\nexecutor = {json.dumps([*argv, str(tmp_path)])}\n"
+    rules = "max_running_jobs = 4\nkill_grace_s = 0.5\nsweep_s = 3600.0\n"
+    settings = f"[luxid]\n{rules}executor = {json.dumps([*argv, str(tmp_path)])}\n"
     with Cluster(tmp_path, settings=settings) as cluster:
         cluster.start("wconfd", "luxid")
         yield cluster
@@ -47,7 +48,9 @@ def given(cluster: Cluster, job_id: int) -> dict[str, Any]:
 
 
 def children(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Zombies included; whichever thread made them."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 
 
 def test_a_job_is_carried_out_and_its_file_is_followed_in_whatever_style(cluster: Cluster) -> None:
@@ -130,7 +133,7 @@ def test_a_process_that_does_not_answer_is_ended_whatever_it_ignores(cluster: Cl
     job_id = cluster.submit(dummy())
 
     assert cluster.wait(job_id) == ["error"]
-    assert children(cluster.daemons["luxid"].pid) == []
+    wait_until(lambda: not children(cluster.daemons["luxid"].pid), what="it is gone, and reaped")
 
 
 def test_no_process_is_left_unreaped(cluster: Cluster) -> None:
@@ -156,9 +159,8 @@ def test_jobs_outlive_luxid_and_are_followed_by_the_next_one(cluster: Cluster) -
 def test_a_start_cut_off_by_the_end_of_luxid_is_made_again_once(cluster: Cluster, step: str) -> None:
     behave(cluster, hang_at=step)
     job_id = cluster.submit(dummy(result="once"))
-    wait_until(lambda: read_job(cluster, job_id).livelock, what="the start is written down")
-    wait_until(lambda: children(cluster.daemons["luxid"].pid), what="there is a process")
-    hanging = children(cluster.daemons["luxid"].pid)[0]
+    wait_until((cluster.root / f"standin-hangs-{job_id}").exists, what="the process is at this step")
+    (hanging,) = children(cluster.daemons["luxid"].pid)
     cluster.kill("luxid")
     os.kill(hanging, signal.SIGKILL)
     behave(cluster)

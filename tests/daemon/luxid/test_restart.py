@@ -16,7 +16,7 @@ from common.jobs import Job, JobOp, JobState
 from common.livelock import is_alive
 from common.locks import JobId
 from protocol.luxi import AutoArchiveJobs, CancelJob, QueryJobs
-from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until
 
@@ -34,7 +34,7 @@ def write_job(cluster: Cluster, job_id: int, *states: JobState, livelock: str | 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_running_jobs_live_on_and_their_end_is_seen(cluster: Cluster, number: int) -> None:
     go = cluster.root / "go"
-    job_id = cluster.submit(command("sh", "-c", f"while ! [ -e {go} ]; do sleep 0.05; done"))
+    job_id = cluster.submit(gated(go))
     cluster.wait(job_id, status="running")
     pid = read_job(cluster, job_id).process_id
 
@@ -47,10 +47,12 @@ def test_running_jobs_live_on_and_their_end_is_seen(cluster: Cluster, number: in
 
 
 def test_a_job_that_ended_meanwhile_is_seen_as_ended(cluster: Cluster) -> None:
-    first, second = cluster.submit_many((delay(0.3),), (dummy(depends=after(-1)),))
+    go = cluster.root / "go"
+    first, second = cluster.submit_many((gated(go),), (dummy(depends=after(-1)),))
     cluster.wait(first, status="running")
     livelock = read_job(cluster, first).livelock
     cluster.kill("luxid")
+    go.touch()
     wait_until(lambda: not is_alive(livelock or ""), what="the job's process has ended")
 
     cluster.start("luxid")

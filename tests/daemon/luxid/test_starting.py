@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until
 
@@ -50,12 +50,14 @@ def test_without_a_fork_server_jobs_wait_and_nothing_fails(idle: Cluster) -> Non
 
 
 def test_a_fork_server_that_is_restarted_is_found_again_and_jobs_live_on(cluster: Cluster) -> None:
-    running = cluster.submit(delay(1))
+    go = cluster.root / "go"
+    running = cluster.submit(gated(go))
     cluster.wait(running, status="running")
 
     cluster.kill("forkserver")
     queued = cluster.submit(dummy())
     cluster.start("forkserver")
+    go.touch()
 
     assert cluster.wait(running, queued) == ["success", "success"]
 

@@ -1,10 +1,12 @@
 """WaitForJobChange, exactly (luxid.md 8)."""
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import orjson
 import pytest
@@ -14,7 +16,7 @@ from common.locks import JobId
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
 from protocol.luxi import ArchiveJob, CancelJob, WaitForJobChange
-from tests.daemon.luxid.ops import after, delay, dummy
+from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.rawsocket import RawCaller
 from tests.support.wait import wait_until
@@ -22,6 +24,17 @@ from tests.support.wait import wait_until
 
 def wait(cluster: Cluster, job_id: int, fields: list[str], previous: object, serial: object, timeout: float) -> list:
     return list(cluster.luxi(WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, timeout)))
+
+
+def connections(cluster: Cluster) -> int:
+    """How many luxid has taken; its other files come and go."""
+    sockets = Path("/proc/net/unix").read_text().splitlines()
+    inodes = {line.split()[6] for line in sockets if line.endswith(f" {cluster.paths.query_socket}")}
+    found = 0
+    for fd in Path(f"/proc/{cluster.daemons['luxid'].pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):
+            found += os.readlink(fd).removeprefix("socket:[").removesuffix("]") in inodes
+    return found
 
 
 def test_unknown_previous_values_are_answered_at_once(cluster: Cluster) -> None:
@@ -32,10 +45,15 @@ def test_unknown_previous_values_are_answered_at_once(cluster: Cluster) -> None:
 
 
 def test_a_change_ends_the_wait(cluster: Cluster) -> None:
-    job_id = cluster.submit(delay(0.5))
+    go = cluster.root / "go"
+    job_id = cluster.submit(gated(go))
     cluster.wait(job_id, status="running")
+    with BlockingClient(cluster.paths.query_socket) as client:
+        request = WaitForJobChange(job_id, ("status",), ["running"], None, 60.0)
+        client.start(request)
+        go.touch()
 
-    assert wait(cluster, job_id, ["status"], ["running"], None, 60) == [["success"], []]
+        assert list(client.finish(request)) == [["success"], []]
 
 
 def test_a_final_job_is_answered_at_once_whatever_is_known(cluster: Cluster) -> None:
@@ -110,7 +128,8 @@ def test_a_wait_sees_a_job_become_free_of_its_dependencies(cluster: Cluster) -> 
 
 
 def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
-    job_id = cluster.submit(delay(1))
+    go = cluster.root / "go"
+    job_id = cluster.submit(gated(go))
     cluster.wait(job_id, status="running")
     answers: list[object] = []
 
@@ -119,8 +138,11 @@ def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
             answers.append(client.call(WaitForJobChange(job_id, ("status",), ["running"], None, 60.0))[0])
 
     threads = [threading.Thread(target=one) for _ in range(30)]
+    before = connections(cluster)
     for thread in threads:
         thread.start()
+    wait_until(lambda: connections(cluster) == before + 30, what="they are all connected")
+    go.touch()
     for thread in threads:
         thread.join()
 
@@ -130,25 +152,23 @@ def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
 def test_clients_that_went_away_are_forgotten_at_once(cluster: Cluster) -> None:
     job_id = cluster.submit(delay(600))
     cluster.wait(job_id, status="running")
-    folder = f"/proc/{cluster.daemons['luxid'].pid}/fd"
-    before = len(os.listdir(folder))
+    before = connections(cluster)
     clients = [BlockingClient(cluster.paths.query_socket) for _ in range(50)]
     for client in clients:
         client.start(WaitForJobChange(job_id, ("status",), ["running"], None, 89.0))
-    wait_until(lambda: len(os.listdir(folder)) >= before + 50, what="they are all connected")
+    wait_until(lambda: connections(cluster) == before + 50, what="they are all connected")
 
     for client in clients:
         client.close()
 
-    wait_until(lambda: len(os.listdir(folder)) <= before, what="their connections are closed")
+    wait_until(lambda: connections(cluster) == before, what="their connections are closed")
 
 
 @pytest.mark.parametrize("method", ["WaitForJobChange", "ReadJobOutput"])
 def test_a_waiter_that_is_killed_is_forgotten_at_once(cluster: Cluster, method: str) -> None:
     job_id = cluster.submit(delay(600))
     cluster.wait(job_id, status="running")
-    folder = f"/proc/{cluster.daemons['luxid'].pid}/fd"
-    before = len(os.listdir(folder))
+    before = connections(cluster)
     args = [job_id, ["status"], ["running"], None, 89.0] if method == "WaitForJobChange" else [job_id, 0, 89.0]
     script = (
         "import socket, sys; sock = socket.socket(socket.AF_UNIX); sock.connect(sys.argv[1]); "
@@ -156,12 +176,12 @@ def test_a_waiter_that_is_killed_is_forgotten_at_once(cluster: Cluster, method: 
     )
     message = orjson.dumps({"method": method, "args": args})
     waiter = subprocess.Popen([sys.executable, "-c", script, cluster.paths.query_socket, message])
-    wait_until(lambda: len(os.listdir(folder)) > before, what="it is connected")
+    wait_until(lambda: connections(cluster) == before + 1, what="it is connected")
 
     waiter.kill()
     waiter.wait()
 
-    wait_until(lambda: len(os.listdir(folder)) <= before, what="its connection is closed")
+    wait_until(lambda: connections(cluster) == before, what="its connection is closed")
 
 
 def test_a_waiter_that_only_ended_what_it_says_gets_its_answer(cluster: Cluster) -> None:
