@@ -1,7 +1,9 @@
 """What one scheduling event costs luxid's core, with few and with many queued jobs; no disk, no processes.
 
 An event is the end of a running job and the choice of the next, the arrival of a job, a change of the locks that a
-running job holds, or all that a job brings with it: its start, two such changes, its end.
+running job holds, or all that a job brings with it: its start, two such changes, its end. Another chain of filter
+rules is applied in slices: what all of them cost, and the longest one; those that touch none are by the names of
+opcodes, or by reasons, for which each job is looked at.
 `python -m tests.bench.scheduling [COUNT ...]`, or `python -m tests.bench scheduling`.
 """
 
@@ -16,6 +18,7 @@ from typing import Any
 
 from common.jobs import Job, JobOp, JobState
 from common.locks import JobId, LockMode, parse_lock
+from common.objects.filter import FilterRule
 from daemons.luxid.core.queue import JobQueue
 
 COUNTS = (1_000, 100_000)
@@ -51,6 +54,45 @@ def measure(count: int) -> None:
     }
     for name, event in events.items():
         _show(count, name, queue, event, used)
+    _show_chains(count, queue)
+
+
+def _show_chains(count: int, queue: JobQueue) -> None:
+    print(f"{'queued':>9} {'new chain':22} {'all ms':>10} {'longest ms':>10} {'judged':>8} {'until a start ms':>17}")
+    none = _rule("PAUSE", ["opcode", ["==", "OP_ID", "OP_NODE_ADD"]])
+    by_reason = _rule("PAUSE", ["reason", ["=~", "reason", "maintenance of rack 5"]])
+    chains = {"none, by opcode": [none], "none, by reason": [none, by_reason], "all": [_rule("PAUSE")]}
+    for name, rules in chains.items():
+        for said, chain in ((name, rules), (f"{name}, taken back", [])):
+            queue.end(min(queue.running()), JobState.SUCCESS)
+            _show_chain(count, said, queue, chain)
+
+
+def _show_chain(count: int, name: str, queue: JobQueue, rules: list[FilterRule]) -> None:
+    judged, until_start, begun = queue.judged, None, time.process_time()
+    queue.filters_changed(rules)
+    spent = [time.process_time() - begun]
+    is_unfinished = True
+    while is_unfinished:
+        slice_begun = time.process_time()
+        decisions = queue.decide(_NOW_S)
+        spent.append(time.process_time() - slice_begun)
+        is_unfinished = decisions.is_unfinished
+        if decisions.start and until_start is None:
+            until_start = sum(spent)
+        for job_id in decisions.start:
+            queue.started(job_id)
+    started = f"{until_start * 1e3:17.1f}" if until_start is not None else f"{'-':>17}"
+    print(
+        f"{count:9} {name:22} {sum(spent) * 1e3:10.1f} {max(spent) * 1e3:10.1f} {queue.judged - judged:8} {started}",
+        flush=True,
+    )
+
+
+def _rule(action: str, *predicates: Any) -> FilterRule:
+    return FilterRule(
+        watermark=JobId(0), priority=0, predicates=predicates, action=action, reason_trail=(), uuid=str(predicates)
+    )
 
 
 def _show(count: int, name: str, queue: JobQueue, event: Callable[[int], None], used: float) -> None:

@@ -14,6 +14,7 @@ from common.filters import ActionKind
 from common.jobs import Job, JobOp, JobState, set_priority
 from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
+from daemons.luxid.core import judging
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
 from daemons.luxid.core.queue import JobQueue
@@ -49,6 +50,9 @@ predicates = st.sampled_from(
         [],
         [["opcode", ["==", "OP_ID", "OP_RUN_COMMAND"]]],
         [["opcode", ["=~", "OP_ID", "INSTANCE"]]],
+        [["opcode", ["!", ["==", "OP_ID", "OP_RUN_COMMAND"]]]],
+        [["opcode", ["&", ["=~", "OP_ID", "INSTANCE"], ["==", "instance_name", "i1"]]]],
+        [["opcode", ["==", "OP_ID", "OP_RUN_COMMAND"]], ["reason", ["=~", "reason", "rate"]]],
         [["reason", ["=~", "reason", "spring"]]],
         [["jobid", [">", "id", "watermark"]]],
     ]
@@ -64,12 +68,20 @@ def make_job(job_id: int, ops: list[tuple[dict[str, Any], list[str]]], priority:
 
 
 class Scheduling(RuleBasedStateMachine):
+    # judged in one go by a new chain: all, or very few
+    slice_jobs = 50
+
     def __init__(self) -> None:
         super().__init__()
         self.now_s = 1_000_000
         self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT)
         self.queue = JobQueue(SLOTS, START_LIMIT, {}.get, WEIGHTS)
         self.next_id = 1
+
+        self.slice, judging.SLICE = judging.SLICE, self.slice_jobs
+
+    def teardown(self) -> None:
+        judging.SLICE = self.slice
 
     # the two side by side
 
@@ -81,10 +93,12 @@ class Scheduling(RuleBasedStateMachine):
         }
         expected = self.twin.pick(self.now_s)
 
-        decisions = self.queue.decide(self.now_s)
+        decisions = [self.queue.decide(self.now_s)]
+        while decisions[-1].is_unfinished:
+            decisions.append(self.queue.decide(self.now_s))
 
-        assert list(decisions.start) == expected
-        assert {each.job_id for each in decisions.rejected} == rejected
+        assert [job_id for each in decisions for job_id in each.start] == expected
+        assert {found.job_id for each in decisions for found in each.rejected} == rejected
         for job_id in rejected:
             self.remove(job_id, JobState.CANCELED)
         again = self.queue.decide(self.now_s)
@@ -267,5 +281,11 @@ def advanced(job: Job) -> Job:
     return attrs.evolve(job, ops=(attrs.evolve(job.ops[0], state=JobState.SUCCESS), *job.ops[1:]))
 
 
+class SlicedScheduling(Scheduling):
+    slice_jobs = 1
+
+
+TestSlicedScheduling = SlicedScheduling.TestCase
+TestSlicedScheduling.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 TestScheduling = Scheduling.TestCase
 TestScheduling.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)

@@ -201,7 +201,7 @@ def test_a_job_is_judged_once_for_each_chain() -> None:
     chain = [rule("ACCEPT", ["jobid", ["<", "id", 100]])]
     queue.filters_changed(chain)
     assert start(queue) == (1, 2)
-    assert queue.judged == 20
+    assert queue.judged == 10
 
     queue.filters_changed(chain)
     queue.end(JobId(1), JobState.SUCCESS)
@@ -211,16 +211,85 @@ def test_a_job_is_judged_once_for_each_chain() -> None:
         queue.add(job)
     start(queue)
 
-    assert queue.judged == 20
+    assert queue.judged == 10
 
 
-def test_a_new_chain_is_applied_slice_by_slice_and_meanwhile_nobody_starts() -> None:
+def test_a_new_chain_is_applied_slice_by_slice_and_nobody_starts_before_those_that_it_may_let_through() -> None:
     queue = make_queue(*(make_job(n, reason="x") for n in range(1, 2 * SLICE + 2)), slots=1)
+    queue.filters_changed([rule("PAUSE")])
+    while queue.decide(NOW).is_unfinished:
+        pass
+
     queue.filters_changed([rule("PAUSE", ["jobid", ["<=", "id", 2 * SLICE]])])
 
     assert queue.decide(NOW) == Decisions(is_unfinished=True)
     assert queue.decide(NOW) == Decisions(is_unfinished=True)
     assert queue.decide(NOW).start == (2 * SLICE + 1,)
+
+
+def test_who_was_let_through_is_judged_when_it_is_the_best_and_started_before_the_rest_is_judged() -> None:
+    queue = make_queue(*(make_job(n, age_s=30 * n) for n in range(1, 10 * SLICE)), slots=1)
+    oldest = 10 * SLICE - 1
+
+    queue.filters_changed([rule("PAUSE", ["jobid", ["==", "id", oldest]])])
+
+    assert queue.decide(NOW) == Decisions(start=(JobId(oldest - 1),), is_unfinished=True)
+    assert queue.judged == SLICE + 2
+
+
+@pytest.mark.parametrize(
+    "unlike",
+    [
+        ["==", "OP_ID", "OP_NODE_ADD"],
+        ["&", ["=~", "OP_ID", "INSTANCE"], ["==", "instance_name", "web1"]],
+        ["|", ["==", "OP_ID", "OP_NODE_ADD"], ["&", ["==", "OP_ID", "OP_NODE_REMOVE"], ["?", "name"]]],
+    ],
+)
+def test_a_rule_about_opcodes_that_no_job_has_is_looked_at_once_however_many_wait(unlike: list[Any]) -> None:
+    queue = make_queue(*(make_job(n, command(**{f"node_n{n}": "exclusive"})) for n in range(1, 1_000)), slots=1)
+    start(queue)
+    before, judged = queue.touched, queue.judged
+
+    queue.filters_changed([rule("PAUSE", ["opcode", unlike])])
+    assert queue.decide(NOW) == Decisions()
+    queue.filters_changed([])
+    assert queue.decide(NOW) == Decisions()
+
+    # the jobs with a process are judged each time
+    assert queue.judged - judged == 1
+    assert queue.touched - before <= 4
+
+
+def test_a_rule_that_goes_is_forgotten_by_those_to_whom_it_applied_and_nobody_else_is_looked_at() -> None:
+    kept = rule("ACCEPT", ["reason", ["==", "reason", "spared"]], uuid="a")
+    queue = make_queue(*(make_job(n, reason="spared" if n % 100 else "") for n in range(1, 1_000)), slots=1)
+    queue.filters_changed([kept, rule("PAUSE", uuid="b", priority=1)])
+    while queue.decide(NOW).is_unfinished:
+        pass
+    judged, touched = queue.judged, queue.touched
+
+    queue.filters_changed([kept])
+    queue.decide(NOW)
+
+    assert queue.phase(JobId(100)) is Phase.READY
+    assert queue.judged - judged <= 1
+    assert queue.touched - touched < 10 * 9 + 20
+
+
+def test_a_chain_that_comes_before_the_last_one_was_applied_is_what_counts() -> None:
+    queue = make_queue(*(make_job(n, reason="x" if n % 2 else "y") for n in range(1, 4 * SLICE)))
+    first = rule("PAUSE", ["reason", ["==", "reason", "x"]], uuid="a")
+    second = rule("PAUSE", ["reason", ["==", "reason", "y"]], uuid="b")
+    queue.filters_changed([first])
+    queue.decide(NOW, may_start=False)
+    queue.filters_changed([second])
+    queue.decide(NOW, may_start=False)
+    queue.filters_changed([first, rule("REJECT", ["jobid", ["==", "id", 3]], uuid="c", priority=1)])
+
+    while (decisions := queue.decide(NOW, may_start=False)).is_unfinished:
+        assert not decisions.rejected
+
+    assert start(queue) == tuple(range(2, 4 * SLICE, 2))
 
 
 # weights

@@ -15,6 +15,7 @@ from common.locks import JobId, Lock, LockMode
 from common.objects.filter import FilterRule
 from common.waithistory import Span
 from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.dockets import Docket
 from daemons.luxid.core.filtering import Ruling
 from daemons.luxid.core.footprints import Footprints
 from daemons.luxid.core.groups import GateKey
@@ -33,9 +34,7 @@ class Entry:
 
     job: Job
     phase: Phase
-    ruling: Ruling
-    # of the chain by which it was judged
-    version: int
+    docket: Docket
     buckets: tuple[Limit, ...]
     # of the next opcode, or the one under way
     needs: Needs
@@ -43,6 +42,10 @@ class Entry:
     held_by: HeldBy = None
     held_since: float = 0.0
     waited: tuple[Span, ...] = ()
+
+    @property
+    def ruling(self) -> Ruling:
+        return self.docket.ruling
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -75,6 +78,11 @@ class Contest:
         """The job is ready no longer."""
         self._picker.remove(job_id)
 
+    def regate(self, entry: Entry) -> None:
+        """The job, which is ready, has other limits, or is paused or not otherwise than before."""
+        job = entry.job
+        self._picker.regate(job.job_id, self.tick_of(job), entry.gate)
+
     def enter(self, entry: Entry) -> None:
         """The job has a process, or is about to."""
         job_id = entry.job.job_id
@@ -87,12 +95,12 @@ class Contest:
         self._picker.open(self.places.leave(job_id, entry.limits))
         self._picker.cross(self.footprints.leave(job_id))
 
-    def rule(self, entry: Entry, ruling: Ruling) -> None:
+    def rule(self, entry: Entry, docket: Docket) -> None:
         """Another word of the filters on a job with a process."""
         job_id = entry.job.job_id
         self._picker.open(self.places.leave(job_id, entry.ruling.limits))
-        entry.ruling = ruling
-        self._picker.shut(self.places.take(job_id, ruling.limits))
+        entry.docket = docket
+        self._picker.shut(self.places.take(job_id, entry.ruling.limits))
 
     def declare(self, job_id: JobId, needs: Needs) -> None:
         """Another opcode of a job with a process is under way."""

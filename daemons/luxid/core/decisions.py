@@ -65,7 +65,7 @@ class Decisions:
     resume: tuple[JobId, ...] = ()
     # to be written to the histories of these jobs
     waited: tuple[Waited, ...] = ()
-    # True: jobs have still to be judged by a new chain of rules; ask again, until then nobody starts
+    # True: jobs have still to be judged by a new chain of rules; ask again
     is_unfinished: bool = False
 
 

@@ -33,6 +33,7 @@ from heapq import nsmallest
 
 from common.locks import JobId
 from daemons.luxid.core.footprints import Crossing, Footprints
+from daemons.luxid.core.gates import Gates
 from daemons.luxid.core.groups import Cell, Gate, GateKey, Key, Lane, Pool
 from daemons.luxid.core.lockclasses import LockClass, LockClasses
 from daemons.luxid.core.needs import Needs, Shape
@@ -49,20 +50,21 @@ class Picker:
     def __init__(self, rules: WeightRules, footprints: Footprints, places: Places) -> None:
         self._rules = rules
         self._footprints = footprints
-        self._places = places
         self._classes = LockClasses(footprints)
         self._lanes: dict[JobId, Lane] = {}
-        self._gates: dict[GateKey, Gate] = {}
-        # limit -> gates behind which it is
-        self._limited: dict[Limit, dict[Gate, None]] = {}
+        self._gates = Gates(places)
         self._cells: dict[int, dict[tuple[Shape, int], Cell]] = {}
         # classes whose lanes are in the cells of an earlier moment
         self._strayed: dict[LockClass, None] = {}
-        # groups and jobs looked at so far
-        self.touched = 0
+        self._touched = 0
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._lanes
+
+    @property
+    def touched(self) -> int:
+        """Groups and jobs looked at so far."""
+        return self._touched + self._gates.touched
 
     # what happened
 
@@ -72,26 +74,23 @@ class Picker:
         Args:
             received_tick: never another one for the same job.
         """
-        lane = self._lane(self._gate(gate), priority, self._classes.find(needs))
-        self._lanes[job_id] = lane
-        lane.members += 1
-        self.touched += 1
-        lane.offer((received_tick, job_id))
-        lane.refresh()
+        lane = self._lane(self._gates.find(gate), priority, self._classes.find(needs))
+        self._enter_lane(lane, (received_tick, job_id))
 
     def remove(self, job_id: JobId) -> None:
         """The job is ready no longer."""
-        lane = self._lanes.pop(job_id)
-        lane.members -= 1
-        self.touched += 1
-        lane.refresh()
-        if not lane.members:
-            self._drop_lane(lane)
+        self._leave_lane(self._lanes.pop(job_id))
+
+    def regate(self, job_id: JobId, received_tick: int, gate: GateKey) -> None:
+        """The job, which is here, stands behind this gate now; as `remove` and `add`, at half the price."""
+        before = self._lanes[job_id]
+        self._enter_lane(self._lane(self._gates.find(gate), before.priority, before.locks), (received_tick, job_id))
+        self._leave_lane(before)
 
     def cross(self, crossings: Iterable[Crossing]) -> None:
         """Running jobs began or ceased to take these names."""
         for lock_class in self._classes.concerned(crossings):
-            self.touched += 1
+            self._touched += 1
             if lock_class.clashes != lock_class.placed:
                 self._strayed[lock_class] = None
             else:
@@ -99,11 +98,11 @@ class Picker:
 
     def shut(self, limits: Iterable[Limit]) -> None:
         """These limits are full now."""
-        self._bar(limits, 1)
+        self._gates.shut(limits)
 
     def open(self, limits: Iterable[Limit]) -> None:
         """These limits have room now."""
-        self._bar(limits, -1)
+        self._gates.open(limits)
 
     # what follows
 
@@ -116,7 +115,7 @@ class Picker:
         self._settle()
         for priority in sorted(self._cells):
             cells = self._cells[priority].values()
-            self.touched += len(cells)
+            self._touched += len(cells)
             heads = [(cell, head) for cell in cells if (head := cell.first()) is not None]
             if heads:
                 factor = self._rules.factor
@@ -177,6 +176,21 @@ class Picker:
             pool.members += 1
         return lane
 
+    def _enter_lane(self, lane: Lane, key: Key) -> None:
+        self._lanes[JobId(key[1])] = lane
+        lane.members += 1
+        self._touched += 1
+        lane.offer(key)
+        lane.refresh()
+
+    def _leave_lane(self, lane: Lane) -> None:
+        """The job is there no longer."""
+        lane.members -= 1
+        self._touched += 1
+        lane.refresh()
+        if not lane.members:
+            self._drop_lane(lane)
+
     def _drop_lane(self, lane: Lane) -> None:
         self._leave(lane.pool)
         del lane.locks.lanes[lane.gate, lane.priority]
@@ -184,7 +198,7 @@ class Picker:
             self._classes.drop(lane.locks)
             self._strayed.pop(lane.locks, None)
         if not lane.gate.pools:
-            self._drop_gate(lane.gate)
+            self._gates.drop(lane.gate)
 
     def _settle(self) -> None:
         """Let every lane be in the cell that its class's clashes mean."""
@@ -195,7 +209,7 @@ class Picker:
         self._strayed.clear()
 
     def _move(self, lane: Lane) -> None:
-        self.touched += 1
+        self._touched += 1
         before, after = lane.pool, self._pool(lane.gate, self._cell(lane.priority, lane.locks))
         after.members += 1
         lane.enter(after)
@@ -232,28 +246,3 @@ class Picker:
         del cells[cell.shape, cell.clashes]
         if not cells:
             del self._cells[cell.priority]
-
-    def _gate(self, key: GateKey) -> Gate:
-        gate = self._gates.get(key)
-        if gate is None:
-            bars = key.is_paused + sum(self._places.is_full(limit) for limit in key.limits)
-            gate = self._gates[key] = Gate(key, bars)
-            for limit in key.limits:
-                self._limited.setdefault(limit, {})[gate] = None
-        return gate
-
-    def _drop_gate(self, gate: Gate) -> None:
-        del self._gates[gate.key]
-        for limit in gate.key.limits:
-            del self._limited[limit][gate]
-            if not self._limited[limit]:
-                del self._limited[limit]
-
-    def _bar(self, limits: Iterable[Limit], step: int) -> None:
-        for limit in limits:
-            for gate in self._limited.get(limit, ()):
-                before, gate.bars = gate.bars, gate.bars + step
-                # between one bar and several nothing shows
-                for pool in gate.pools.values() if not (before and gate.bars) else ():
-                    self.touched += 1
-                    pool.refresh()

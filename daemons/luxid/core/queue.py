@@ -13,6 +13,7 @@ Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; lu
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
 
 from common.dependencies import Dependency
 from common.jobs import Job, JobState
@@ -27,6 +28,9 @@ from daemons.luxid.core.judging import Judging
 from daemons.luxid.core.needs import next_needs
 from daemons.luxid.core.waits import Waits
 from daemons.luxid.core.weights import WeightRules
+
+# the best ones that `decide` judges by a new chain to find one that may start
+MOST_UNJUDGED: Final = 20
 
 
 class JobQueue:
@@ -110,6 +114,7 @@ class JobQueue:
         """The job is final, durably; those that depend on it are judged."""
         if job_id in self._entries:
             self.hold(job_id)
+            self._judging.forget(self._entries[job_id])
             self._entries.drop(job_id)
         self._ended[job_id] = state
         for dependent, doomed in self._waits.end(job_id, state).items():
@@ -142,7 +147,7 @@ class JobQueue:
         doomed, self._doomed = tuple(self._doomed), []
         unblocked, self._unblocked = tuple(self._unblocked), []
         changes = self._entries.pausing.take_changes()
-        start = tuple(self._picked(now_s)) if may_start and not self._judging.is_unfinished else ()
+        start = tuple(self._picked(now_s)) if may_start and self._judging.is_best_known else ()
         return Decisions(
             start=start,
             waited=self._history.tell(now_s, may_start=may_start),
@@ -236,9 +241,17 @@ class JobQueue:
     # choices
 
     def _picked(self, now_s: float) -> Iterator[JobId]:
+        unjudged = 0
         while self._free_places() > 0 and (job_id := self.contest.best(now_s)) is not None:
-            self._entries.move(self._entries[job_id], Phase.STARTING)
-            yield job_id
+            if not self._judging.is_unjudged(job_id):
+                self._entries.move(self._entries[job_id], Phase.STARTING)
+                yield job_id
+            elif unjudged < MOST_UNJUDGED:
+                unjudged += 1
+                if self._judging.judge(job_id):
+                    self.hold(job_id)
+            else:
+                return
 
     def _free_places(self) -> int:
         return min(self._start_limit - self._entries.count(Phase.STARTING), self.free_slots())

@@ -1,0 +1,69 @@
+"""What a filter rule says of all jobs whose opcodes have certain names, before anything else of them is looked at.
+
+Theory. Most rules name an opcode, perhaps with a condition on its parameters. By the names alone many jobs are out of
+the question, at once for all of them. An outlook is one of three words, and they are in an order:
+
+    NEVER < OPEN < ALWAYS
+
+A rule is as bad as its worst predicate, a predicate as good as its best opcode. An expression over OP_ID alone is
+just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is OPEN:
+so is a negation, since a condition on a parameter that is not there makes the whole false, and nothing else true.
+
+Source: luxid.md 6.2, 6.3; common/filters.py.
+"""
+
+import enum
+from collections.abc import Callable
+from typing import Final
+
+from common.jobs import Job
+from common.objects.filter import FilterRule
+from common.predicate import PREDICATE, Field, compile_expression
+from common.qlang import All, Expression, Some
+
+# of the opcodes of a job; None: one has no name
+OpIds = frozenset[str | None]
+
+_OP_ID: Final = "OP_ID"
+_FIELDS: Final[dict[str, Field[str]]] = {_OP_ID: Field(lambda op_id: op_id)}
+
+
+class Outlook(enum.IntEnum):
+    """Whether a rule matches jobs with opcodes of certain names."""
+
+    NEVER = 0
+    # it takes a look at each of them
+    OPEN = 1
+    ALWAYS = 2
+
+
+def op_ids_of(job: Job) -> OpIds:
+    """The names of its opcodes, without order."""
+    found = [op.input.get(_OP_ID) for op in job.ops]
+    return frozenset(op_id if isinstance(op_id, str) else None for op_id in found)
+
+
+def outlook_of(rule: FilterRule) -> Callable[[OpIds], Outlook]:
+    """The question for this rule, which is one that compiles."""
+    tests = [_compile(Expression.from_wire(value)) for name, value in rule.predicates if name == "opcode"]
+    best = Outlook.OPEN if any(name != "opcode" for name, _ in rule.predicates) else Outlook.ALWAYS
+    return lambda op_ids: min([best, *(max(map(test, op_ids), default=Outlook.NEVER) for test in tests)])
+
+
+def _compile(expression: Expression) -> Callable[[str | None], Outlook]:
+    test = _compile_named(expression)
+    return lambda op_id: Outlook.OPEN if op_id is None else test(op_id)
+
+
+def _compile_named(expression: Expression) -> Callable[[str], Outlook]:
+    if set(expression.field_names()) <= {_OP_ID}:
+        holds = compile_expression(expression, _FIELDS.get, PREDICATE)
+        return lambda op_id: Outlook.ALWAYS if holds(op_id) else Outlook.NEVER
+    match expression:
+        case All(parts=parts):
+            every = [_compile_named(part) for part in parts]
+            return lambda op_id: min(Outlook.OPEN, *(test(op_id) for test in every))
+        case Some(parts=parts):
+            some = [_compile_named(part) for part in parts]
+            return lambda op_id: min(Outlook.OPEN, max(test(op_id) for test in some))
+    return lambda _: Outlook.OPEN

@@ -1,0 +1,59 @@
+"""What a rule says by the names of opcodes alone, against the rule itself."""
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from common.filters import compile_chain
+from common.jobs import Job, JobOp
+from common.locks import JobId
+from common.objects.filter import FilterRule
+from daemons.luxid.core.outlook import Outlook, op_ids_of, outlook_of
+
+NAMES = ("OP_A", "OP_B", "OP_AB")
+words = st.sampled_from((*NAMES, "x", "A"))
+leaves = st.one_of(
+    st.none(),
+    st.tuples(
+        st.sampled_from(("==", "!=", "=~", "<", "=[]")), st.sampled_from(("OP_ID", "name", "OP_ID.x")), words
+    ).map(list),
+    st.tuples(st.just("=="), st.sampled_from(("OP_ID", "name")), st.integers(0, 1)).map(list),
+    st.tuples(st.just("?"), st.sampled_from(("OP_ID", "name"))).map(list),
+)
+expressions = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3).map(lambda parts: ["&", *parts]),
+        st.lists(inner, max_size=3).map(lambda parts: ["|", *parts]),
+        inner.map(lambda part: ["!", part]),
+    ),
+    max_leaves=6,
+)
+predicates = st.lists(
+    st.one_of(
+        st.tuples(st.just("opcode"), expressions),
+        st.just(("jobid", ["<", "id", 2])),
+        st.just(("reason", ["==", "reason", "x"])),
+    ),
+    max_size=2,
+)
+values: st.SearchStrategy[Any] = st.sampled_from(("x", "OP_A", 1, True, ["x"]))
+opcodes = st.dictionaries(st.just("name"), values).flatmap(
+    lambda rest: st.sampled_from((*NAMES, 7, None)).map(
+        lambda op_id: JobOp(rest if op_id is None else {"OP_ID": op_id, **rest})
+    )
+)
+
+
+@given(predicates, st.lists(opcodes, max_size=2), st.sampled_from((1, 2)))
+def test_never_and_always_are_what_the_rule_says(tested: list[Any], ops: list[JobOp], job_id: int) -> None:
+    rule = FilterRule(
+        watermark=JobId(0), priority=0, predicates=tuple(tested), action="PAUSE", reason_trail=(), uuid="u"
+    )
+    job = Job(JobId(job_id), tuple(ops))
+
+    outlook = outlook_of(rule)(op_ids_of(job))
+
+    matches = compile_chain([rule]).rules[0].matches(job)
+    assert outlook is Outlook.OPEN or matches is (outlook is Outlook.ALWAYS)
