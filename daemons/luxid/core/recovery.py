@@ -3,7 +3,8 @@
 A process that ended between two opcodes, of its own will or not, leaves only ended and queued
 opcodes: the job is continued by a new process, and no opcode runs twice. One that died while an
 opcode was under way leaves that opcode in doubt; it is never repeated but becomes an error, and so do
-those after it. What had ended stays as it is.
+those after it. What had ended stays as it is. One that waits for locks is under way, too: a job process of
+Ganeti goes back from running to waiting when its opcode is to be tried again (luxid.md 4.3).
 
 Source: DESIGN sections 7 and 11; luxid.md 4.4, 5.8, 5.9.
 """
