@@ -20,7 +20,7 @@ class ListLocks(Request[tuple[Owned, ...]]):
     """The locks that an owner holds, in lock order; none of an unknown one.
 
     An owner of two parts is answered, where Ganeti's daemon insists on a third: two are all of its identity here
-    (DESIGN section 11). So Ganeti's `gnt-debug wconfd listlocks`, which sends two and is refused there, works.
+    (DESIGN section 11). So Ganeti's `gnt-debug wconfd listlocks`, which sends two and is refused there, gets an answer.
     """
 
     METHOD = "listLocks"

@@ -86,7 +86,7 @@ def lock_reasons(told: WaitExplanation) -> Iterator[Reason]:
     if own.held_back_by:
         names, job_ids = _names(own.held_back_by), _job_ids(own.held_back_by)
         yield LetsPass(names, job_ids, own.waiting_since, told.counting_since)
-    if behind or told.rings:
+    if behind:
         waits = tuple(wait for each in behind for wait in _waits(each))
         rings = tuple(map(_names, told.rings))
         yield LockChain(waits, _names(told.roots), _job_ids(told.roots), rings, told.counting_since)

@@ -102,24 +102,17 @@ class Explaining:
 
 
 class _Asked:
-    """What wconfd answers within the time that one call has; once it did not, it is not asked again."""
+    """What wconfd answers within the time that one call has."""
 
     def __init__(self, wconfd: Client, deadline: float) -> None:
         self._wconfd = wconfd
         self._deadline = deadline
-        self._failure: GantryError | None = None
 
     async def ask(self, request: Request[R]) -> R:
         """Raises: GantryError: there is no answer; its text says why."""
-        if self._failure is not None:
-            raise self._failure
-        try:
-            with trio.move_on_at(self._deadline):
-                return await self._wconfd.call(request)
-            raise Unavailable(f"wconfd gave no answer within {WCONFD_S:g} s")
-        except GantryError as error:
-            self._failure = error
-            raise
+        with trio.move_on_at(self._deadline):
+            return await self._wconfd.call(request)
+        raise Unavailable(f"wconfd gave no answer within {WCONFD_S:g} s")
 
 
 def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeight:

@@ -27,6 +27,9 @@ from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
 
+# what takes longer never happens
+PATIENCE_S = 30.0
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -112,7 +115,8 @@ async def test_a_caller_that_went_before_its_second_wait_is_noticed(path: Path, 
         assert not echo.finished.is_set()
 
         echo.release.set()
-        await echo.finished.wait()
+        with trio.fail_after(PATIENCE_S):
+            await echo.finished.wait()
         echo.release = trio.Event()
 
         await wait_until_async(lambda: echo.wait_count == 2, what="the batch goes on")
@@ -240,9 +244,10 @@ async def test_connections_are_watched_from_their_first_wait_to_their_end() -> N
 
         theirs.close()
 
-        await line.hung_up()
-        with pytest.raises(CallerGone):
-            await line.while_connected(trio.sleep_forever)
+        with trio.fail_after(PATIENCE_S):
+            await line.hung_up()
+            with pytest.raises(CallerGone):
+                await line.while_connected(trio.sleep_forever)
         nursery.cancel_scope.cancel()
     line.close()
     line.close()
