@@ -5,14 +5,16 @@ ancillary data (SCM_RIGHTS) with the first byte of the message. The fork server 
 pid, and whenever a child of its ends it tells every control connection by the notification
 `jobExited`. Messages are framed and enveloped as everywhere (JSON-RPC for the notification).
 
-Over the socket pair (or, with an external executor, over its stdin and stdout) go four messages,
+Over the socket pair (or, with an external executor, over its stdin and stdout) go these messages,
 each ended by ETX; P is the job process, L luxid:
 
     P -> L   path of P's livelock, which P has created and locked
     L        writes path and pid into the job file, durably
     L -> P   (empty)  you may start
-    P -> L   (empty)  and the secret parameters?
     L -> P   JSON list, for each opcode null or the object of its secrets
+
+An external executor does as Ganeti's: between the last two it asks, by an empty message, for the secrets. Ours gets
+them with the go-ahead, in one write, and luxid need not come back to it.
 
 If luxid dies before the go-ahead, P reads end-of-file, removes its livelock and exits: the job
 file then says queued and names a dead livelock, so the next luxid starts the job again, once.

@@ -1,4 +1,4 @@
-"""The job process's side of the handshake with luxid: "here I am", "may I?", "and the secrets?".
+"""The job process's side of the handshake with luxid: "here I am", "may I?".
 
 Source: protocol.forkserver; luxid.md 9.1.
 """
@@ -11,7 +11,7 @@ import orjson
 
 from common.errors import ProtocolError
 from common.log import get_log
-from protocol.forkserver import GO_AHEAD, WANT_SECRETS
+from protocol.forkserver import GO_AHEAD
 from protocol.framing import Framer, pack
 
 # for each opcode of the job its secret parameters, or None
@@ -38,13 +38,12 @@ def shake_hands(sock: socket.socket, livelock_path: str) -> Secrets | None:
                 return None
         except (OSError, EOFError):
             return None
-        return _ask_secrets(sock, messages)
+        return _take_secrets(messages)
 
 
-def _ask_secrets(sock: socket.socket, messages: "_Messages") -> Secrets:
+def _take_secrets(messages: "_Messages") -> Secrets:
     # after the go-ahead the file is ours: a luxid that dies now must not stop the job
     try:
-        sock.sendall(pack(WANT_SECRETS))
         return _read_secrets(messages.next())
     except (OSError, EOFError, ProtocolError) as error:
         _log.warning("job.no_secrets", error=error)

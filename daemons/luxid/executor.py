@@ -48,7 +48,7 @@ class ExternalExecutor:
         self._argv = tuple(argv)
         self._livelocks = paths.livelocks
         self._events = events
-        self._rules = StartRules(attempts=1)
+        self._rules = StartRules(attempts=1, asks_secrets=True)
         self._nursery: trio.Nursery | None = None
         self._processes: dict[int, trio.Process] = {}
 
@@ -62,7 +62,7 @@ class ExternalExecutor:
         Cancellation: the processes live on.
         """
         livelock = Livelock.create(self._livelocks, "luxi-daemon")
-        self._rules = StartRules(attempts=1, own_livelock=livelock.path)
+        self._rules = StartRules(attempts=1, own_livelock=livelock.path, asks_secrets=True)
         try:
             async with trio.open_nursery() as self._nursery:
                 self._events.connected()

@@ -49,23 +49,27 @@ class Handshake:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
         return path
 
-    async def give_go_ahead(self, secrets: Sequence[Mapping[str, Any] | None]) -> None:
-        """Tell the process to start, and give it the secrets it asks for.
+    async def give_go_ahead(self, secrets: Sequence[Mapping[str, Any] | None], *, asks: bool) -> None:
+        """Tell the process to start, and give it its secrets.
 
         Args:
             secrets: for each opcode its secret parameters, or None.
+            asks: the process asks for them after the go-ahead.
         Raises: StartFailed: it is gone, or sent something else.
         """
+        if not asks:
+            await self._send(GO_AHEAD, orjson.dumps(secrets))
+            return
         await self._send(GO_AHEAD)
         message = await self._receive()
         if message != WANT_SECRETS:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of asking for its secrets")
         await self._send(orjson.dumps(secrets))
 
-    async def _send(self, message: bytes) -> None:
+    async def _send(self, *messages: bytes) -> None:
         try:
             with trio.fail_after(self._timeout_s):
-                await self._stream.send_all(pack(message))
+                await self._stream.send_all(b"".join(map(pack, messages)))
         except trio.TooSlowError:
             raise self._no_answer() from None
         except (trio.BrokenResourceError, OSError) as error:

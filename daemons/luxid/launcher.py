@@ -45,6 +45,8 @@ class StartRules:
     # luxid's own livelock, to be in the job file before a process is asked for, and then the pid is left to the
     # process to write; None: nothing is written until path and pid are known
     own_livelock: str | None = None
+    # whether a process asks for its secrets, as protocol/forkserver.py says
+    asks_secrets: bool = False
 
 
 class Launcher(Protocol):

@@ -136,7 +136,8 @@ class Starter:
                 handshake = Handshake(started.stream, self._timeout_s)
                 await self._write_process(job, started, await handshake.livelock())
                 secrets = self._scheduler.secrets.get(job.job_id)
-                await handshake.give_go_ahead(secrets or [None] * len(job.ops))
+                asks = self._launcher.rules.asks_secrets
+                await handshake.give_go_ahead(secrets or [None] * len(job.ops), asks=asks)
         except Exception:
             await self._launcher.abandon(started)
             raise

@@ -148,9 +148,7 @@ class JobHost:
 
     def go(self, started: Started, secrets: Sequence[Any] = ()) -> Started:
         """Give the go-ahead and the secrets."""
-        started.sock.sendall(pack(b""))
-        assert read_message(started.sock) == b""
-        started.sock.sendall(pack(orjson.dumps(list(secrets))))
+        started.sock.sendall(pack(b"") + pack(orjson.dumps(list(secrets))))
         assert started.sock.recv(1) == b""
         started.sock.close()
         return started

@@ -37,7 +37,7 @@ class FakeLauncher:
         if self.is_away:
             raise Unavailable("away")
         ours, theirs = trio.socket.socketpair()
-        await theirs.send(pack(self.sends) + pack(b""))
+        await theirs.send(pack(self.sends))
         self._ends.append(theirs)
         return Started(999_999, trio.SocketStream(ours))
 
