@@ -3,6 +3,8 @@
 Theory. Starting an interpreter takes a tenth of a second, a fork of a warm one two milliseconds. For
 that the parent must stay simple: one thread, no event loop library, and its objects frozen, so that
 the children's garbage collection does not touch, and so copy, the memory that they share with it.
+Half of a child's work is such copying; so whatever it would make anew, the parent makes once before
+(`warmup`, `rehearsal`).
 
 It outlives luxid, which finds it by its socket, and its end does not touch the jobs: they go on, and
 their deaths are noticed by their livelocks. SIGHUP lets it start over with fresh code in the same
@@ -39,6 +41,7 @@ from common.settings import ROOT_VARIABLE, Settings
 from daemons.jobproc import life
 from daemons.jobproc.children import Children
 from daemons.jobproc.control import Closed, ControlConnection, exited, read_start, started
+from daemons.jobproc.rehearsal import rehearse
 from daemons.jobproc.signals import HANDLED, ProcessSignals
 from daemons.jobproc.warmup import warm_up
 from protocol.dial import reachable
@@ -260,6 +263,7 @@ def _run(options: Options) -> None:
     path = settings.paths.forkserver_socket
     listener, children = _take_over() or (_listen(path), Children({}))
     warm_up()
+    rehearse(settings)
     gc.collect()
     gc.freeze()
     server = ForkServer(settings, listener, children)

@@ -43,7 +43,7 @@ class ProcessSignals:
 
     def install(self) -> None:
         """Take over the signals of this process."""
-        self._open()
+        self.open()
         signal.signal(signal.SIGTERM, self._ask_cancel)
         signal.signal(signal.SIGINT, self._ask_cancel)
         signal.signal(signal.SIGUSR1, self._change_priority)
@@ -53,12 +53,13 @@ class ProcessSignals:
     def begin_anew(self) -> None:
         """Forget what came for the parent: for a forked child, with `HANDLED` blocked since before the fork."""
         reader, writer = self._reader, self._writer
-        self._open()
+        self.open()
         os.close(reader)
         os.close(writer)
         self.cancel_asked = self.hup_came = self._priority_changed = False
 
-    def _open(self) -> None:
+    def open(self) -> None:
+        """Be woken by what has a handler already, and install none."""
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
 

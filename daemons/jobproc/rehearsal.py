@@ -1,0 +1,116 @@
+"""A dress rehearsal: a no-op job, lived in the fork server itself before it forks the first one.
+
+Theory. Much is made when code runs for the first time: instructions fitted to the types they meet, caches of
+attributes, converters. A child would make all that again, and for each page of memory that it changes by it the
+kernel makes a copy. What the parent has made the children share, as it is.
+
+The job is lived on a scratch folder, with luxid's messages sent beforehand and a thread as wconfd. Nothing is left of
+it but memory. The interpreter fits instructions after eight calls: hence the number of rounds.
+
+Source: DESIGN sections 7 and 9.
+"""
+
+import contextlib
+import logging
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from common.jobfile import decode_job, encode_job
+from common.jobs import Job, JobOp
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+from common.settings import Settings
+from daemons.jobproc import life
+from daemons.jobproc.signals import ProcessSignals
+from protocol.dial import reachable
+from protocol.forkserver import GO_AHEAD
+from protocol.framing import pack
+
+ROUNDS: Final = 12
+_JOB: Final = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))
+_CHUNK: Final = 4096
+# to each call: nobody is in the way
+_GRANTED: Final = pack(b'{"success":true,"result":[]}')
+_log: Final = get_log(__name__)
+
+
+def rehearse(settings: Settings) -> Job | None:
+    """Live the job `ROUNDS` times; nothing is logged meanwhile. No other thread may run.
+
+    Returns: the job as the last round left it; None: there was no room for it, which costs the jobs a little time.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=settings.paths.run) as scratch, _silence():
+            paths = Paths.under_root(Path(scratch))
+            paths.make_folders()
+            return _rehearse(attrs.evolve(settings, paths=paths))
+    except OSError as error:
+        _log.warning("rehearsal.failed", error=error, effect="jobs take a little longer")
+        return None
+
+
+def _rehearse(settings: Settings) -> Job:
+    """Raises: OSError."""
+    path = settings.paths.job_file(_JOB.job_id)
+    signals = ProcessSignals()
+    signals.open()
+    try:
+        with _wconfd(settings.paths.wconfd_socket, signals):
+            for _ in range(ROUNDS):
+                path.write_bytes(encode_job(_JOB))
+                _live(settings, signals)
+        return decode_job(path.read_bytes(), path.name)
+    finally:
+        signals.close()
+
+
+def _live(settings: Settings, signals: ProcessSignals) -> None:
+    luxid, process = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with luxid:
+        luxid.sendall(pack(GO_AHEAD) + pack(b"[null]"))
+        life.run(_JOB.job_id, process, settings, signals)
+
+
+@contextlib.contextmanager
+def _wconfd(path: Path, signals: ProcessSignals) -> Iterator[None]:
+    """Someone at this socket who grants everything; with its end every wait for it ends, too."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        with reachable(path) as address:
+            listener.bind(address)
+        listener.listen()
+        thread = threading.Thread(target=_grant_all, args=(listener, signals))
+        thread.start()
+        try:
+            yield
+        finally:
+            # wakes the thread
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+
+
+def _grant_all(listener: socket.socket, signals: ProcessSignals) -> None:
+    try:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                while connection.recv(_CHUNK):
+                    connection.sendall(_GRANTED)
+    except OSError:
+        # shut down
+        signals.cancel_asked = True
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    logging.disable()
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

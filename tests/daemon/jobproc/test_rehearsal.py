@@ -1,0 +1,53 @@
+"""The rehearsal of the fork server: it is the whole play, and leaves nothing behind. DESIGN sections 7 and 9."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from common.jobs import JobState
+from common.paths import Paths
+from common.settings import Settings
+from daemons.jobproc.rehearsal import rehearse
+from tests.support.forkserver import JobHost
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    return Settings(paths)
+
+
+def test_rehearsed_job_succeeds(settings: Settings) -> None:
+    job = rehearse(settings)
+
+    assert job is not None
+    assert job.state is JobState.SUCCESS
+    assert job.ops[0].exec_at is not None
+
+
+def test_rehearsal_leaves_no_file_thread_or_descriptor(settings: Settings) -> None:
+    rehearse(settings)
+    root = settings.paths.run.parent
+    before = (sorted(root.rglob("*")), threading.active_count(), sorted(os.listdir("/proc/self/fd")))
+
+    rehearse(settings)
+
+    assert (sorted(root.rglob("*")), threading.active_count(), sorted(os.listdir("/proc/self/fd"))) == before
+    assert not [path for path in root.rglob("*") if path.is_file()]
+
+
+def test_rehearsal_without_room_is_left_out(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
+    settings.paths.run.rename(settings.paths.run.with_name("elsewhere"))
+
+    assert rehearse(settings) is None
+    assert "rehearsal.failed" in caplog.text
+
+
+def test_log_of_the_jobs_knows_nothing_of_the_rehearsal(host: JobHost) -> None:
+    job = host.run(1, {"OP_ID": "OP_TEST_DUMMY"})
+
+    assert job.state is JobState.SUCCESS
+    assert host.log().count("job.ended") == 1
