@@ -11,13 +11,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.bare import bare_jobs, bare_writes
-from tests.bench.jobs import cpu_s, many_jobs, one_job
+from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.locks import death_to_free, hand_overs, lock_updates, update_beside_held
 from tests.bench.scheduling import main as scheduling
 from tests.support.cluster import Cluster
 
 RUNS = 3
 JOBS = 200
+CHAIN = 20
 UPDATES = 2000
 
 
@@ -32,11 +33,15 @@ def main() -> None:
             cluster.start()
             alone = median(lambda: one_job(cluster, 50))
             show("one no-op job, submit to end seen", alone * 1000, "ms")
-            cpu_before = cpu_s(cluster)
+            linked = median(lambda: chain(cluster, CHAIN))
+            show(f"chain of {CHAIN} dependent no-op jobs", linked * 1000, "ms")
+            cpu_before, faults_before = cpu_s(cluster), page_faults(cluster)
             rate = median(lambda: many_jobs(cluster, JOBS))
             spent = (cpu_s(cluster) - cpu_before) / (JOBS * RUNS)
+            faults = (page_faults(cluster) - faults_before) / (JOBS * RUNS)
             show(f"{JOBS} no-op jobs", rate, "jobs/s", f"{rate / limit:.2f} of the bare loop")
             show("CPU of all processes for one of them", spent * 1000, "ms")
+            show("page faults of the fork server and the process of one of them", faults, "")
             for connections in (1, 4, 20):
                 updates = median(lambda n=connections: lock_updates(cluster, UPDATES, n))  # type: ignore[misc]
                 show(

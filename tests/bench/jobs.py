@@ -1,15 +1,16 @@
-"""No-op jobs through real daemons: one alone, and two hundred at once."""
+"""No-op jobs through real daemons: one alone, many at once, and a chain."""
 
 import os
 import statistics
 import time
 from pathlib import Path
+from typing import Any
 
 from common.locks import JobId
 from protocol.luxi import SubmitJob, SubmitManyJobs, WaitForJobChange
 from tests.support.cluster import Cluster
 
-NO_OP = {"OP_ID": "OP_TEST_DUMMY"}
+NO_OP: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
 FINAL = ("success", "error", "canceled")
 
 
@@ -25,6 +26,22 @@ def many_jobs(cluster: Cluster, count: int) -> float:
     for answer in answers:
         _wait(cluster, JobId(answer[1]))
     return count / (time.perf_counter() - began)
+
+
+def chain(cluster: Cluster, length: int) -> float:
+    """Seconds from one submission of jobs, each of which depends on the one before it, until the last is final."""
+    began = time.perf_counter()
+    after = {**NO_OP, "depends": [[-1, ["success"]]]}
+    answers = cluster.luxi(SubmitManyJobs(((NO_OP,), *((after,),) * (length - 1))))
+    _wait(cluster, JobId(answers[-1][1]))
+    return time.perf_counter() - began
+
+
+def page_faults(cluster: Cluster) -> int:
+    """Page faults so far of the fork server and of the job processes that have ended; most of them copy a page."""
+    fields = Path(f"/proc/{cluster.daemons['forkserver'].pid}/stat").read_text().rpartition(")")[2].split()
+    # minflt and cminflt, fields 10 and 11 of proc(5)
+    return int(fields[7]) + int(fields[8])
 
 
 def cpu_s(cluster: Cluster) -> float:
