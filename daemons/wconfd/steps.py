@@ -6,9 +6,9 @@ the result once, makes it visible, and answers. So concurrent changes share a wr
 refused concerns nobody else, and a write that fails has changed nothing: memory never knows
 more than the disk. A crowd waits for at most two writes.
 
-Applying and writing is done in a thread, one at a time. It is begun where a step is queued or the
+Applying and writing is done in a thread of the writer's own. It is begun where a step is queued or the
 write before ends, with no task in between: each turn of the event loop would be a tenth of the
-time that the disk takes.
+time that the disk takes, and so would be a thread that has to be found first.
 
 Rejected: applying at once and writing later. After a failed write the changes that were built
 upon it would have to be taken back as well.
@@ -17,6 +17,8 @@ Source: STYLE 2.2; wconfd.md 6.3; DESIGN section 8.
 """
 
 from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 import attrs
@@ -52,8 +54,8 @@ class StepWriter(Generic[S]):
 
     Args:
         state: as it stands on disk.
-        write: makes a state durable, given the answers of the steps that led to it; called in a worker
-            thread, one call at a time. Whatever it raises means that the old state is still on disk.
+        write: makes a state durable, given the answers of the steps that led to it; called in the
+            writer's thread. Whatever it raises means that the old state is still on disk.
         published: called when a state has become visible, before those who asked are answered,
             with the answers of the steps that led to it.
     """
@@ -69,6 +71,8 @@ class StepWriter(Generic[S]):
         self._published = published
         self._waiting: list[_Ticket[S]] = []
         self._in_flight: list[_Ticket[S]] = []
+        # None: there will be no more
+        self._work: SimpleQueue[list[_Ticket[S]] | None] = SimpleQueue()
         self._is_closed = False
         self._steps = self._writes = self._failures = 0
 
@@ -88,7 +92,7 @@ class StepWriter(Generic[S]):
     async def change(self, step: Step[S, T]) -> T:
         """Change the state by a step, and return the step's answer.
 
-        The step is run once, in a worker thread, and must be pure. It returns the very same state if
+        The step is run once, in the writer's thread, and must be pure. It returns the very same state if
         it changes nothing; what it raises is raised here, and nothing changes. Its place among the
         steps is fixed before the first checkpoint.
 
@@ -118,6 +122,8 @@ class StepWriter(Generic[S]):
 
         Cancellation: changes begun by then are still made, shielded; later ones are refused.
         """
+        thread = Thread(target=self._work_off, args=(trio.lowlevel.current_trio_token(),), daemon=True)
+        thread.start()
         task_status.started()
         try:
             await trio.sleep_forever()
@@ -126,6 +132,9 @@ class StepWriter(Generic[S]):
             with trio.CancelScope(shield=True):
                 for ticket in (*self._in_flight, *self._waiting):
                     await ticket.done.wait()
+            self._work.put(None)
+            # it has nothing left to do
+            thread.join()
 
     async def _submit(self, ticket: _Ticket[S]) -> Any:
         if self._is_closed:
@@ -143,12 +152,12 @@ class StepWriter(Generic[S]):
             return
         tickets, self._waiting = self._waiting, []
         self._in_flight = tickets
-        token = trio.lowlevel.current_trio_token()
-        # the result is there: whatever a step or the write raises is its caller's
-        trio.lowlevel.start_thread_soon(
-            lambda: self._carry_out(tickets),
-            lambda result: token.run_sync_soon(lambda: self._end(result.unwrap())),
-        )
+        self._work.put(tickets)
+
+    def _work_off(self, token: trio.lowlevel.TrioToken) -> None:
+        """In the writer's thread, until there is no more."""
+        while (tickets := self._work.get()) is not None:
+            token.run_sync_soon(self._end, self._carry_out(tickets))
 
     def _end(self, after: S) -> None:
         tickets, self._in_flight = self._in_flight, []
@@ -161,7 +170,7 @@ class StepWriter(Generic[S]):
         self._begin()
 
     def _carry_out(self, tickets: Sequence[_Ticket[S]]) -> S:
-        """In the worker thread: the state after these steps, durable; the same one if nothing has changed."""
+        """In the writer's thread: the state after these steps, durable; the same one if nothing has changed."""
         after = self._state
         for ticket in tickets:
             try:
