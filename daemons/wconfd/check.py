@@ -96,7 +96,7 @@ def _check_reservations(path: Path) -> Iterator[Problem]:
 
 def _place_and_reason(error: DamagedFile) -> Problem:
     where = str(error.fields["where"])
-    return where, error.message.partition(f" at {where}: ")[2]
+    return where, error.message.partition(f" at {where}: ")[2] or error.message
 
 
 _CHECKS: Final[Mapping[str, Callable[[Path], Iterator[Problem]]]] = {

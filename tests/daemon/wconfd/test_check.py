@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,10 @@ import orjson
 import pytest
 
 from common.errors import DamagedFile
+from common.livelock import Livelock
+from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.tempresstore import ReservationStore
+from tests.daemon.wconfd.wire import Wire
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.configs import RECORDED, recorded_json
 
@@ -65,6 +69,30 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
         "they begin with config.data, locks.data, tempres.data",
         "locks.data.none: -: it cannot be read: No such file or directory",
     ]
+
+
+def test_locks_are_checked_together_with_their_journal(cluster: Cluster, connect: Callable[[], Wire]) -> None:
+    livelock = Livelock.create(cluster.paths.livelocks, "test")
+    call = connect()
+    for turn in range(3):
+        call("tryUpdateLocks", ["test", livelock.path], [[f"node/n{turn}", "shared"]])
+    cluster.kill("wconfd")
+    path, journal = cluster.paths.locks_data, journal_of(cluster.paths.locks_data)
+    livelock.remove()
+
+    assert check(path, journal) == (0, [f"{path}: ok", f"{journal}: ok"])
+
+    content = journal.read_bytes()
+    damaged_at = content.index(b"\n") + 1
+    journal.write_bytes(content.replace(b"node/n0", b"node/x0"))
+    reason = f"line 2, byte {damaged_at}: the line is not as it was written"
+    assert check(path, journal) == (1, [f"{path}: {reason}", f"{journal}: {reason}"])
+
+    journal.write_bytes(content)
+    path.write_bytes(b"[[],[]]  ")
+    code, lines = check(path)
+    assert code == 1
+    assert lines[0].startswith(f"{path}: line 1, byte 0: it continues another locks.data")
 
 
 def test_without_files_the_usage_is_shown() -> None:

@@ -1,12 +1,15 @@
 """No reply before the disk, and nothing that was answered is lost by a crash (DESIGN section 3, invariant 3)."""
 
+import json
 import signal
 import threading
 from collections.abc import Callable
 
+from daemons.wconfd.lockfiles import journal_of
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.daemon.wconfd.workers import Worker, holders
 from tests.support.cluster import Cluster
+from tests.support.durable import durable_locks
 from tests.support.wait import wait_until
 
 Job = Callable[[int], WireOwner]
@@ -65,6 +68,55 @@ def test_kill_9_loses_no_answered_grant_and_brings_nothing_back(cluster: Cluster
     for worker in workers:
         worker.finish()
     assert holders(cluster.paths.locks_data) == {}
+
+
+def test_kill_9_while_the_journal_is_begun_anew_over_and_over(cluster: Cluster, job: Job) -> None:
+    # some kilobytes a line: the journal reaches its bound a few times between two kills
+    workers = [
+        Worker(cluster.paths.wconfd_socket, job(number), f"node/own{number}", wait=False, more=1000)
+        for number in range(4)
+    ]
+    path, files = cluster.paths.locks_data, set()
+    for worker in workers:
+        worker.start()
+
+    for kill in range(5):
+        wait_for_work(workers, 53 + 31 * kill)
+        cluster.kill("wconfd")
+        for worker in workers:
+            assert worker.is_cut_off.wait(30)
+        files.add(path.stat().st_ino)
+        on_disk = holders(path)
+        for worker in workers:
+            held = on_disk.get(worker.owner[1], set())
+            assert held in ({worker.lock, *worker.others}, set()), (kill, worker.owner, len(held))
+            assert bool(held) in worker.possible, (kill, worker.owner)
+        cluster.start("wconfd")
+        assert holders(path).items() >= on_disk.items()
+        for worker in workers:
+            worker.reconnect()
+
+    for worker in workers:
+        worker.finish()
+    assert holders(path) == {}
+    assert len(files) > 2
+
+
+def test_at_rest_and_after_a_stop_the_file_alone_is_the_whole_truth(
+    cluster: Cluster, connect: Connect, job: Job
+) -> None:
+    path, journal = cluster.paths.locks_data, journal_of(cluster.paths.locks_data)
+    call = connect()
+    call("tryUpdateLocks", job(1), [["node/n", "shared"]])
+
+    wait_until(lambda: list(json.loads(path.read_bytes())[0]) == [[job(1), [["node/n", "shared"]]]], what="it is whole")
+    assert journal.read_bytes().count(b"\n") == 1
+    call("tryUpdateLocks", job(2), [["node/n", "shared"]])
+    both = durable_locks(path)
+    cluster.kill("wconfd", signal.SIGTERM)
+
+    assert path.read_bytes() == both
+    assert not journal.exists()
 
 
 def test_a_stop_in_the_middle_of_work_loses_nothing_either(cluster: Cluster, job: Job) -> None:

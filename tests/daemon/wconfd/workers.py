@@ -15,14 +15,16 @@ class Worker(threading.Thread):
 
     Args:
         wait: queue for the lock and wait, as it is shared with others; otherwise take it at once.
+        more: so many locks are taken with it, which nobody else wants.
     """
 
-    def __init__(self, socket: Path, owner: WireOwner, lock: str, *, wait: bool) -> None:
+    def __init__(self, socket: Path, owner: WireOwner, lock: str, *, wait: bool, more: int = 0) -> None:
         super().__init__(daemon=True)
         self._socket = socket
         self.owner = owner
         self.lock = lock
         self._wait = wait
+        self.others = [f"network/{owner[0]}-{number:04}" for number in range(more)]
         # whether the lock is held, by all acknowledged calls and, if one is under way, with or without it
         self.possible = {False}
         self.acknowledged = 0
@@ -70,7 +72,7 @@ class Worker(threading.Thread):
         call.close()
 
     def _steps(self) -> Iterator[tuple[Any, ...]]:
-        request = [[self.lock, "exclusive"]]
+        request = [[name, "exclusive"] for name in (self.lock, *self.others)]
         while self._may_go:
             self.possible = {False, True}
             if self._wait:
