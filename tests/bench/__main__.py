@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench.bare import bare_jobs, bare_writes
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
-from tests.bench.locks import death_to_free, hand_overs, lock_updates, update_beside_held
+from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
 from tests.bench.scheduling import main as scheduling
 from tests.support.cluster import Cluster
 
@@ -29,6 +29,8 @@ def main() -> None:
         show("bare loop: fork, 4 durable writes, exit", limit, "jobs/s")
         writes = median(lambda: bare_writes(folder, UPDATES))
         show("bare loop: durable replacement of a file", writes, "/s")
+        lines = median(lambda: bare_lines(folder, UPDATES))
+        show("bare loop: durable line in a file", lines, "/s")
         with Cluster(folder / "cluster") as cluster:
             cluster.start()
             alone = median(lambda: one_job(cluster, 50))
@@ -48,10 +50,15 @@ def main() -> None:
                     f"lock updates, {connections} connection(s)",
                     updates,
                     "/s",
-                    f"{updates / writes:.2f} of the bare loop",
+                    f"{updates / lines:.2f} of the bare loop of lines",
                 )
             turns = median(lambda: hand_overs(cluster, UPDATES))
-            show("hand-over of a contended lock, two owners", turns, "/s", f"{turns / writes:.2f} of the bare loop")
+            show(
+                "hand-over of a contended lock, two owners",
+                turns,
+                "/s",
+                f"{turns / lines:.2f} of the bare loop of lines",
+            )
             show(
                 "death of a holder, until the next one has its lock",
                 median(lambda: death_to_free(cluster, 20)) * 1000,
@@ -60,6 +67,8 @@ def main() -> None:
         few, many = (update_beside_held(folder / f"held{held}", held, 200) for held in (100, 100_000))
         show("lock update while 100 locks are held", few * 1000, "ms")
         show("lock update while 100,000 locks are held", many * 1000, "ms", f"{many / few:.1f} times as long")
+        own = update_beside_held(folder / "own", 100_000, 200, by_itself=True)
+        show("lock update of an owner that holds 100,000", own * 1000, "ms", f"{own / few:.1f} times as long")
 
 
 def median(run: Callable[[], float]) -> float:

@@ -45,18 +45,37 @@ def _updates(socket: Path, livelock: str, number: int, count: int) -> None:
             assert client.call(TryUpdateLocks(owner, (LockRequest(lock, mode),))) == ()
 
 
-def update_beside_held(root: Path, held: int, count: int) -> float:
-    """Median seconds of a durable update of one lock, while so many others are held, a hundred by each owner."""
+def bare_lines(folder: Path, count: int) -> float:
+    """Durable lines per second that a loop puts behind each other, where there is room for them already."""
+    line = b"x" * 119 + b"\n"
+    descriptor = os.open(folder / "bare-lines", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DSYNC, 0o600)
+    os.posix_fallocate(descriptor, 0, count * len(line))
+    os.fsync(descriptor)
+    began = time.perf_counter()
+    for number in range(count):
+        os.pwrite(descriptor, line, number * len(line))
+    spent = time.perf_counter() - began
+    os.close(descriptor)
+    return count / spent
+
+
+def update_beside_held(root: Path, held: int, count: int, *, by_itself: bool = False) -> float:
+    """Median seconds of a durable update of one lock, while so many others are held.
+
+    Args:
+        by_itself: all by the very owner of that lock; otherwise by others, a hundred by each.
+    """
     with Cluster(root) as cluster:
         cluster.paths.make_folders()
         livelock = Livelock.create(cluster.paths.livelocks, "bench")
+        owner, lock = Owner("bench", livelock.path), parse_lock("node/last")
         table = LockTable()
         for first in range(0, held, 100):
+            holder = owner if by_itself else Owner(f"holder{first}", livelock.path)
             locks = {parse_lock(f"node/held{first + number}"): LockMode.SHARED for number in range(100)}
-            table = table.set_modes(Owner(f"holder{first}", livelock.path), locks).table
+            table = table.set_modes(holder, locks).table
         cluster.paths.locks_data.write_bytes(encode(LockState(table)))
         cluster.start("wconfd")
-        owner, lock = Owner("bench", livelock.path), parse_lock("node/bench")
         spent = []
         for turn in range(count):
             began = time.perf_counter()
