@@ -1,5 +1,6 @@
 """What held queued jobs (DESIGN section 6, "Explain"; ours)."""
 
+import tracemalloc
 from collections.abc import Iterable
 
 import pytest
@@ -135,16 +136,16 @@ def test_of_very_many_jobs_waited_for_the_first_are_named() -> None:
     assert story.now(99, 11) == [Span(Cause(WaitKind.DEPENDENCY, tuple(many)[:NAMED], more=5), 10, None)]
 
 
-def test_who_is_doomed_has_waited_too() -> None:
+def test_who_is_doomed_has_waited_for_all_until_it_was() -> None:
     story = Story(slots=9)
-    story.add(10, job(1), job(2, 1))
+    story.add(10, job(1), job(3), job(2, 1, 3))
 
     story.queue.end(JobId(1), JobState.CANCELED)
     story.at(20)
-    assert story.now(2, 21) == [Span(after(1), 10, None)]
+    assert story.now(2, 21) == [Span(after(1, 3), 10, None)]
     story.end(22, 2)
 
-    assert story.spans == {2: [Span(after(1), 10, 22)]}
+    assert story.spans == {2: [Span(after(1, 3), 10, 22)]}
 
 
 def test_a_canceled_job_has_waited_until_it_was_canceled() -> None:
@@ -232,6 +233,26 @@ def test_a_limit_behind_which_nobody_waits_is_forgotten() -> None:
     story.add(40, job(3, bucket="1:x"), job(4, bucket="1:x"))
 
     assert story.now(4, 50) == [Span(full("1:x", 1), 40, None)]
+
+
+def test_limits_that_come_and_go_leave_nothing_behind() -> None:
+    story = Story(slots=9)
+
+    def live(numbers: range) -> None:
+        for number in numbers:
+            story.add(number, job(number, bucket=f"1:{number}"), job(-number, bucket=f"1:{number}"))
+            for each in (number, -number):
+                story.end(number, each)
+                story.queue.forget(JobId(each))
+
+    live(range(1, 100))
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    live(range(100, 600))
+    grown = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+
+    assert grown < 100 * 500
 
 
 def test_when_nobody_is_started_that_is_told() -> None:

@@ -22,13 +22,12 @@ Source: DESIGN section 6, "Explain".
 """
 
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Final
 
 import attrs
 
 from common.jobs import Job
-from common.locks import JobId
 from common.objects.filter import FilterRule
 from common.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
 from daemons.luxid.core.contest import Entry, HeldBy
@@ -72,15 +71,10 @@ class History:
     # what happened
 
     def note(self, entry: Entry) -> None:
-        """What holds the job may be about to change, or have changed but for what it depends on."""
+        """What holds the job may be about to change; or has, but for the jobs that it depends on."""
         if entry not in self._noted:
             blocking = self._blocking(entry) if entry.phase is Phase.BLOCKED else None
             self._noted[entry] = blocking or self._set_aside.pop(entry, None)
-
-    def note_end(self, entry: Entry, target: JobId) -> None:
-        """A job that this one waited for has ended."""
-        if entry not in self._noted:
-            self._noted[entry] = self._blocking(entry, target)
 
     def leave(self, entry: Entry) -> None:
         """The job has ended."""
@@ -157,11 +151,11 @@ class History:
         spans, entry.waited = entry.waited, ()
         return Waited(entry.job.job_id, spans)
 
-    def _blocking(self, entry: Entry, *ended: JobId) -> Cause:
-        """The jobs that it waits for, and one that has just ended."""
+    def _blocking(self, entry: Entry) -> Cause:
+        """The jobs that it waits for."""
         unmet = self._waits.of(entry.job.job_id)
-        job_ids = sorted(islice(chain(ended, unmet), NAMED))
-        return Cause(WaitKind.DEPENDENCY, tuple(job_ids), more=len(unmet) + len(ended) - len(job_ids))
+        job_ids = sorted(islice(unmet, NAMED))
+        return Cause(WaitKind.DEPENDENCY, tuple(job_ids), more=len(unmet) - len(job_ids))
 
     def _until_now(self, entry: Entry, before: Cause | None, now_s: float) -> Iterator[Span]:
         """What held the job since that was last something else."""

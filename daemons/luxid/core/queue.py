@@ -117,9 +117,10 @@ class JobQueue:
             self._judging.forget(self._entries[job_id])
             self._entries.drop(job_id)
         self._ended[job_id] = state
+        for dependent in self._waits.dependents(job_id):
+            self._history.note(self._entries[dependent])
         for dependent, doomed in self._waits.end(job_id, state).items():
             self._touched += 1
-            self._history.note_end(self._entries[dependent], job_id)
             if doomed is not None:
                 self._doomed.append(doomed)
                 self.hold(dependent)

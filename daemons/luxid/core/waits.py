@@ -49,6 +49,10 @@ class Waits:
                 self._dependents.setdefault(target, set()).add(job.job_id)
         return None
 
+    def dependents(self, target: JobId) -> frozenset[JobId]:
+        """The jobs that wait for this one."""
+        return frozenset(self._dependents.get(target, ()))
+
     def end(self, target: JobId, state: JobState) -> dict[JobId, Doomed | None]:
         """A job ended: those that waited for it, and why they can never be met. They wait for it no longer."""
         return {job_id: self._judge_end(job_id, target, state) for job_id in sorted(self._dependents.pop(target, ()))}
