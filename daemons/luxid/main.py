@@ -13,6 +13,7 @@ from common.log import get_log
 from common.settings import Settings
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.changedfiles import ChangedFiles
+from daemons.luxid.core.spellings import spellings_of
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.executor import ExternalExecutor
 from daemons.luxid.filterrules import UNKNOWN, FilterRules
@@ -160,6 +161,7 @@ def _service(
 ) -> Service:
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
     config = ConfigCache(settings.paths.config_data, wconfd)
+    config.on_read = lambda index: scheduler.queue.respell(spellings_of(index.config))
     rules = FilterRules(scheduler, config)
     nursery.start_soon(rules.load)
     following = Following(scheduler, rules, WconfdEvents(settings.paths.wconfd_socket))

@@ -18,13 +18,16 @@ from daemons.luxid.core import judging
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
 from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.spellings import Spellings
+from daemons.luxid.core.weights import LEVELS, WeightRules
 from tests.support.naive_schedule import NaiveJob, NaiveSchedule
 
 SLOTS, START_LIMIT = 5, 3
 WEIGHTS = WeightRules(base=1.0, tick_s=10.0, ticks=4)
 PRIORITIES = (-10, 0, 0, 0, 10)
 NAMES = ("node/a", "node/b", "instance/i1", "instance/i2", "node/[lockset]", "node-res/a")
+
+NAMES_ONLY = ("a", "b", "i1", "i2", "g")
 
 locks = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(("shared", "exclusive")), max_size=3)
 held_locks = st.dictionaries(
@@ -38,6 +41,7 @@ others = st.sampled_from(
         {"OP_ID": "OP_CLUSTER_VERIFY_CONFIG"},
         {"OP_ID": "OP_CLUSTER_VERIFY_GROUP", "group_name": "g"},
         {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO"},
+        {"OP_ID": "OP_NODE_MODIFY_STORAGE", "node_name": "a", "storage_type": "lvm-vg", "name": "x", "changes": {}},
         {"OP_ID": "OP_NODE_ADD", "node_name": "n"},
     ]
 )
@@ -234,6 +238,14 @@ class Scheduling(RuleBasedStateMachine):
         ]
         self.twin.rules = rules
         self.queue.filters_changed(rules)
+        self.settle()
+
+    @rule(same=st.lists(st.sampled_from(NAMES_ONLY), max_size=4, unique=True))
+    def words_become_the_same(self, same: list[str]) -> None:
+        """Two pairs of words for one lock each."""
+        pairs = [same[:2], same[2:]]
+        self.twin.same = [frozenset(pair) for pair in pairs]
+        self.queue.respell(Spellings((LEVELS, tuple(pair)) for pair in pairs))
         self.settle()
 
     @rule(by_s=st.sampled_from((1, 10, 25, 100)))

@@ -36,7 +36,7 @@ class NaiveJob:
     def declaration(self) -> LockDeclaration:
         index = self.job.next_index
         assert index is not None
-        return parse_opcode(dict(self.job.ops[index].input)).lock_declaration()
+        return parse_opcode(dict(self.job.ops[index].input)).lock_declaration(lambda _, name: name)
 
 
 @attrs.define
@@ -46,6 +46,8 @@ class NaiveSchedule:
     start_limit: int
     jobs: dict[int, NaiveJob] = attrs.field(factory=dict)
     rules: Sequence[FilterRule] = ()
+    # words for the same lock, of any level
+    same: Sequence[frozenset[str]] = ()
 
     def rule_for(self, job: Job) -> CompiledRule | None:
         return compile_chain(self.rules).applying(job)
@@ -78,10 +80,20 @@ class NaiveSchedule:
         if mine.is_big_lock or (mine.bgl is not None and any(_has_big_lock(other) for other in runners)):
             return self.weights.base + 15
         levels = [
-            max((_level(mine.levels.get(level, ()), _taken(other, level)) for other in runners), default=0.0)
+            max((self._level(mine.levels.get(level, ()), _taken(other, level)) for other in runners), default=0.0)
             for level in LEVELS
         ]
         return math.fsum([self.weights.base, *levels])
+
+    def _level(self, mine: tuple[LevelDeclaration, ...], theirs: tuple[LevelDeclaration, ...]) -> float:
+        return max(self._pair(one, other) for one in mine or (None,) for other in theirs or (None,))
+
+    def _pair(self, mine: LevelDeclaration | None, other: LevelDeclaration | None) -> float:
+        if mine and other and LockMode.EXCLUSIVE in (mine.mode, other.mode):
+            pairs = [(one, another) for one in mine.names for another in other.names]
+            if any(one == another or any({one, another} <= each for each in self.same) for one, another in pairs):
+                return 3.0
+        return PAIR_WEIGHTS[_place(mine)][_place(other)]
 
     def key(self, each: NaiveJob, now_s: float) -> tuple[int, float, int, int]:
         received_at = each.job.received_at
@@ -127,16 +139,6 @@ def _taken(runner: NaiveJob, level: LockLevel) -> tuple[LevelDeclaration, ...]:
 def _has_big_lock(runner: NaiveJob) -> bool:
     held = runner.held.get(BGL)
     return held is LockMode.EXCLUSIVE if held else runner.declaration.is_big_lock
-
-
-def _level(mine: tuple[LevelDeclaration, ...], theirs: tuple[LevelDeclaration, ...]) -> float:
-    return max(_pair(one, other) for one in mine or (None,) for other in theirs or (None,))
-
-
-def _pair(mine: LevelDeclaration | None, other: LevelDeclaration | None) -> float:
-    if mine and other and mine.names & other.names and LockMode.EXCLUSIVE in (mine.mode, other.mode):
-        return 3.0
-    return PAIR_WEIGHTS[_place(mine)][_place(other)]
 
 
 def _place(entry: LevelDeclaration | None) -> int:

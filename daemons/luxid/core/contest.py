@@ -22,6 +22,7 @@ from daemons.luxid.core.groups import GateKey
 from daemons.luxid.core.needs import Needs
 from daemons.luxid.core.pick import Picker, Place
 from daemons.luxid.core.ratelimit import Limit, Places
+from daemons.luxid.core.spellings import Spellings
 from daemons.luxid.core.weights import WeightRules
 
 # a ready job by its limits, which may be none, and its turn; one without anything that holds it: None
@@ -109,6 +110,10 @@ class Contest:
     def hold(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """The job holds exactly these locks; nothing follows for one without a process."""
         self._picker.cross(self.footprints.hold(job_id, held))
+
+    def respell(self, spellings: Spellings) -> None:
+        """These are the words for locks now."""
+        self._picker.cross(self.footprints.respell(spellings))
 
     def best(self, now_s: float) -> JobId | None:
         """The ready job that is next; None: there is none that may start."""

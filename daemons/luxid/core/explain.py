@@ -214,7 +214,9 @@ def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
 
 
 def _held(queue: JobQueue, entry: Entry, place: int | None, job_ids: Iterable[JobId]) -> Iterator[Holding]:
+    footprints = queue.contest.footprints
+    needs = footprints.in_all_words(entry.needs)
     for job_id in job_ids:
-        clashing = clashing_locks(entry.needs, queue.contest.footprints.held_by(job_id), place)
+        clashing = clashing_locks(needs, footprints.held_by(job_id), place)
         for lock, mode in islice(clashing, LOCKS_NAMED):
             yield Holding(f"job/{job_id}", job_id, str(lock), mode.value)

@@ -9,6 +9,7 @@ import attrs
 
 from common.locks import JobId, Lock, LockMode
 from daemons.luxid.core.needs import Name, Needs, Shape, as_running
+from daemons.luxid.core.spellings import Spellings
 from daemons.luxid.core.weights import CLASH, LEVELS, PAIR_WEIGHTS, Taking, WeightRules, level_weight
 
 
@@ -35,6 +36,7 @@ class Footprints:
     def __init__(self, rules: WeightRules) -> None:
         self._rules = rules
         self._runners: dict[JobId, _Runner] = {}
+        self._spellings = Spellings()
         # level -> taking -> jobs
         self._present = [[0] * len(Taking) for _ in LEVELS]
         # name -> jobs, in any mode, and in exclusive mode; no zeros
@@ -55,6 +57,14 @@ class Footprints:
         runner = self._runners.get(job_id)
         return self._take(job_id, runner.declared, held) if runner else []
 
+    def respell(self, spellings: Spellings) -> list[Crossing]:
+        """These are the words for locks now. Cost: linear in the jobs with a process."""
+        if spellings == self._spellings:
+            return []
+        self._spellings = spellings
+        runners = list(self._runners.items())
+        return [crossing for job_id, each in runners for crossing in self._take(job_id, each.declared, each.held)]
+
     def leave(self, job_id: JobId) -> list[Crossing]:
         """The job has no process any more."""
         runner = self._runners.pop(job_id, None)
@@ -64,6 +74,10 @@ class Footprints:
         """The locks that a job with a process holds, as far as that is known."""
         runner = self._runners.get(job_id)
         return runner.held if runner else {}
+
+    def in_all_words(self, needs: Needs) -> Needs:
+        """The needs with all words for their locks."""
+        return self._spellings.widened(needs)
 
     def is_taken(self, name: Name, *, exclusively: bool) -> bool:
         return name in (self._exclusive if exclusively else self._any)
@@ -110,7 +124,7 @@ class Footprints:
         return max(PAIR_WEIGHTS[mine][other] if present[other] else 0.0 for mine in takings for other in Taking)
 
     def _take(self, job_id: JobId, declared: Needs, held: Mapping[Lock, LockMode]) -> list[Crossing]:
-        taken = as_running(declared, held)
+        taken = self._spellings.widened(as_running(declared, held))
         before = self._runners.get(job_id)
         self._runners[job_id] = _Runner(declared, held, taken)
         if before is not None and before.taken == taken:

@@ -88,10 +88,15 @@ def next_needs(job: Job) -> Needs:
     )
 
 
+def as_written(_: LockLevel, name: str) -> str:
+    """The resolver of predictions: names stand for themselves, and `spellings` knows which are for the same lock."""
+    return name
+
+
 @lru_cache(maxsize=16384)
 def _declared(op: bytes) -> Needs:
     try:
-        return _interned(needs_of(parse_opcode(orjson.loads(op)).lock_declaration()))
+        return _interned(needs_of(parse_opcode(orjson.loads(op)).lock_declaration(as_written)))
     except GantryError:
         return UNREADABLE
 

@@ -26,6 +26,7 @@ from daemons.luxid.core.entries import Entries
 from daemons.luxid.core.history import History
 from daemons.luxid.core.judging import Judging
 from daemons.luxid.core.needs import next_needs
+from daemons.luxid.core.spellings import Spellings
 from daemons.luxid.core.waits import Waits
 from daemons.luxid.core.weights import WeightRules
 
@@ -97,6 +98,10 @@ class JobQueue:
     def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """The job with this process holds exactly these locks; nothing follows for one that has none."""
         self.contest.hold(job_id, held)
+
+    def respell(self, spellings: Spellings) -> None:
+        """These are the words for locks now; concerns the jobs with a process, and what their locks clash with."""
+        self.contest.respell(spellings)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
         """These are the rules.

@@ -12,7 +12,7 @@ Source: luxid.md 1.6 (last line), 2.2; DESIGN section 6.
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,6 +67,8 @@ class ConfigCache:
         self._path = path
         self._wconfd = wconfd
         self._index: ConfigIndex | None = None
+        # told of each configuration that was read
+        self.on_read: Callable[[ConfigIndex], None] = _ignore
         self._mark: _Mark | None = None
         # held while wconfd is asked
         self._turn = trio.Lock()
@@ -121,7 +123,10 @@ class ConfigCache:
             if self._index is not None and is_likely_same:
                 return self._index
             raise ConfigurationMissing(f"the configuration cannot be had from wconfd: {error.message}") from error
+        has_changed = index is not self._index
         self._index, self._mark = index, mark
+        if has_changed:
+            self.on_read(index)
         return index
 
     async def _read(self, content: Mapping[str, Any]) -> ConfigIndex:
@@ -144,6 +149,10 @@ def needing_config(route: Route, config: ConfigCache) -> Route:
         return await route.handler(call, peer)
 
     return attrs.evolve(route, handler=handler)
+
+
+def _ignore(_: ConfigIndex) -> None:
+    pass
 
 
 def _mark_of(path: Path) -> _Mark | None:
