@@ -109,7 +109,8 @@ class ForkServerClient:
         except BaseException:
             ours.close()
             raise
-        return Started(pid, trio.SocketStream(trio.socket.from_stdlib_socket(ours)))
+        # a SocketStream would try to set options of TCP, at a cost
+        return Started(pid, trio.lowlevel.FdStream(ours.detach()))
 
     async def abandon(self, started: Started) -> None:
         """Nothing to do: a child that finds its socket closed ends."""
