@@ -52,12 +52,19 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
         yield f"  {text}"
     if not reasons and job.row["status"] not in FINISHED:
         yield "  nothing holds it"
-    # of one that runs it is over, and not why it holds others
-    if (reasons or job.row["status"] in FINISHED) and (words := waited_words(job.waits, now)) is not None:
+    if (words := _past(job, now)) is not None:
         yield f"  waited {words}"
     for culprit in dict.fromkeys(job.culprits):
         if culprit in found:
             yield from (f"    {line}" for line in _lines(culprit, found, seen, now))
+
+
+def _past(job: Explanation, now: float) -> str | None:
+    """What it waited for so far; None if that says no more than its reasons, or it runs and the past is past."""
+    is_held, is_finished = bool(job.reasons), job.row["status"] in FINISHED
+    if is_held and all(span["until"] is None for span in job.waits):
+        return None
+    return waited_words(job.waits, now) if is_held or is_finished else None
 
 
 def _heading(job: Explanation, now: float) -> str:

@@ -99,12 +99,14 @@ def test_info_tells_what_a_job_waited_for(start_luxid: Start, job: Job) -> None:
 
 
 def test_why_tells_what_a_job_waited_for_so_far(start_luxid: Start, job: Job) -> None:
-    luxid = start_luxid(FakeJob(12, "success", start_ts=AT, end_ts=AT), FakeJob(13), FakeJob(14, "running"))
+    luxid = start_luxid(
+        FakeJob(12, "success", start_ts=AT, end_ts=AT), FakeJob(13), FakeJob(14, "running"), FakeJob(15)
+    )
     spans = [span("dependency", AT[0], AT[0] + 8.1, job_ids=[11])]
-    luxid.waits = {12: spans, 13: [*spans, span("turn", AT[0] + 8.1, None)], 14: spans}
-    luxid.reasons = {13: [{"kind": "order", "position": 1, "ahead": []}]}
+    luxid.waits = {12: spans, 13: [*spans, span("turn", AT[0] + 8.1, None)], 14: spans, 15: [span("turn", AT[0], None)]}
+    luxid.reasons = {job_id: [{"kind": "order", "position": 1, "ahead": []}] for job_id in (13, 15)}
 
-    told, as_json = job("why", "12", "13", "14"), json.loads(job("why", "--output", "json", "12").out)
+    told, as_json = job("why", "12", "13", "14", "15"), json.loads(job("why", "--output", "json", "12").out)
 
     assert (
         normalised(told.out)
@@ -116,6 +118,8 @@ job 13: queued for TIME: TEST_DELAY(1.0)
   waited TIME so far: TIME for job 11 to end, TIME for its turn (it still waits for its turn)
 job 14: running for TIME: TEST_DELAY(1.0)
   nothing holds it
+job 15: queued for TIME: TEST_DELAY(1.0)
+  is first in line
 """
     )
     assert as_json[0]["waits"] == spans
