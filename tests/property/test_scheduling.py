@@ -240,6 +240,15 @@ class Scheduling(RuleBasedStateMachine):
         self.queue.filters_changed(rules)
         self.settle()
 
+    @precondition(lambda self: self.twin.rules)
+    @rule(data=st.data())
+    def a_rule_goes(self, data: st.DataObject) -> None:
+        """And those behind it are what they were."""
+        gone = data.draw(st.sampled_from(self.twin.rules))
+        self.twin.rules = [each for each in self.twin.rules if each is not gone]
+        self.queue.filters_changed(self.twin.rules)
+        self.settle()
+
     @rule(same=st.lists(st.sampled_from(NAMES_ONLY), max_size=4, unique=True))
     def words_become_the_same(self, same: list[str]) -> None:
         """Two pairs of words for one lock each."""

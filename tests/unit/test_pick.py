@@ -276,6 +276,19 @@ def test_a_rule_that_goes_is_forgotten_by_those_to_whom_it_applied_and_nobody_el
     assert queue.touched - touched < 10 * 9 + 20
 
 
+def test_when_a_rule_goes_the_ones_behind_it_get_their_say() -> None:
+    first, second = rule("ACCEPT", uuid="a"), rule("PAUSE", uuid="b", priority=1)
+    queue = make_queue(make_job(1))
+    queue.filters_changed([first, second])
+    queue.decide(NOW, may_start=False)
+
+    queue.filters_changed([second])
+
+    assert start(queue) == ()
+    queue.filters_changed([])
+    assert start(queue) == (1,)
+
+
 def test_a_chain_that_comes_before_the_last_one_was_applied_is_what_counts() -> None:
     queue = make_queue(*(make_job(n, reason="x" if n % 2 else "y") for n in range(1, 4 * SLICE)))
     first = rule("PAUSE", ["reason", ["==", "reason", "x"]], uuid="a")
