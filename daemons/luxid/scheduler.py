@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import attrs
 import trio
 
 from common.jobs import Job
@@ -20,7 +19,6 @@ from common.log import get_log
 from common.objects.filter import FilterRule
 from common.settings import LuxidSettings
 from daemons.luxid.bells import Bells
-from daemons.luxid.core.decisions import QueueCounts
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.recovery import Ask, Fate
 from daemons.luxid.core.weights import WeightRules
@@ -37,15 +35,6 @@ from daemons.luxid.waitfiles import WaitFiles
 STARTS_AT_ONCE: Final = 8
 JobSecrets = Sequence[Mapping[str, Any] | None]
 _log: Final = get_log(__name__)
-
-
-@attrs.frozen
-class SchedulerStatistics:
-    counts: QueueCounts
-    # jobs looked at by the core so far
-    touched: int
-    # deaths that only the sweep found: each is a missed event, and a defect
-    swept_deaths: int
 
 
 class Scheduler:
@@ -68,6 +57,7 @@ class Scheduler:
         self.secrets: dict[JobId, JobSecrets] = {}
         # of jobs that have a process: the one that was made for it, which may be a wrapper
         self.child_pids: dict[JobId, int] = {}
+        # deaths that only the sweep found: each is a missed event, and a defect
         self.swept_deaths = 0
         # told of each job that ended
         self.on_ended: Callable[[Job], None] = _ignore
@@ -211,9 +201,6 @@ class Scheduler:
     def job(self, job_id: JobId) -> Job:
         """A live job that has not ended."""
         return self.table.unended(job_id)
-
-    def statistics(self) -> SchedulerStatistics:
-        return SchedulerStatistics(self.queue.counts(), self.queue.touched, self.swept_deaths)
 
 
 def _ignore(_: Job) -> None:
