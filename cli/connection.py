@@ -12,8 +12,8 @@ from protocol.messages import Request
 
 R = TypeVar("R")
 
-# seconds; a restart takes a fraction of one, unless the queue is long
-RESTART_PATIENCE_S: Final = 5.0
+# seconds; a restart takes a fraction of one, unless the queue is long or the machine busy
+RESTART_PATIENCE_S: Final = 10.0
 _NOBODY_THERE: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR)
 
 

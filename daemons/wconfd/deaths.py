@@ -17,7 +17,7 @@ import contextlib
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -95,7 +95,11 @@ class Deaths:
         """The backstop, until cancelled."""
         while True:
             await trio.sleep(every_s)
-            found = await self.clean_up()
+            suspects = set(self._dead())
+            if suspects:
+                # what was told just now is on its way already
+                await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
+            found = await self._bury_all(suspects.intersection(self._dead()))
             if found:
                 self.swept += found
                 _log.warning("sweep.found_dead", owners=found, effect="freed now; no event told of it")
@@ -107,7 +111,12 @@ class Deaths:
 
         Raises: nothing; what could not be written is tried again soon.
         """
-        dead = [path for path in self._locks.known.paths() if not is_alive(path)]
+        return await self._bury_all(self._dead())
+
+    def _dead(self) -> list[str]:
+        return [path for path in self._locks.known.paths() if not is_alive(path)]
+
+    async def _bury_all(self, dead: Collection[str]) -> int:
         for path in dead:
             await self._bury(path)
         # those that another task has just found dead

@@ -57,18 +57,23 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**kept, "PYTHONPATH": str(CHECKOUT), "LC_ALL": "C.UTF-8", **(extra or {})}
 
 
-def argv(program: str, *words: object) -> list[str]:
-    """The command that runs one of our programs from the checkout."""
-    code = f"from cli.{_MODULES[program]} import main; main()"
+def argv(program: str, *words: object, prelude: str = "pass") -> list[str]:
+    """The command that runs one of our programs from the checkout; `prelude` is Python code that runs before it."""
+    code = f"{prelude}; from cli.{_MODULES[program]} import main; main()"
     return [sys.executable, "-P", "-W", "error", "-c", code, *map(str, words)]
 
 
 def run(
-    program: str, *words: object, stdin: str = "", env: Mapping[str, str] | None = None, cwd: Path | None = None
+    program: str,
+    *words: object,
+    stdin: str = "",
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    prelude: str = "pass",
 ) -> Ended:
     """Run a program to its end."""
     ended = subprocess.run(
-        argv(program, *words),
+        argv(program, *words, prelude=prelude),
         input=stdin,
         capture_output=True,
         text=True,

@@ -13,11 +13,16 @@ from tests.cli.fakeluxid import FakeJob, FakeLuxid
 Start = Callable[..., FakeLuxid]
 
 
+# on a busy machine nobody answers as fast as a shell would like it
+PATIENT = "import cli.completion; cli.completion._PATIENCE_S = 60.0"
+
+
 def complete(program: str, *words: object) -> list[str]:
     """What bash is offered for the last of these words."""
     variable = f"_{program.replace('-', '_')}_COMPLETE".upper()
     line = " ".join(map(str, [program, *words]))
-    ended = run(program, env={variable: "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words))})
+    env = {variable: "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(words))}
+    ended = run(program, env=env, prelude=PATIENT)
     assert (ended.code, ended.err) == (0, "")
     return [item.partition(",")[2] for item in ended.out.splitlines() if item]
 

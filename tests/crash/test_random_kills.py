@@ -22,7 +22,7 @@ from protocol.wconfd import ListLocks, TryUpdateLocks
 from tests.support.checked import assert_all_is_free
 from tests.support.cluster import Cluster
 from tests.support.stamps import Stamps
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE_S, wait_until
 
 LUXID_ROUNDS = 12
 WCONFD_ROUNDS = 8
@@ -70,7 +70,7 @@ class Submitter(Caller):
                 comment = f"submission {number}"
                 op = self._stamps.work(seconds=0, comment=comment)
                 try:
-                    self.ids[comment] = client.call(SubmitJob((op,)), timeout_s=20)
+                    self.ids[comment] = client.call(SubmitJob((op,)), timeout_s=PATIENCE_S)
                 except Unavailable:
                     continue
                 self.count()

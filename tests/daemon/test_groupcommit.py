@@ -11,7 +11,7 @@ import trio.testing
 from common.atomicfile import FileWrite, write_files
 from common.errors import Unavailable
 from common.groupcommit import GroupCommit
-from tests.support.wait import wait_until_async
+from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio
 
@@ -25,7 +25,7 @@ class SlowDisk:
 
     def __call__(self, writes: Sequence[FileWrite]) -> None:
         self.calls.append([write.path.name for write in writes])
-        assert self.may_go.wait(20)
+        assert self.may_go.wait(PATIENCE_S)
         write_files(writes)
 
 

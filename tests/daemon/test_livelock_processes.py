@@ -13,7 +13,7 @@ import trio
 
 from common.livelock import PROBE_AGAIN_AFTER_S, Livelock, is_alive
 from common.watch import EventKind, FolderWatch
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE_S, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -238,7 +238,7 @@ async def test_a_death_is_an_event_that_bears_the_livelocks_name(tmp_path: Path,
 
     async with FolderWatch(tmp_path, kinds=EventKind.CLOSE_WRITE | EventKind.DELETE) as watch:
         holder.kill()
-        with trio.fail_after(20):
+        with trio.fail_after(PATIENCE_S):
             events = await watch.events()
 
     assert [(event.name, event.kind) for event in events] == [(Path(path).name, EventKind.CLOSE_WRITE)]

@@ -13,6 +13,7 @@ import pytest
 from protocol.framing import ETX
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
+from tests.support.connections import connection_count
 from tests.support.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
@@ -28,6 +29,12 @@ HELLO: dict[str, tuple[str, list[Any]]] = {
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with checked_cluster(tmp_path_factory.mktemp("misuse") / "root") as cluster:
         cluster.start("wconfd", "forkserver", "luxid")
+        # what they keep open among themselves must be there before anything is counted
+        wait_until(
+            lambda: connection_count(cluster.daemons["wconfd"].pid, cluster.paths.wconfd_socket) == 2,
+            what="luxid is a subscriber",
+        )
+        cluster.wait(cluster.submit({"OP_ID": "OP_TEST_DUMMY"}))
         yield cluster
 
 

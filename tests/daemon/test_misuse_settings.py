@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import CHECKOUT, MODULES
+from tests.support.wait import PATIENCE_S
 
 
 def run(daemon: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
@@ -15,7 +16,7 @@ def run(daemon: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
         env={"PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE_S,
         check=False,
     )
 

@@ -9,9 +9,7 @@ from typing import Any, Self
 import orjson
 
 from protocol.framing import ETX
-
-# an answer that takes longer than this is none
-PATIENCE_S = 60.0
+from tests.support.wait import PATIENCE_S
 
 
 class RawCaller:
@@ -19,8 +17,9 @@ class RawCaller:
 
     def __init__(self, path: Path) -> None:
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(PATIENCE_S)
+        # without a time limit it waits for a place among the callers
         self.sock.connect(str(path))
+        self.sock.settimeout(PATIENCE_S)
         self._rest = b""
 
     def __enter__(self) -> Self:

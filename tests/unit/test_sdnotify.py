@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.sdnotify import notify
+from tests.support.wait import PATIENCE_S
 
 
 @pytest.mark.parametrize("is_abstract", [False, True])
@@ -16,7 +17,7 @@ def test_the_state_is_sent_to_the_socket_named(
     address = f"@gantry-test-{os.getpid()}" if is_abstract else str(tmp_path / "notify")
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
         receiver.bind(address.replace("@", "\0") if is_abstract else address)
-        receiver.settimeout(20)
+        receiver.settimeout(PATIENCE_S)
         monkeypatch.setenv("NOTIFY_SOCKET", address)
 
         notify("READY=1\nSTATUS=3 jobs")

@@ -15,7 +15,7 @@ from common.livelock import is_alive
 from protocol.envelope import request_bytes
 from protocol.framing import pack
 from tests.support.forkserver import Control, JobHost
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE_S, wait_until
 
 DUMMY: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
 LONG_DELAY: dict[str, Any] = {"OP_ID": "OP_TEST_DELAY", "duration": 600.0, "interruptible": True}
@@ -128,7 +128,7 @@ def test_two_requests_in_one_write_each_get_their_own_descriptor(host: JobHost) 
 
     for ours, _ in pairs:
         with ours:
-            ours.settimeout(20)
+            ours.settimeout(PATIENCE_S)
             assert b"/job_" in ours.recv(4096)
     assert len(set(pids)) == 2
 
@@ -176,7 +176,7 @@ def test_jobs_outlive_the_fork_server(host: JobHost, server: "subprocess.Popen[b
     started = host.start(1, {**LONG_DELAY, "interruptible": True})
 
     server.terminate()
-    assert server.wait(20) == 0
+    assert server.wait(PATIENCE_S) == 0
     assert not host.paths.forkserver_socket.exists()
     assert is_alive(started.livelock)
 

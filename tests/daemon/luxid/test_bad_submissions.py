@@ -9,6 +9,7 @@ import pytest
 from protocol.framing import ETX
 from tests.daemon.luxid.ops import delay, dummy
 from tests.support.cluster import Cluster
+from tests.support.wait import PATIENCE_S
 
 
 class RawClient:
@@ -16,8 +17,8 @@ class RawClient:
 
     def __init__(self, cluster: Cluster) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(20)
         self.sock.connect(str(cluster.paths.query_socket))
+        self.sock.settimeout(PATIENCE_S)
 
     def ask(self, message: dict[str, Any]) -> Any:
         self.sock.sendall(orjson.dumps(message) + ETX)
@@ -28,7 +29,6 @@ class RawClient:
 
     def is_closed(self) -> bool:
         """Whether the server closes the connection."""
-        self.sock.settimeout(5)
         return self.sock.recv(1) == b""
 
 

@@ -1,12 +1,9 @@
 """WaitForJobChange, exactly (luxid.md 8)."""
 
-import contextlib
-import os
 import socket
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
 import orjson
 import pytest
@@ -18,6 +15,7 @@ from protocol.framing import ETX
 from protocol.luxi import ArchiveJob, CancelJob, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
+from tests.support.connections import connection_count
 from tests.support.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
@@ -27,14 +25,7 @@ def wait(cluster: Cluster, job_id: int, fields: list[str], previous: object, ser
 
 
 def connections(cluster: Cluster) -> int:
-    """How many luxid has taken; its other files come and go."""
-    sockets = Path("/proc/net/unix").read_text().splitlines()
-    inodes = {line.split()[6] for line in sockets if line.endswith(f" {cluster.paths.query_socket}")}
-    found = 0
-    for fd in Path(f"/proc/{cluster.daemons['luxid'].pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):
-            found += os.readlink(fd).removeprefix("socket:[").removesuffix("]") in inodes
-    return found
+    return connection_count(cluster.daemons["luxid"].pid, cluster.paths.query_socket)
 
 
 def test_unknown_previous_values_are_answered_at_once(cluster: Cluster) -> None:

@@ -16,11 +16,14 @@ from daemons.wconfd.tempresstore import ReservationStore
 from tests.daemon.wconfd.wire import Wire
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.configs import RECORDED, recorded_json
+from tests.support.wait import PATIENCE_S
 
 
 def check(*files: str | Path) -> tuple[int, list[str]]:
     command = [sys.executable, "-P", "-m", "daemons.wconfd.main", "--check", *map(str, files)]
-    ended = subprocess.run(command, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(
+        command, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert "Traceback" not in ended.stderr
     return ended.returncode, ended.stdout.splitlines()
 
@@ -109,7 +112,9 @@ def test_damaged_reservations_stop_the_daemon_and_stay(idle: Cluster, content: b
     with pytest.raises(DamagedFile, match=rf"'{path}': .*damaged at .*: .*restore it .* rm {path}"):
         ReservationStore.load(path)
     command = [sys.executable, "-P", "-m", "daemons.wconfd.main", "--root", str(idle.root)]
-    ended = subprocess.run(command, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(
+        command, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=PATIENCE_S
+    )
 
     assert ended.returncode == 1
     assert f"'{path}': the reservations are damaged" in ended.stderr

@@ -12,6 +12,7 @@ from common.errors import DamagedFile
 from daemons.wconfd.lockstore import LockStore
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import CHECKOUT, Cluster
+from tests.support.wait import PATIENCE_S
 
 Job = Callable[[int], WireOwner]
 
@@ -19,7 +20,9 @@ Job = Callable[[int], WireOwner]
 def refusal(cluster: Cluster) -> str:
     """Start wconfd, which must end with 1; what it says on stderr and in its log."""
     command = [sys.executable, "-P", "-m", "daemons.wconfd.main", "--root", str(cluster.root)]
-    ended = subprocess.run(command, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=30)
+    ended = subprocess.run(
+        command, env={"PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, timeout=PATIENCE_S
+    )
     assert ended.returncode == 1, ended
     assert ended.stderr.count("\n") == 1, ended.stderr
     message = ended.stderr.removeprefix("wconfd: error: ").strip()

@@ -150,9 +150,11 @@ def test_a_process_that_dies_before_it_asks_for_anything_leaves_no_livelock(idle
     assert len(own) == 1
 
 
-def test_a_livelock_that_is_not_locked_yet_is_spared(cluster: Cluster, connect: Connect, spawn: Spawn) -> None:
+def test_a_livelock_that_is_not_locked_yet_is_spared(idle: Cluster, connect: Connect, spawn: Spawn) -> None:
+    idle.configure("[wconfd]\nsweep_s = 3600.0\nlivelock_grace_s = 3600.0\n")
+    idle.start("wconfd")
     # as Ganeti's programs make theirs: first the file, a moment later the lock
-    young = cluster.paths.livelocks / "job_000001_1"
+    young = idle.paths.livelocks / "job_000001_1"
     young.touch()
     dying = spawn(2)
     call = connect()

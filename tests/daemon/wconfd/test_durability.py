@@ -10,7 +10,7 @@ from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.daemon.wconfd.workers import Worker, holders
 from tests.support.cluster import Cluster
 from tests.support.durable import durable_locks
-from tests.support.wait import wait_until
+from tests.support.wait import PATIENCE_S, wait_until
 
 Job = Callable[[int], WireOwner]
 Connect = Callable[..., Wire]
@@ -54,7 +54,7 @@ def test_kill_9_loses_no_answered_grant_and_brings_nothing_back(cluster: Cluster
         wait_for_work(workers, 97 + 41 * kill)
         cluster.kill("wconfd")
         for worker in workers:
-            assert worker.is_cut_off.wait(30)
+            assert worker.is_cut_off.wait(PATIENCE_S)
         on_disk = holders(cluster.paths.locks_data)
         for worker in workers:
             assert (worker.lock in on_disk.get(worker.owner[1], ())) in worker.possible, (kill, worker.owner, on_disk)
@@ -84,7 +84,7 @@ def test_kill_9_while_the_journal_is_begun_anew_over_and_over(cluster: Cluster, 
         wait_for_work(workers, 53 + 31 * kill)
         cluster.kill("wconfd")
         for worker in workers:
-            assert worker.is_cut_off.wait(30)
+            assert worker.is_cut_off.wait(PATIENCE_S)
         files.add(path.stat().st_ino)
         on_disk = holders(path)
         for worker in workers:
@@ -128,7 +128,7 @@ def test_a_stop_in_the_middle_of_work_loses_nothing_either(cluster: Cluster, job
     cluster.kill("wconfd", signal.SIGTERM)
 
     for worker in workers:
-        assert worker.is_cut_off.wait(30)
+        assert worker.is_cut_off.wait(PATIENCE_S)
     on_disk = holders(cluster.paths.locks_data)
     for worker in workers:
         assert ("node/shared" in on_disk.get(worker.owner[1], ())) in worker.possible

@@ -17,6 +17,7 @@ from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
 from tests.support.durable import durable_locks
+from tests.support.wait import PATIENCE_S
 
 Job = Callable[[int], WireOwner]
 Connect = Callable[..., Wire]
@@ -129,7 +130,7 @@ async def events(cluster: Cluster) -> AsyncIterator[WconfdEvents]:
 
 
 async def next_event(events: WconfdEvents) -> Event:
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         return await events.next()
 
 
@@ -173,7 +174,7 @@ async def test_a_slow_subscriber_is_dropped_and_told_why_and_nobody_else_suffers
 
 
 async def read_until_the_end(client: Client) -> None:
-    with trio.fail_after(30):
+    with trio.fail_after(PATIENCE_S):
         while True:
             await client.event()
 

@@ -6,6 +6,8 @@ import socket
 from pathlib import Path
 from typing import Any
 
+from tests.support.wait import PATIENCE_S
+
 ETX = b"\x03"
 WireOwner = list[Any]
 
@@ -20,8 +22,9 @@ class Wire:
     def __init__(self, path: Path, dialect: str = "ganeti") -> None:
         self._is_ganeti = dialect == "ganeti"
         self._sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._sock.settimeout(30)
+        # without a time limit it waits for a place among the callers
         self._sock.connect(str(path))
+        self._sock.settimeout(PATIENCE_S)
         self._buffer = b""
 
     def __call__(self, method: str, *args: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.durable import durable_locks
+from tests.support.wait import PATIENCE_S
 
 
 class Worker(threading.Thread):
@@ -49,7 +50,7 @@ class Worker(threading.Thread):
     def finish(self) -> None:
         """End it with the lock given back; raises what went wrong in it."""
         self._may_go = False
-        self.join(60)
+        self.join(PATIENCE_S)
         assert not self.is_alive()
         if self.failure:
             raise self.failure
@@ -90,7 +91,7 @@ class Worker(threading.Thread):
     def _connected_again(self) -> Wire:
         self._may_connect.clear()
         self.is_cut_off.set()
-        assert self._may_connect.wait(60)
+        assert self._may_connect.wait(2 * PATIENCE_S)
         return Wire(self._socket)
 
 
