@@ -131,10 +131,12 @@ class LockFiles:
         # may be there, and says nothing that counts
         self._has_outdated = journal_of(path).exists() if found is None else found.journal is not None
         self._limit = LIMIT
+        # bytes of `locks.data`, as last seen or written
+        self.snapshot_size = found.snapshot_size if found else 0
         if found and found.journal and found.journal.is_current:
             self._journal = LockJournal(journal_of(path), found.journal.size, found.journal.crc, found.journal.lines)
             self._has_outdated = False
-            self._set_limit(found.snapshot_size)
+            self._set_limit()
 
     @classmethod
     def load(cls, path: Path, *, max_bypass: int | None, has_journal: bool) -> tuple[Self, LockState]:
@@ -230,7 +232,8 @@ class LockFiles:
                 remove_file(journal_of(self._path))
         self._journal = LockJournal(journal_of(self._path), len(header), crc) if has_journal else None
         self._has_outdated = False
-        self._set_limit(len(content))
+        self.snapshot_size = len(content)
+        self._set_limit()
 
     def _make_outdated(self, name: str) -> None:
         """Let the old journal say that it ends with the next `locks.data`."""
@@ -245,5 +248,5 @@ class LockFiles:
         if self._journal:
             self._journal.is_sound = False
 
-    def _set_limit(self, size: int) -> None:
-        self._limit = max(LIMIT, LIMIT_FACTOR * size)
+    def _set_limit(self) -> None:
+        self._limit = max(LIMIT, LIMIT_FACTOR * self.snapshot_size)

@@ -30,8 +30,9 @@ from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.stream import Publisher
 from protocol.wconfd.subscribe import LOCKS_CHANGED
 
-# without a change for this long, `locks.data` is made whole
-QUIET_S: Final = 1.0
+# without a change for this long, and for another second for so many bytes of it, `locks.data` is made whole
+QUIET_S: Final = 0.2
+QUIET_BYTES: Final = 10 * 2**20
 # after that could not be done
 PAUSE_S: Final = 5.0
 
@@ -200,8 +201,9 @@ class LockStore:
         while True:
             await self._has_changed.wait()
             await trio.sleep_until(due_at)
-            if self._changed_at + QUIET_S > trio.current_time():
-                due_at = self._changed_at + QUIET_S
+            quiet_at = self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
+            if quiet_at > trio.current_time():
+                due_at = quiet_at
                 continue
             self._has_changed = trio.Event()
             if not await self._try_make_whole():
