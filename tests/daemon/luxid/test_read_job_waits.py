@@ -10,7 +10,7 @@ import pytest
 from common.locks import JobId
 from common.waithistory import SHORTEST_S
 from protocol.luxi import ArchiveJob, CancelJob, DeleteFilter, ReadJobWaits, ReplaceFilter
-from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -124,9 +124,12 @@ def test_a_job_has_waited_for_its_turn(cluster: Cluster) -> None:
 
 
 def test_a_rule_that_paused_a_job_is_named_also_between_its_opcodes(cluster: Cluster) -> None:
-    job_id = cluster.submit(command("sleep", "0.5"), dummy())
+    go = cluster.root / "go"
+    job_id = cluster.submit(gated(go), dummy())
     cluster.wait(job_id, status="running")
     uuid = cluster.luxi(ReplaceFilter(None, 0, (("jobid", ["=", "id", job_id]),), "PAUSE", (("gnt:user", "move", 1),)))
+    wait_until(cluster.paths.pause_message(job_id).exists, what="the job is asked to pause")
+    go.touch()
     has_waited(cluster, job_id, "filter")
 
     cluster.luxi(DeleteFilter(uuid))
