@@ -79,6 +79,7 @@ class Cluster:
 
     def kill_group(self, pid: int) -> None:
         """SIGKILL of a job process with everything that it started, and wait until they are gone."""
+        assert pid > 0, "group 0 is that of the test itself"
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         wait_until(lambda: not _members(pid), what=f"process group {pid} is gone", state=lambda: _members(pid))

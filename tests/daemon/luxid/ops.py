@@ -35,3 +35,10 @@ def read_job(cluster: Cluster, job_id: int) -> Job:
     """The job as its file says."""
     path = cluster.paths.job_file(job_id)
     return decode_job(path.read_bytes(), path.name)
+
+
+def process_of(cluster: Cluster, job_id: int) -> int:
+    """The pid of the job's process, which it must have: a signal to process 0 would hit the test itself."""
+    pid = read_job(cluster, job_id).process_id
+    assert pid, f"job {job_id} has no process"
+    return pid

@@ -11,7 +11,7 @@ from common.jobs import LogEntry
 from common.locks import JobId
 from daemons.luxid.joblogs import JobLogs
 from protocol.luxi import CancelJob, WaitForJobChange
-from tests.daemon.luxid.ops import after, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -63,7 +63,7 @@ def test_lines_of_a_process_that_is_killed_are_kept(cluster: Cluster) -> None:
     job_id = cluster.submit(dummy(messages=LINES[:1000]), {"OP_ID": "OP_TEST_DELAY", "duration": 60, "repeat": 1})
     wait_until(lambda: len(cluster.job(job_id, "oplog")[0][1]) == 1, what="the second opcode has said something")
 
-    os.killpg(read_job(cluster, job_id).process_id or 0, signal.SIGKILL)
+    os.killpg(process_of(cluster, job_id), signal.SIGKILL)
 
     assert cluster.wait(job_id) == ["error"]
     first, second = read_job(cluster, job_id).ops

@@ -16,7 +16,7 @@ from common.jobs import Job, JobOp, JobState
 from common.livelock import is_alive
 from common.locks import JobId
 from protocol.luxi import AutoArchiveJobs, CancelJob, QueryJobs
-from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until
 
@@ -65,9 +65,9 @@ def test_a_job_that_died_meanwhile_is_finished_at_once_and_keeps_what_had_ended(
     job_id = cluster.submit(dummy(result="kept"), delay(60), dummy())
     under_way = (["success", "running", "queued"],)
     wait_until(lambda: cluster.job(job_id, "opstatus") == under_way, what="the second opcode runs")
-    pid = read_job(cluster, job_id).process_id
+    pid = process_of(cluster, job_id)
     cluster.kill("luxid")
-    os.killpg(pid or 0, signal.SIGKILL)
+    os.killpg(pid, signal.SIGKILL)
     livelock = read_job(cluster, job_id).livelock
     wait_until(lambda: not is_alive(livelock or ""), what="the job's process is gone")
 

@@ -3,8 +3,9 @@
 import subprocess
 
 from protocol.luxi import QueryJobs
-from tests.daemon.luxid.ops import after, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
+from tests.support.wait import wait_until
 
 SECRET = "hunter2"
 
@@ -20,14 +21,17 @@ def files_with_the_secret(cluster: Cluster) -> list[str]:
 
 def test_a_secret_reaches_the_opcode_and_no_file(cluster: Cluster) -> None:
     head = cluster.submit(delay(60))
+    cluster.wait(head, status="running")
     job_id = cluster.submit(dummy(), with_secret(depends=after(head, wanted=("canceled", "error"))))
-    cluster.wait(job_id, status="waiting")
+    # the first opcode waits for its locks, too, before it runs
+    under_way = (["success", "waiting"],)
+    wait_until(lambda: cluster.job(job_id, "opstatus") == under_way, what="the second opcode waits")
 
     assert files_with_the_secret(cluster) == []
     assert read_job(cluster, job_id).ops[1].input["osparams_secret"] == {"pw": "<redacted>"}
     assert SECRET not in str(cluster.luxi(QueryJobs((job_id,), ("ops",))))
 
-    cluster.kill_group(read_job(cluster, head).process_id or 0)
+    cluster.kill_group(process_of(cluster, head))
     # by a second process: the first one ended before the opcode that had to wait
     assert cluster.wait(job_id) == ["success"]
     assert f"secret parameters: {{'pw': '{SECRET}'}}" in str(cluster.job(job_id, "oplog"))

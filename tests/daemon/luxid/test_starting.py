@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until
 
@@ -91,7 +91,7 @@ def test_a_process_that_is_killed_is_noticed_by_an_event_and_its_slot_is_free(cl
     cluster.wait(*job_ids, status="running")
     queued = cluster.submit(dummy(depends=after(job_ids[0], wanted=("error",))))
 
-    os.killpg(read_job(cluster, job_ids[0]).process_id or 0, signal.SIGKILL)
+    os.killpg(process_of(cluster, job_ids[0]), signal.SIGKILL)
 
     assert cluster.wait(job_ids[0], queued) == ["error", "success"]
     assert "sweep.found_dead" not in cluster.log("luxid")
@@ -103,7 +103,7 @@ def test_a_job_lives_as_long_as_anything_that_it_started(cluster: Cluster) -> No
     job_id = cluster.submit(command("sh", "-c", f"touch {begun}; exec sleep 60"))
     # *running* is on disk before the command exists
     wait_until(begun.exists, what="the command has begun")
-    pid = read_job(cluster, job_id).process_id or 0
+    pid = process_of(cluster, job_id)
 
     os.kill(pid, signal.SIGKILL)
     wait_until(lambda: not Path(f"/proc/{pid}/cmdline").exists(), what="the job process is reaped")
