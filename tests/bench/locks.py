@@ -4,7 +4,6 @@ import os
 import select
 import signal
 import statistics
-import threading
 import time
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from common.locks import LockMode, LockRequest, Owner, parse_lock
 from daemons.wconfd.core.lockstate import encode
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.core.table import LockTable
-from protocol.blocking import BlockingClient
 from protocol.wconfd import FreeLocks, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
+from tests.bench.conversations import Conversation, hold, prepared
 from tests.support.cluster import Cluster
 
 
@@ -22,27 +21,21 @@ def lock_updates(cluster: Cluster, count: int, connections: int) -> float:
     """Updates per second, each durable before its answer; every connection takes and releases a lock of its own."""
     livelock = Livelock.create(cluster.paths.livelocks, f"bench{connections}")
     each = count // connections
-    threads = [
-        threading.Thread(target=_updates, args=(cluster.paths.wconfd_socket, livelock.path, number, each))
-        for number in range(connections)
-    ]
+    conversations = [_updates(livelock.path, number, each) for number in range(connections)]
     began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    hold(cluster.paths.wconfd_socket, conversations)
     spent = time.perf_counter() - began
     livelock.remove()
     return connections * each / spent
 
 
-def _updates(socket: Path, livelock: str, number: int, count: int) -> None:
+def _updates(livelock: str, number: int, count: int) -> Conversation:
     owner = Owner(f"bench{number}", livelock)
     lock = parse_lock(f"node/bench{number}")
-    with BlockingClient(socket) as client:
-        for turn in range(count):
-            mode = None if turn % 2 else LockMode.EXCLUSIVE
-            assert client.call(TryUpdateLocks(owner, (LockRequest(lock, mode),))) == ()
+    take, free = (prepared(TryUpdateLocks(owner, (LockRequest(lock, mode),))) for mode in (LockMode.EXCLUSIVE, None))
+    for turn in range(count):
+        blockers = yield free if turn % 2 else take
+        assert blockers == []
 
 
 def bare_lines(folder: Path, count: int) -> float:
@@ -90,28 +83,22 @@ def update_beside_held(root: Path, held: int, count: int, *, by_itself: bool = F
 def hand_overs(cluster: Cluster, count: int) -> float:
     """Times per second that a lock goes from one owner to another who sleeps until it gets it."""
     livelock = Livelock.create(cluster.paths.livelocks, "bench-hand-over")
-    threads = [
-        threading.Thread(target=_take_turns, args=(cluster.paths.wconfd_socket, livelock.path, number, count // 2))
-        for number in range(2)
-    ]
     began = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    hold(cluster.paths.wconfd_socket, [_take_turns(livelock.path, number, count // 2) for number in range(2)])
     spent = time.perf_counter() - began
     livelock.remove()
     return count / spent
 
 
-def _take_turns(socket: Path, livelock: str, number: int, count: int) -> None:
+def _take_turns(livelock: str, number: int, count: int) -> Conversation:
     owner = Owner(f"turns{number}", livelock)
-    request = UpdateLocksWaiting(owner, 0, (LockRequest(parse_lock("node/turns"), LockMode.EXCLUSIVE),))
-    with BlockingClient(socket) as client:
-        for _ in range(count):
-            if client.call(request):
-                assert client.call(WaitLocks(owner, 30.0))
-            client.call(FreeLocks(owner))
+    take = prepared(UpdateLocksWaiting(owner, 0, (LockRequest(parse_lock("node/turns"), LockMode.EXCLUSIVE),)))
+    wait, free = prepared(WaitLocks(owner, 30.0)), prepared(FreeLocks(owner))
+    for _ in range(count):
+        if (yield take):
+            is_granted = yield wait
+            assert is_granted
+        yield free
 
 
 def death_to_free(cluster: Cluster, count: int) -> float:
