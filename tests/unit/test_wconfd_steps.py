@@ -101,6 +101,43 @@ async def test_what_comes_during_a_write_shares_the_next_and_is_applied_in_order
     assert callers.answers == {"a": 1, "b": 2, "c": 3, "d": 4}
 
 
+async def one_turn_apart(writer: StepWriter[State], *names: str) -> None:
+    async with trio.open_nursery() as inner:
+        for name in names:
+            inner.start_soon(writer.change, step(name))
+            await trio.lowlevel.checkpoint()
+
+
+async def test_who_came_together_before_shares_a_write_with_what_comes_a_turn_of_the_loop_later(
+    nursery: trio.Nursery,
+) -> None:
+    disk = Disk()
+    writer = await start(disk, nursery)
+    async with trio.open_nursery() as inner:
+        disk.may_go.clear()
+        await Callers(writer, inner).begin("a", "b")
+        disk.may_go.set()
+
+    await one_turn_apart(writer, "c", "d")
+
+    assert disk.written == [("a",), ("a", "b"), ("a", "b", "c", "d")]
+
+
+async def test_who_is_alone_is_written_at_once(nursery: trio.Nursery) -> None:
+    disk = Disk()
+    writer = await start(disk, nursery)
+    async with trio.open_nursery() as inner:
+        disk.may_go.clear()
+        await Callers(writer, inner).begin("a", "b")
+        disk.may_go.set()
+    for _ in range(4):
+        await writer.change(step("alone"))
+
+    await one_turn_apart(writer, "c", "d")
+
+    assert disk.written[-2:] == [("a", "b", *["alone"] * 4, "c"), ("a", "b", *["alone"] * 4, "c", "d")]
+
+
 async def test_a_refused_step_and_a_bug_hit_their_own_callers_alone(nursery: trio.Nursery) -> None:
     disk = Disk()
     writer = await start(disk, nursery)
