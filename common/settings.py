@@ -5,10 +5,12 @@ key by key, and a key nobody knows is refused: a misspelt setting that is silent
 than a daemon that does not start. `deploy/gantry.toml.sample` documents all keys.
 """
 
+import grp
 import os
+import pwd
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NewType, TypeVar
 
 import attrs
 
@@ -22,6 +24,10 @@ _FILE_NAME: Final = "gantry.toml"
 
 _TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "access")
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
+
+# numeric ids; the file may have names
+Uid = NewType("Uid", int)
+Gid = NewType("Gid", int)
 
 
 def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
@@ -89,8 +95,8 @@ class JobprocSettings:
 class AccessSettings:
     """Who may connect; the daemon's own user and root always may."""
 
-    uids: tuple[int, ...] = ()
-    gids: tuple[int, ...] = ()
+    uids: tuple[Uid, ...] = ()
+    gids: tuple[Gid, ...] = ()
     socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
 
 
@@ -243,6 +249,23 @@ def _str(value: object) -> str:
     return value
 
 
+def _uid(value: object) -> int:
+    return _id_of(value, "user", lambda name: pwd.getpwnam(name).pw_uid)
+
+
+def _gid(value: object) -> int:
+    return _id_of(value, "group", lambda name: grp.getgrnam(name).gr_gid)
+
+
+def _id_of(value: object, kind: str, look_up: Callable[[str], int]) -> int:
+    if not isinstance(value, str):
+        return _int(value)
+    try:
+        return look_up(value)
+    except KeyError:
+        raise ValueError(f"there is no {kind} {value!r} on this machine") from None
+
+
 def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
     def read_list(value: object) -> tuple[object, ...]:
         if not isinstance(value, list):
@@ -258,5 +281,6 @@ _READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
     bool: ("true or false", _bool),
     float: ("a number", _float),
     tuple[str, ...]: ("a list of strings", _list_of(_str)),
-    tuple[int, ...]: ("a list of whole numbers", _list_of(_int)),
+    tuple[Uid, ...]: ("a list of users, by name or number", _list_of(_uid)),
+    tuple[Gid, ...]: ("a list of groups, by name or number", _list_of(_gid)),
 }

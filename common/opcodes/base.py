@@ -164,6 +164,11 @@ def write_opcode(op: OpCode) -> dict[str, Any]:
     return fields
 
 
+def without_unset(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """An opcode's JSON object as the normal form has it: Ganeti's job processes write unset parameters as null."""
+    return {name: value for name, value in fields.items() if value is not None or name in _ALWAYS_WRITTEN}
+
+
 def with_secrets(op: O, secrets: Mapping[str, Any]) -> O:
     """The opcode as it was before its normal form was written.
 

@@ -9,7 +9,7 @@ from common.errors import InvalidRequest, OpcodeUnknown
 from common.jobs import JobState
 from common.lockdecl import LevelDeclaration, Scope, requests_for
 from common.locks import LockLevel, LockMode, parse_lock
-from common.opcodes.base import summary, write_opcode
+from common.opcodes.base import summary, without_unset, write_opcode
 from common.opcodes.command import OpRunCommand
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.opcodes.test import OpTestDelay
@@ -40,6 +40,12 @@ def test_the_normal_form_has_defaults_and_leaves_out_what_is_unset() -> None:
         "comment": None,
         "reason": [],
     }
+
+
+def test_nulls_that_a_process_wrote_are_shown_as_unset() -> None:
+    normal = write_opcode(parse_opcode(DELAY))
+
+    assert without_unset({**normal, "dry_run": None, "on_node_uuids": None}) == normal
 
 
 @pytest.mark.parametrize("op_id", sorted(opcode_classes()))

@@ -20,7 +20,8 @@ from common.settings import (
     load_settings,
 )
 
-SAMPLE = Path(__file__).parents[2] / "deploy" / "gantry.toml.sample"
+DEPLOY = Path(__file__).parents[2] / "deploy"
+SAMPLE = DEPLOY / "gantry.toml.sample"
 
 
 @pytest.fixture
@@ -57,6 +58,12 @@ def test_the_file_of_the_root_changes_what_it_names(tmp_path: Path) -> None:
     assert settings.luxid == LuxidSettings(max_running_jobs=7, kill_grace_s=3.0, executor=("/usr/lib/exec", "-v"))
     assert settings.access == AccessSettings(uids=(1000, 1001), socket_mode=0o600)
     assert settings.wconfd == WconfdSettings()
+
+
+def test_users_and_groups_have_names_or_numbers(tmp_path: Path) -> None:
+    settings = read(tmp_path, '[access]\nuids = [1000, "root"]\ngids = ["root", 7]')
+
+    assert (settings.access.uids, settings.access.gids) == ((1000, 0), (0, 7))
 
 
 def test_a_given_root_comes_before_the_environment_before_the_system(tmp_path: Path, system: Path) -> None:
@@ -98,7 +105,7 @@ def test_the_systems_file_is_read(system: Path) -> None:
         ("[luxid]\nkill_grace_s = -1", r"got -1: kill_grace_s must be at least 0"),
         ("[luxid]\nkill_grace_s = nan", r"got nan: kill_grace_s must be at least 0"),
         ("[luxid]\nexecutor = 'prog'", r"'executor' in '\[luxid\]' must be a list of strings, got 'prog'"),
-        ("[access]\nuids = ['root']", r"'uids' in '\[access\]' must be a list of whole numbers, got \['root'\]"),
+        ("[access]\nuids = [1.5]", r"'uids' in '\[access\]' must be a list of users, by name or number, got \[1.5\]"),
         ("[access]\nsocket_mode = 1660", r"socket_mode must be a file mode such as 0o660"),
         ("[luxid\n", r"not valid TOML: .*line 1"),
     ],
@@ -171,3 +178,11 @@ def test_each_key_of_the_sample_is_explained() -> None:
     assert keys
     for block in keys:
         assert re.search(r"^# \w", block, re.MULTILINE), f"no explanation: {block}"
+
+
+def test_the_file_for_a_ganeti_cluster_is_read(tmp_path: Path) -> None:
+    # the group is there where Ganeti is installed
+    settings = read(tmp_path, (DEPLOY / "ganeti" / "gantry.toml").read_text().replace("gnt-daemons", "root"))
+
+    assert settings.paths.query_socket == Path("/run/ganeti/socket/ganeti-query")
+    assert settings.luxid.executor[-1].endswith("exec.py")

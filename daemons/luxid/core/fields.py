@@ -13,7 +13,7 @@ import orjson
 
 from common.errors import GantryError, PrerequisiteError
 from common.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
-from common.opcodes.base import summary
+from common.opcodes.base import summary, without_unset
 from common.opcodes.registry import parse_opcode
 from common.submitter import submitter
 
@@ -75,7 +75,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "status": lambda view: view.state.value,
     "priority": lambda view: view.job.priority,
     "archived": lambda view: view.is_archived,
-    "ops": _per_op(lambda op: op.input),
+    "ops": _per_op(lambda op: without_unset(op.input)),
     "opresult": _per_op(lambda op: op.result),
     "opstatus": lambda view: [state.value for state in view.op_states],
     "oplog": lambda view: [log_entries(op) for op in view.logged.ops],
