@@ -21,6 +21,8 @@ from tests.support.wconfd import Calls
 FOLDER = CHECKOUT / "tests/data/ganeti-3.0.2"
 SESSIONS = sorted((FOLDER / "wconfd-sessions").glob("*.jsonl"))
 TIMES = ("ctime", "mtime")
+# their answer is the whole configuration
+WHOLE = ("readConfig", "lockConfig")
 # recording, method, index among the recorded calls -> (what was recorded, what we answer), and why
 ALLOWED: dict[tuple[str, str, int], tuple[Any, Any]] = {
     # an instance's own MACs are no clash when it is replaced (wconfd.md 11, BUG-2)
@@ -50,7 +52,7 @@ class Recorded:
 
     def configuration(self) -> Any:
         """As it was in the beginning."""
-        return next(reply["result"] for call, reply in self.steps() if call and call["method"] == "readConfig")
+        return next(reply["result"] for call, reply in self.steps() if call and call["method"] in WHOLE)
 
     def random_bytes(self) -> Iterator[bytes]:
         """What the daemon's random generator must have given."""
@@ -122,3 +124,4 @@ async def test_the_same_calls_get_the_same_answers_and_file(path: Path, tmp_path
 def test_the_recordings_are_there() -> None:
     methods = {call["method"] for path in SESSIONS for call, _ in Recorded(path).steps() if call}
     assert {"addInstance", "commitTemporaryIps", "prepareClusterDestruction", "setInstancePrimaryNode"} <= methods
+    assert {"guardedOpportunisticLockUnion", "updateNode", "verifyConfig", "writeConfig"} <= methods
