@@ -80,6 +80,7 @@ class Scheduling(RuleBasedStateMachine):
         self.now_s = 1_000_000
         self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT)
         self.queue = JobQueue(SLOTS, START_LIMIT, {}.get, WEIGHTS)
+        self.ended: dict[int, JobState] = {}
         self.next_id = 1
 
         self.slice, judging.SLICE = judging.SLICE, self.slice_jobs
@@ -111,10 +112,18 @@ class Scheduling(RuleBasedStateMachine):
 
     def remove(self, job_id: int, state: JobState) -> None:
         del self.twin.jobs[job_id]
+        self.ended[job_id] = state
         self.queue.end(JobId(job_id), state)
 
     def draw(self, data: st.DataObject, *busy: Phase | None) -> NaiveJob:
         return self.twin.jobs[data.draw(st.sampled_from(self.twin.ids(*busy)))]
+
+    def respell(self) -> None:
+        self.queue.respell(Spellings((LEVELS, tuple(pair)) for pair in self.twin.same))
+
+    def report_locks(self) -> None:
+        for job_id in self.twin.ids(Phase.RUNNING):
+            self.queue.locks_changed(JobId(job_id), self.twin.jobs[job_id].held)
 
     def add(self, job: Job) -> None:
         self.twin.jobs[job.job_id] = NaiveJob(job)
@@ -254,12 +263,33 @@ class Scheduling(RuleBasedStateMachine):
         """Two pairs of words for one lock each."""
         pairs = [same[:2], same[2:]]
         self.twin.same = [frozenset(pair) for pair in pairs]
-        self.queue.respell(Spellings((LEVELS, tuple(pair)) for pair in pairs))
+        self.respell()
         self.settle()
 
     @rule(by_s=st.sampled_from((1, 10, 25, 100)))
     def clock_ticks(self, by_s: int) -> None:
         self.now_s += by_s
+        self.settle()
+
+    @rule(data=st.data(), order=st.permutations(("rules", "words", "locks")))
+    def luxid_restarts(self, data: st.DataObject, order: list[str]) -> None:
+        """All that it knew is gone. A start that was under way came to a process, or not; nobody starts meanwhile."""
+        for job_id in self.twin.ids(Phase.STARTING):
+            self.twin.jobs[job_id].busy = data.draw(st.sampled_from((Phase.RUNNING, None)))
+        self.queue = JobQueue(SLOTS, START_LIMIT, {}.get, WEIGHTS)
+        for job_id, state in self.ended.items():
+            self.queue.end(JobId(job_id), state)
+        for job_id in self.twin.ids(Phase.RUNNING):
+            self.queue.adopt(self.twin.jobs[job_id].job)
+        self.queue.add_all(self.twin.jobs[job_id].job for job_id in data.draw(st.permutations(self.twin.ids(None))))
+        self.queue.decide(self.now_s, may_start=False)
+        told = {
+            "rules": lambda: self.queue.filters_changed(self.twin.rules),
+            "words": self.respell,
+            "locks": self.report_locks,
+        }
+        for what in order:
+            told[what]()
         self.settle()
 
     # what must hold
