@@ -17,9 +17,14 @@ class Bell:
     listeners: int = 0
     _rung: trio.Event = attrs.Factory(trio.Event)
 
+    @property
+    def next_ring(self) -> trio.Event:
+        """Set by the next ring, and by no later one."""
+        return self._rung
+
     async def wait(self) -> None:
         """Return at the next ring after this call."""
-        await self._rung.wait()
+        await self.next_ring.wait()
 
     def ring(self) -> None:
         rung, self._rung = self._rung, trio.Event()
@@ -27,15 +32,16 @@ class Bell:
 
 
 async def wait_for_any(*bells: Bell) -> None:
-    """Return at the next ring of any of these."""
+    """Return at the next ring of any of these after this call."""
 
-    async def wait(bell: Bell) -> None:
-        await bell.wait()
+    async def wait(ring: trio.Event) -> None:
+        await ring.wait()
         nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:
+        # the next ring of each is fixed here, before a task begins to wait: one may come before it does
         for bell in bells:
-            nursery.start_soon(wait, bell)
+            nursery.start_soon(wait, bell.next_ring)
 
 
 class Bells(Generic[K]):

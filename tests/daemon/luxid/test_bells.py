@@ -9,6 +9,7 @@ from common.locks import JobId
 from daemons.luxid import jobtable
 from daemons.luxid.bells import Bells, wait_for_any
 from daemons.luxid.jobtable import JobTable
+from tests.support.wait import PATIENCE_S
 
 pytestmark = pytest.mark.trio
 
@@ -44,6 +45,25 @@ async def test_any_of_several_bells_ends_the_wait() -> None:
             nursery.start_soon(wait_for_any, first, second)
             await wait_all_tasks_blocked()
             bells.ring(2)
+
+
+async def test_a_ring_that_comes_while_the_wait_begins_ends_it_too() -> None:
+    bells: Bells[int] = Bells()
+    begun = trio.Event()
+
+    async def wait() -> None:
+        begun.set()
+        await wait_for_any(first, second)
+
+    with bells.listen(1) as first, bells.listen(2) as second, trio.fail_after(PATIENCE_S):
+        # which task of a round is next is drawn by trio: in one of so many rounds the ring is
+        for _ in range(40):
+            begun = trio.Event()
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(wait)
+                while not begun.is_set():
+                    await trio.lowlevel.checkpoint()
+                bells.ring(2)
 
 
 def make_job(job_id: int, state: JobState, entries: int = 0) -> Job:
