@@ -72,6 +72,11 @@ def _quoted(path: Path) -> str:
     return shlex.quote(str(path))
 
 
+def job_program() -> str:
+    """How the user, who called us thus, calls the group of jobs: `gnt-job`, or `gantry job`."""
+    return "gantry job" if program().split()[0] == "gantry" else "gnt-job"
+
+
 def program() -> str:
     """How the user called the group of the verb that runs: `gnt-job`, or `gantry job`."""
     ctx = click.get_current_context()

@@ -1,5 +1,6 @@
 """Locks as the user types them: `node/web1`, `node/web1:shared`."""
 
+import re
 from typing import Any, Final
 
 import attrs
@@ -9,6 +10,8 @@ from common.errors import InvalidRequest
 from common.locks import LockLevel, parse_lock
 
 _MODES: Final = ("shared", "exclusive")
+# the end of an IPv6 or MAC address: a name that has colons of its own
+_ADDRESS: Final = re.compile(r".*:.*:[0-9a-fA-F]{1,4}")
 
 
 @attrs.frozen
@@ -27,10 +30,16 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
         if isinstance(value, LockWish):
             return value
-        # a name may hold colons of its own, as IPv6 addresses do
         name, colon, mode = value.rpartition(":")
-        if not colon or mode not in _MODES:
+        if not colon or _ADDRESS.fullmatch(value):
             name, mode = value, "exclusive"
+        if mode not in _MODES:
+            self.fail(
+                f"no lock is held as '{mode}'; write shared or exclusive, "
+                f"or '{value}:exclusive' if the colon belongs to the name",
+                param,
+                ctx,
+            )
         try:
             lock = parse_lock(name)
         except InvalidRequest as error:

@@ -13,7 +13,7 @@ import attrs
 import click
 
 from cli.connection import open_luxid
-from cli.context import command_line, program, wants_json
+from cli.context import command_line, job_program, wants_json
 from cli.screen import complain, remark, say, say_json
 from cli.user import user_name
 from common.errors import ConnectionLost, Unavailable
@@ -138,7 +138,7 @@ def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:
         for job_id in ids:
             remark(f"JobID: {job_id}")
     elif not wishes.is_waiting and ids and sys.stderr.isatty() and sys.stdout.isatty():
-        remark(f"watch with: {command_line(program(), 'watch', *ids)}")
+        remark(f"watch with: {command_line(job_program(), 'watch', *ids)}")
 
 
 def tell_refused(answers: Sequence[tuple[bool, Any]]) -> int:

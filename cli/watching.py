@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from cli.connection import open_luxid
-from cli.context import command_line, paths, program, uses_color, wants_json
+from cli.context import command_line, job_program, paths, uses_color, wants_json
 from cli.follow import Change, Event, Followers, Output
 from cli.loglines import log_text
 from cli.outcome import Outcome, describe, fetch_outcomes, judge
@@ -39,7 +39,7 @@ def watch_jobs(job_ids: Sequence[int], *, is_submitter: bool = False) -> int:
 
 def _goes_on(job_ids: Sequence[int]) -> str:
     which = f"job {job_ids[0]} goes on" if len(job_ids) == 1 else "the jobs go on"
-    watch, cancel = (command_line(program(), verb, *job_ids) for verb in ("watch", "cancel"))
+    watch, cancel = (command_line(job_program(), verb, *job_ids) for verb in ("watch", "cancel"))
     return f"{which}; watch again with: {watch}; cancel with: {cancel}"
 
 

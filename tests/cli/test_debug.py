@@ -205,3 +205,22 @@ def test_a_witness_goes_to_every_socket_that_the_log_names(start_luxid: Start, t
     assert seen.messages == ("TESTMSG=a",)
     assert seen.steps == (("exec", None, "success"), ("logmsg", 1, "success"))
     assert seen.statuses == ("success",)
+
+
+@pytest.mark.parametrize(
+    ("words", "jobs"), [(("gnt-debug",), "gnt-job"), (("gantry", "debug"), "gantry job")], ids=["gnt-debug", "gantry"]
+)
+def test_whoever_stops_watching_is_told_commands_that_there_are(
+    start_luxid: Start, tmp_path: Path, words: tuple[str, ...], jobs: str
+) -> None:
+    luxid = start_luxid()
+
+    with Background(*words, "--root", tmp_path, "delay", "20", "--wait") as watched:
+        wait_until(lambda: luxid.is_waited_for(1), what="the job is watched")
+        watched.interrupt()
+        ended = watched.end()
+
+    prefix = f"{jobs} --root {tmp_path}"
+    assert ended == Ended(
+        130, "", f"\njob 1 goes on; watch again with: {prefix} watch 1; cancel with: {prefix} cancel 1\n"
+    )

@@ -76,3 +76,17 @@ def test_a_wrong_option_is_refused_before_anything_is_submitted(
     assert ended.err.startswith(f"error: {error}")
     assert ended.err.count("\n") == 1
     assert luxid.calls == []
+
+
+def test_a_lock_whose_name_has_a_colon_is_written_with_its_mode(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    names = ("node/web:8080:exclusive", "network/fe80::bad", "network/fe80::1:shared")
+    ended = job("run", *(word for name in names for word in ("--lock", name)), "true")
+
+    assert ended.code == 0
+    assert submitted(luxid)["locks"] == {
+        "node/web:8080": "exclusive",
+        "network/fe80::bad": "exclusive",
+        "network/fe80::1": "shared",
+    }
