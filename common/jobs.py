@@ -58,6 +58,7 @@ class OpEvent(enum.Enum):
 
     PICKED = "picked"  # its process is about to ask for its locks
     LOCKED = "locked"  # all locks are held, execution begins
+    HELD_BACK = "held back"  # a rule came to pause it before it had begun
     RETRIED = "retried"  # a resource is lacking for the moment; locks are asked again
     CANCEL_ASKED = "cancel asked"
     CANCELED = "canceled"
@@ -75,6 +76,7 @@ EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
     },
     _S.WAITING: {
         _E.LOCKED: _S.RUNNING,
+        _E.HELD_BACK: _S.QUEUED,
         _E.CANCEL_ASKED: _S.CANCELING,
         _E.CANCELED: _S.CANCELED,
         _E.FAILED: _S.ERROR,
@@ -200,6 +202,8 @@ def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: Any = None) -
         changes["start_at"] = op.start_at or now
     if event is OpEvent.LOCKED:
         changes["exec_at"] = now
+    if event is OpEvent.HELD_BACK:
+        changes["start_at"] = None
     if target in FINAL:
         changes |= {"end_at": now, "result": result}
     return attrs.evolve(op, **changes)

@@ -91,6 +91,10 @@ class JobRecord:
         """The opcode's locks are held; once this returned it may be executed."""
         self._apply(index, OpEvent.LOCKED)
 
+    def hold_back(self, index: int) -> None:
+        """The opcode has waited for its locks, and is not to begin now."""
+        self._apply(index, OpEvent.HELD_BACK)
+
     def succeed(self, index: int, result: Any) -> None:
         """The opcode ended well; with the last one the job ends.
 

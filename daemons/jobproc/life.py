@@ -3,7 +3,8 @@
 Theory. What a crash leaves behind is judged by the file alone, so each step is on disk before the
 next one begins: *running* before anything is executed, the end of an opcode before the next one. A
 process may end between two opcodes, the job then reads queued and is continued by another process;
-that is what happens before an opcode that depends on other jobs.
+that is what happens before an opcode that depends on other jobs, or that a filter rule pauses. If the rule comes
+while the opcode waits for its locks, it goes back to queued when it gets them.
 
 The end of an opcode is written while wconfd frees its locks: neither needs the other. Who gets the locks
 then may find the old state in the file for a moment, but not the old work under way.
@@ -79,6 +80,10 @@ def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: Process
     return 0
 
 
+class _Paused(Exception):
+    """A filter rule came to hold back the opcode that waited for its locks."""
+
+
 class _Life:
     """A job with all that its process has for it."""
 
@@ -116,11 +121,9 @@ class _Life:
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
                 return
-            elif not is_first and self._settings.paths.pause_message(self._job_id).exists():
+            elif (not is_first and self._is_paused()) or not self._carry_out(index):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="filter rule")
                 return
-            else:
-                self._carry_out(index)
             is_first = False
         _log.info("job.ended", job=self._job_id, state=self._record.job.state.value)
 
@@ -142,10 +145,13 @@ class _Life:
         self._locks.close()
         self._livelock.remove()
 
-    def _carry_out(self, index: int) -> None:
-        """Do one opcode; afterwards it, or the whole job, has ended."""
+    def _carry_out(self, index: int) -> bool:
+        """Do one opcode; afterwards it, or the whole job, has ended; false: it is held back, and queued."""
         try:
             result = self._execute(index)
+        except _Paused:
+            self._free_while(lambda: self._record.hold_back(index))
+            return False
         except JobCanceled:
             self._free_while(self._record.cancel)
         except BaseException as error:
@@ -155,6 +161,10 @@ class _Life:
             self._free_while(lambda: self._record.fail(failure))
         else:
             self._free_while(lambda: self._succeed(index, result))
+        return True
+
+    def _is_paused(self) -> bool:
+        return self._settings.paths.pause_message(self._job_id).exists()
 
     def _succeed(self, index: int, result: Any) -> None:
         try:
@@ -164,13 +174,15 @@ class _Life:
             self._record.fail(error)
 
     def _execute(self, index: int) -> Any:
-        """Raises: JobCanceled; whatever the unit raises."""
+        """Raises: JobCanceled; _Paused; whatever the unit raises."""
         self._wait_for_left_processes(index)
         op = self._opcode(index)
         unit = make_unit(op)
         context = self._context(index)
         unit.expand_names(context)
         self._take_locks(index, op, unit, context)
+        if self._record.job.ops[index].start_at is not None and self._is_paused():
+            raise _Paused
         self._record.begin_running(index)
         try:
             unit.check_prereq(context)

@@ -1,8 +1,8 @@
 """Asking running jobs to stop before their next opcode.
 
-The word is a file among the messages for job processes, which a process looks for between two opcodes; there is
-nothing to wake it for. It then ends, as before an opcode that waits for other jobs, and the job is continued
-when no rule pauses it any more.
+The word is a file among the messages for job processes, which a process looks for between two opcodes, and when an
+opcode gets locks that it waited for; there is nothing to wake it for. It then ends, as before an opcode that waits for
+other jobs, and the job is continued when no rule pauses it any more.
 
 Source: filters design; DESIGN section 11, "PAUSE".
 """

@@ -30,7 +30,11 @@ from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.stream import Publisher
 from protocol.wconfd.subscribe import LOCKS_CHANGED
 
-# without a change for this long, and for another second for so many bytes of it, `locks.data` is made whole
+# up to this size `locks.data` is made whole so long after a change, but not more often than that costs a twentieth
+# of the time; a larger one once nothing has changed for so long, and for another second for so many bytes of it
+SMALL_BYTES: Final = 2**18
+SOON_S: Final = 0.02
+PART: Final = 20
 QUIET_S: Final = 0.2
 QUIET_BYTES: Final = 10 * 2**20
 # after that could not be done
@@ -70,8 +74,9 @@ class LockStore:
         # who sleeps until its pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
         self._is_degraded = False
-        # when the files were last written, by trio's clock; and whether that is news to who makes them whole
-        self._changed_at = 0.0
+        # when the files were written, by trio's clock, last, and first since `locks.data` was made whole
+        self._changed_at = self._first_changed_at = 0.0
+        # whether that is news to who makes it whole
         self._has_changed = trio.Event()
 
     @classmethod
@@ -196,19 +201,26 @@ class LockStore:
             _log.info("locks.recovered", path=self._path)
 
     async def _keep_whole(self) -> None:
-        """Make `locks.data` whole whenever nothing has changed for a while."""
-        due_at = 0.0
+        """Make `locks.data` whole soon after a change; a large one when nothing has changed for a while."""
+        not_before = 0.0
         while True:
             await self._has_changed.wait()
-            await trio.sleep_until(due_at)
-            quiet_at = self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
-            if quiet_at > trio.current_time():
-                due_at = quiet_at
+            due_at = max(self._whole_at(), not_before)
+            if due_at > trio.current_time():
+                await trio.sleep_until(due_at)
                 continue
             self._has_changed = trio.Event()
-            if not await self._try_make_whole():
+            if await self._try_make_whole():
+                not_before = trio.current_time() + (trio.current_time() - due_at) * PART
+            else:
                 self._has_changed.set()
-                due_at = trio.current_time() + PAUSE_S
+                not_before = trio.current_time() + PAUSE_S
+
+    def _whole_at(self) -> float:
+        """When `locks.data` is to be made whole after the changes so far."""
+        if self._files.snapshot_size <= SMALL_BYTES:
+            return self._first_changed_at + SOON_S
+        return self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
 
     async def _try_make_whole(self) -> bool:
         if not self._files.is_whole:
@@ -228,7 +240,9 @@ class LockStore:
     def _tell(self, answers: Sequence[_Answer | None]) -> None:
         """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
         self._changed_at = trio.current_time()
-        self._has_changed.set()
+        if not self._has_changed.is_set():
+            self._first_changed_at = self._changed_at
+            self._has_changed.set()
         made = _with_effect(answers)
         for each in made:
             self.since.note(each.owner, each.change, self.state)

@@ -117,7 +117,7 @@ class StepWriter(Generic[S]):
         return answer
 
     async def flush(self) -> None:
-        """Write the state, whether it has changed or not.
+        """Write the state, whether it has changed or not, apart from all changes.
 
         Raises, Durability, Cancellation: as `change`.
         """
@@ -164,7 +164,10 @@ class StepWriter(Generic[S]):
         """Give the steps that wait to the thread, unless it has some already."""
         if self._in_flight or not self._waiting:
             return
-        tickets, self._waiting = self._waiting, []
+        # a flush has a write of its own
+        flush = next((at for at, ticket in enumerate(self._waiting) if ticket.is_flush), len(self._waiting))
+        count = max(flush, 1)
+        tickets, self._waiting = self._waiting[:count], self._waiting[count:]
         self._in_flight = tickets
         self._work.put(tickets)
 

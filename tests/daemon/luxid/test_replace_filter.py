@@ -76,6 +76,26 @@ def test_a_running_job_stops_before_its_next_opcode_and_is_continued_later(clust
     assert cluster.wait(job_id) == ["success"]
 
 
+def test_a_job_that_waits_for_locks_when_the_rule_comes_does_not_begin_when_it_gets_them(cluster: Cluster) -> None:
+    gate, ran, locks = cluster.root / "gate", cluster.root / "ran", {"node/n1": "exclusive"}
+    holder = cluster.submit(command("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done", locks=locks))
+    cluster.wait(holder, status="running")
+    job_id = cluster.submit(command("touch", str(ran), locks=locks))
+    cluster.wait(job_id, status="waiting")
+    message = cluster.paths.pause_message(job_id)
+    uuid = replace(cluster, "PAUSE", ("jobid", ("=", "id", job_id)))
+    wait_until(message.exists, what="the job is asked to pause")
+
+    gate.touch()
+
+    wait_until(lambda: cluster.status(job_id) == "queued" and not message.exists(), what="its process has stopped")
+    assert cluster.wait(cluster.submit(command("true", locks=locks))) == ["success"], "its locks are free"
+    assert not ran.exists()
+    cluster.luxi(DeleteFilter(uuid))
+    assert cluster.wait(job_id) == ["success"]
+    assert ran.exists()
+
+
 def test_of_a_limited_kind_as_many_run_as_the_rule_says(cluster: Cluster) -> None:
     replace(cluster, ("RATE_LIMIT", 2), ("reason", ("=~", "source", "gnt:opcode:test_delay")))
     jobs = cluster.submit_many(*[(delay(60),)] * 3)

@@ -120,6 +120,25 @@ def test_at_rest_and_after_a_stop_the_file_alone_is_the_whole_truth(
     assert not journal.exists()
 
 
+def test_the_file_alone_names_who_holds_also_while_others_change_it_all_the_time(
+    cluster: Cluster, connect: Connect, job: Job
+) -> None:
+    path = cluster.paths.locks_data
+    # they come together, so that writes are shared and there is no moment of quiet
+    workers = [
+        Worker(cluster.paths.wconfd_socket, job(number), f"node/w{number}", wait=False) for number in range(3, 7)
+    ]
+    for worker in workers:
+        worker.start()
+    wait_for_work(workers, 20)
+    connect()("tryUpdateLocks", job(1), [["node/n", "shared"]])
+
+    wait_until(lambda: [job(1), [["node/n", "shared"]]] in json.loads(path.read_bytes())[0], what="it names the holder")
+
+    for worker in workers:
+        worker.finish()
+
+
 def test_a_stop_in_the_middle_of_work_loses_nothing_either(cluster: Cluster, job: Job) -> None:
     workers = [Worker(cluster.paths.wconfd_socket, job(number), "node/shared", wait=True) for number in range(4)]
     for worker in workers:
