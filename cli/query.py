@@ -14,6 +14,8 @@ from protocol.blocking import BlockingClient
 from protocol.luxi import Query, QueryJobs, QueryKind
 
 PENDING: Final = ("queued", "waiting", "canceling")
+_ID_MAX: Final = 2**63 - 1
+_ID_DIGITS: Final = len(str(_ID_MAX))
 FINISHED: Final = ("canceled", "success", "error")
 
 
@@ -68,8 +70,10 @@ class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        if not (value.isascii() and value.isdigit()):
-            self.fail(f"'{value}' is no job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
+        # ids fit into 63 bits; no text longer than that is made a number
+        if not (value.isascii() and value.isdigit() and len(value) <= _ID_DIGITS and int(value) <= _ID_MAX):
+            shown = value if len(value) <= 2 * _ID_DIGITS else f"{value[: 2 * _ID_DIGITS]}..."
+            self.fail(f"'{shown}' is no job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
         return int(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:

@@ -30,6 +30,7 @@ DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
 
 def run(command: click.Command, program: str) -> NoReturn:
     """Run `command` with the arguments of this process, and end it."""
+    _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # into a pipe, too, each line is shown when it is said: whoever reads it may wait for it
         sys.stdout.reconfigure(line_buffering=True)
@@ -39,6 +40,23 @@ def run(command: click.Command, program: str) -> NoReturn:
     except BrokenPipeError:
         code = _reader_left()
     sys.exit(code)
+
+
+def _replace_closed_streams() -> None:
+    """The null device for standard streams that are closed: no socket of ours may take their place.
+
+    `sys.stdin` stays None, so that who wants to read from it can say so.
+    """
+    for fd in range(3):
+        try:
+            os.fstat(fd)
+        except OSError:
+            # the lowest number that is free: this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", errors="replace", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", errors="replace", closefd=False)
 
 
 def exit_code(command: click.Command, program: str, args: Sequence[str] | None = None) -> int:

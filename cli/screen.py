@@ -49,7 +49,8 @@ def one_line(text: str) -> str:
 
 def is_interactive() -> bool:
     """Whether a person can be asked: standard input and standard error are terminals."""
-    return sys.stdin.isatty() and sys.stderr.isatty()
+    # None: it is closed
+    return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def confirm(question: str) -> bool:

@@ -31,9 +31,14 @@ from protocol.luxi import OpInput
 def submit(file: Path, **options: Any) -> int:
     """Submit the jobs in FILE, or on standard input (-), and print their ids."""
     wishes = Wishes(**options)
-    text = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
-    jobs = read_jobs(text, "standard input" if str(file) == "-" else str(file))
+    jobs = read_jobs(_read_input(), "standard input") if str(file) == "-" else read_jobs(file.read_bytes(), str(file))
     return submit_jobs([[with_wishes(op, wishes, "submit") for op in job] for job in jobs], wishes)
+
+
+def _read_input() -> bytes:
+    if sys.stdin is None:
+        raise InvalidRequest("standard input is closed; name a file, or pipe the jobs in")
+    return sys.stdin.buffer.read()
 
 
 def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:

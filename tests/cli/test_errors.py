@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
 
 from common.paths import Paths
 from tests.cli.command import CHECKOUT, Ended, environment, run
-from tests.cli.fakeluxid import FakeJob, fake_luxid
+from tests.cli.fakeluxid import AT, FakeJob, fake_luxid
 
 
 def test_a_daemon_that_does_not_run_is_3_and_the_command_that_starts_it(tmp_path: Path) -> None:
@@ -45,6 +46,11 @@ def test_bad_settings_are_2_with_file_and_key(tmp_path: Path) -> None:
         (["list", "--finishd"], "no such option '--finishd'; did you mean '--finished'?"),
         (["watch"], "missing argument 'ID...'; see 'gnt-job watch --help'"),
         (["watch", "x"], "'x' is no job id; job ids are whole numbers, 'gnt-job list' shows them"),
+        (["why", str(2**63)], f"'{2**63}' is no job id; job ids are whole numbers, 'gnt-job list' shows them"),
+        (
+            ["run", "--after", "9" * 5000, "x"],
+            f"invalid value for '--after' / '--depend': '{'9' * 38}...' is no job id",
+        ),
         (["list", "--output", "xml"], "invalid value for '--output': 'xml' is not one of 'text', 'json'; see "),
     ],
 )
@@ -98,6 +104,42 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
 
     assert ended.stdout.startswith("  ID  STATUS")
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("words", ["list", "why 5", "info 5", "output 5", "wait 5"])
+def test_closed_standard_output_swallows_the_results_and_nothing_else(tmp_path: Path, words: str) -> None:
+    with _a_job_that_ended(tmp_path):
+        assert _in_shell("cli.job", f"{words} >&-", tmp_path) == Ended(0, "", "")
+        assert _in_shell("cli.job", f"{words} <&- >&- 2>&-", tmp_path) == Ended(0, "", "")
+
+
+def test_closed_standard_error_swallows_the_errors_and_nothing_else(tmp_path: Path) -> None:
+    with _a_job_that_ended(tmp_path):
+        assert _in_shell("cli.job", "list --no-headers -o id,sumary 2>&-", tmp_path) == Ended(14, "5  ??\n", "")
+
+
+def test_closed_standard_input_is_an_error_for_who_reads_it_and_no_answer_for_who_asks(tmp_path: Path) -> None:
+    error = "error: standard input is closed; name a file, or pipe the jobs in\n"
+    with _a_job_that_ended(tmp_path):
+        assert _in_shell("cli.job", "submit - <&-", tmp_path) == Ended(2, "", error)
+        asked = _in_shell("cli.job", "archive --finished <&-", tmp_path)
+
+    assert (asked.code, asked.out) == (13, "")
+    assert asked.err.endswith("\nnothing was changed; to archive them without this question add --force\n")
+
+
+def _a_job_that_ended(root: Path) -> AbstractContextManager[object]:
+    paths = Paths.under_root(root)
+    paths.make_folders()
+    return fake_luxid(paths.query_socket, FakeJob(5, "success", start_ts=AT, end_ts=AT))
+
+
+def _in_shell(module: str, words: str, root: Path) -> Ended:
+    command = f"{sys.executable} -P -W error -c 'from {module} import main; main()' --root {root} {words}"
+    ended = subprocess.run(
+        command, shell=True, capture_output=True, text=True, env=environment(), check=False, timeout=60
+    )
+    return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
 @pytest.mark.parametrize("module", ["cli.job", "cli.jobs.list", "cli.jobs.watch", "cli.supervisor"])

@@ -59,6 +59,19 @@ def test_options_become_parameters(start_luxid: Start, job: Job) -> None:
         (["--lock", "web1", "x"], "invalid value for '--lock': lock name 'web1' has no level; write it as 'node/NAME'"),
         (["--lock", "nod/web1", "x"], "invalid value for '--lock': unknown lock level 'nod'; levels are cluster, "),
         (["--lock", "node/", "x"], "invalid value for '--lock': lock name 'node/' names nothing; write it as 'node/NA"),
+        (
+            ["--lock", "node/x:Shared", "x"],
+            "invalid value for '--lock': no lock is held as 'Shared'; write shared or ex",
+        ),
+        (
+            ["--lock", "node/x:bad", "x"],
+            "invalid value for '--lock': no lock is held as 'bad'; write shared or exclusi",
+        ),
+        (
+            ["--lock", "node/x:", "x"],
+            "invalid value for '--lock': no lock is held as ''; write shared or exclusive, or",
+        ),
+        (["--lock", "node/a::1:share", "x"], "invalid value for '--lock': no lock is held as 'share'; write shared "),
         (["--after", "7:done", "x"], "invalid value for '--after' / '--depend': no job ends as 'done'; write canceled"),
         (["--env", "=1", "x"], "invalid value for '--env': '=1' names no variable; write NAME=VALUE"),
         (["--timeout", "soon", "x"], "invalid value for '--timeout': 'soon' is no duration; write seconds, or a numb"),
