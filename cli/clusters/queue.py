@@ -1,6 +1,6 @@
-"""`gnt-cluster queue`: close or open the queue to new jobs.
+"""`gnt-cluster queue`: close or open the queue to new jobs, or tell what holds jobs back.
 
-Source: cli.md 5.
+Source: cli.md 5; the filter rules are ours.
 """
 
 import click
@@ -8,21 +8,29 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
+from cli.filters.list import rule_table, rules_in_order
+from cli.rulesubmission import RULE_FIELDS
 from cli.run import DONE
 from cli.screen import say, say_json
+from cli.tables import Layout
 from protocol.luxi import QueryConfigValues, SetDrainFlag
 
 
 @click.command("queue", cls=Command, examples=("gnt-cluster queue drain", "gnt-cluster queue info"))
-@click.argument("action", type=click.Choice(["drain", "undrain", "info"]))
+@click.argument("action", type=click.Choice(["drain", "undrain", "info"]), default="info")
 def queue(action: str) -> int:
-    """Close the queue to new jobs (drain), open it (undrain), or tell whether it is closed (info)."""
+    """Close the queue to new jobs (drain), open it (undrain), or show whether it is closed, and its rules (info)."""
     if action != "info":
         ask_luxid(SetDrainFlag(action == "drain"))
         return DONE
     is_drained = bool(ask_luxid(QueryConfigValues(("drain_flag",)))[0])
+    rules = rules_in_order()
     if wants_json():
-        say_json(is_drained)
-    else:
-        say(f"The drain flag is {'set' if is_drained else 'unset'}")
+        say_json({"drained": is_drained, "filters": rules})
+        return DONE
+    say(f"The drain flag is {'set' if is_drained else 'unset'}")
+    if rules:
+        say("Filter rules, in the order in which they are asked:")
+    for line in rule_table(rules, RULE_FIELDS, Layout(), unknown="") if rules else ():
+        say(line)
     return DONE

@@ -3,7 +3,7 @@
 Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import click
@@ -33,15 +33,12 @@ def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separ
     names = [name for name in (chosen or "").removeprefix("+").split(",") if name]
     fields = [*RULE_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
     unknown = [name for name in fields if name not in RULE_FIELDS]
-    rows = _rules(uuids)
+    rows = rules_in_order(uuids)
     if wants_json():
         say_json([{name: row.get(name) for name in fields} for row in rows])
     else:
-        columns = [Column(name.upper() if name in RULE_FIELDS else name, name in _NUMBERS) for name in fields]
-        missing = UNKNOWN if verbose else "??"
-        cells = [[_text(row[name]) if name in row else missing for name in fields] for row in rows]
         layout = Layout(not no_headers, separator, nothing=UNAVAILABLE if verbose else NOTHING)
-        for line in render(columns, cells, layout):
+        for line in rule_table(rows, fields, layout, unknown=UNKNOWN if verbose else "??"):
             say(line)
     for name in unknown:
         warn(f"unknown field '{name}'; fields are {', '.join(RULE_FIELDS)}")
@@ -49,11 +46,25 @@ def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separ
     return UNKNOWN_FIELD if unknown else FAILED if lost else DONE
 
 
-def _rules(uuids: Sequence[str]) -> list[dict[str, Any]]:
+def rules_in_order(uuids: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The rules, all or those named, in the order in which they are asked; by their fields."""
     named = ["|", *(["==", "uuid", uuid] for uuid in uuids)] if uuids else None
     answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS, Expression.from_wire(named)))
     rows = [dict(zip(RULE_FIELDS, [value for _, value in row], strict=True)) for row in answer["data"]]
     return sorted(rows, key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
+
+
+def rule_table(
+    rows: Sequence[Mapping[str, Any]], fields: Sequence[str], layout: Layout, *, unknown: str
+) -> Iterable[str]:
+    """The lines of a table of rules.
+
+    Args:
+        unknown: what stands for fields that rules do not have.
+    """
+    columns = [Column(name.upper() if name in RULE_FIELDS else name, name in _NUMBERS) for name in fields]
+    cells = [[_text(row[name]) if name in row else unknown for name in fields] for row in rows]
+    return render(columns, cells, layout)
 
 
 def tell_missing(asked: Sequence[str], found: Sequence[str]) -> bool:

@@ -146,3 +146,20 @@ def test_the_queue_is_drained_and_opened(start_luxid: Start, tmp_path: Path) -> 
     assert queue("undrain") == Ended(0, "", "")
     assert queue("info") == Ended(0, "The drain flag is unset\n", "")
     assert [call for call in luxid.calls if isinstance(call, SetDrainFlag)] == [SetDrainFlag(True), SetDrainFlag(False)]
+
+
+def test_the_queues_info_shows_the_chain_of_filter_rules_in_force(start_luxid: Start, tmp_path: Path) -> None:
+    start_luxid()
+    for words in (("pause", "--priority", "7"), ("limit", "3", "--where", "reason=backup", "--priority", "2")):
+        assert run("gnt-filter", "--root", tmp_path, *words).code == 0
+
+    shown = run("gnt-cluster", "--root", tmp_path, "queue")
+    told = json.loads(run("gnt-cluster", "--root", tmp_path, "queue", "info", "--output", "json").out)
+
+    head, title, columns, *rules = shown.out.splitlines()
+    assert head == "The drain flag is unset"
+    assert title == "Filter rules, in the order in which they are asked:"
+    assert columns.split()[:3] == ["UUID", "WATERMARK", "PRIORITY"]
+    assert [line.split()[2] for line in rules] == ["2", "7"]
+    assert told["drained"] is False
+    assert [rule["action"] for rule in told["filters"]] == [["RATE_LIMIT", 3], "PAUSE"]
