@@ -1,25 +1,34 @@
 """make bench: figures of this machine, this minute; compare them with the bare loops beside them.
 
-Every figure is the median of RUNS runs on a fresh cluster, with fsync on. `python -m tests.bench scheduling` measures
-the choice of the next job among up to 100,000.
+Every figure is the median of several runs on a fresh cluster, with fsync on. By name (`python -m tests.bench queue`):
+config      readers of configurations of up to 4 MiB; part of what is measured without a name
+queue       submissions to, questions about and restarts with up to 50,000 queued jobs
+scheduling  the choice of the next job among up to 100,000; no disk, no processes
+waiting     2,000 clients that wait for changes of running jobs
+Counts may follow the last three.
 """
 
-import statistics
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from tests.bench.bare import bare_jobs, bare_writes
+from tests.bench.commands import bare_start_ms, list_jobs_ms
+from tests.bench.config import main as config
+from tests.bench.figures import RUNS, median, show
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
+from tests.bench.queue import COUNTS as queue_counts
+from tests.bench.queue import main as queue
+from tests.bench.scheduling import COUNTS as scheduling_counts
 from tests.bench.scheduling import main as scheduling
+from tests.bench.waiting import main as waiting
 from tests.support.cluster import Cluster
 
-RUNS = 3
 JOBS = 200
 CHAIN = 20
 UPDATES = 2000
+COMMANDS = 20
 
 
 def main() -> None:
@@ -33,6 +42,8 @@ def main() -> None:
         show("bare loop: durable line in a file", lines, "/s")
         with Cluster(folder / "cluster") as cluster:
             cluster.start()
+            listed, bare = list_jobs_ms(cluster, COMMANDS), bare_start_ms(COMMANDS)
+            show("gnt-job list, empty queue", listed, "ms", f"{bare:.1f} ms for the start of an interpreter")
             alone = median(lambda: one_job(cluster, 50))
             show("one no-op job, submit to end seen", alone * 1000, "ms")
             linked = median(lambda: chain(cluster, CHAIN))
@@ -69,16 +80,20 @@ def main() -> None:
         show("lock update while 100,000 locks are held", many * 1000, "ms", f"{many / few:.1f} times as long")
         own = update_beside_held(folder / "own", 100_000, 200, by_itself=True)
         show("lock update of an owner that holds 100,000", own * 1000, "ms", f"{own / few:.1f} times as long")
-
-
-def median(run: Callable[[], float]) -> float:
-    return statistics.median(run() for _ in range(RUNS))
-
-
-def show(what: str, value: float, unit: str, remark: str = "") -> None:
-    print(f"{what:82} {value:9.1f} {unit:7} {remark}", flush=True)
+    config()
 
 
 if __name__ == "__main__":
-    # the core of the queue alone, without a cluster
-    scheduling() if sys.argv[1:] == ["scheduling"] else main()
+    match sys.argv[1:]:
+        case []:
+            main()
+        case ["config"]:
+            config()
+        case ["queue", *counts]:
+            queue(tuple(map(int, counts)) or queue_counts)
+        case ["scheduling", *counts]:
+            scheduling(tuple(map(int, counts)) or scheduling_counts)
+        case ["waiting", *counts]:
+            waiting(*map(int, counts))
+        case _:
+            sys.exit(__doc__)

@@ -1,0 +1,99 @@
+"""Submissions to a queue, questions about it and restarts with it, while a PAUSE filter lets no job start.
+
+`python -m tests.bench queue [COUNT ...]`: the restarts are with so many queued jobs.
+"""
+
+import tempfile
+from itertools import count as numbers
+from pathlib import Path
+
+import orjson
+
+from cli.fields import DEFAULT, wire_fields
+from daemons.luxid.core.fields import FIELDS
+from protocol.luxi import QueryJobs, SubmitJob, SubmitManyJobs
+from tests.bench.figures import median, median_ms, seconds, show
+from tests.bench.procs import memory_mib
+from tests.bench.queued import bare_reads, bare_submissions, pause_all, put_jobs, startup
+from tests.support.cluster import Cluster
+
+COUNTS = (0, 5_000, 50_000)
+JOBS = 5_000
+BATCH = 100
+SINGLES = 100
+QUESTIONS = 5
+LIST_FIELDS = wire_fields(DEFAULT)
+
+
+def main(counts: tuple[int, ...] = COUNTS) -> None:
+    with tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch:
+        folder = Path(scratch)
+        with Cluster(folder / "submissions") as cluster:
+            cluster.start()
+            pause_all(cluster)
+            _submissions(cluster, folder)
+            _questions(cluster)
+        for count in counts:
+            with Cluster(folder / f"queue{count}") as cluster:
+                _restart(cluster, count)
+
+
+def _submissions(cluster: Cluster, folder: Path) -> None:
+    fresh = numbers(1)
+
+    def submit_one() -> None:
+        cluster.luxi(SubmitJob((startup(next(fresh)),)))
+
+    def submit_batch() -> None:
+        cluster.luxi(SubmitManyJobs(tuple((startup(next(fresh)),) for _ in range(BATCH))))
+
+    bare = numbers()
+
+    def bare_folder() -> Path:
+        made = folder / f"bare{next(bare)}"
+        made.mkdir()
+        return made
+
+    alone = bare_folder()
+    show("single submission, nothing queued", median_ms(submit_one, SINGLES), "ms")
+    show("the same files in a bare loop", median_ms(lambda: bare_submissions(alone, 1, 1), SINGLES), "ms")
+    limit = JOBS / median(lambda: seconds(lambda: bare_submissions(bare_folder(), JOBS, BATCH)))
+    show(f"bare loop: the files of {JOBS} jobs, {BATCH} at a time", limit, "jobs/s")
+    rate = JOBS / seconds(lambda: [submit_batch() for _ in range(JOBS // BATCH)])
+    show(f"submission of {JOBS} jobs, {BATCH} at a time", rate, "jobs/s", f"{rate / limit:.2f} of the bare loop")
+    show(f"single submission, {JOBS} queued", median_ms(submit_one, SINGLES), "ms")
+    show("the same files in a bare loop", median_ms(lambda: bare_submissions(alone, 1, 1), SINGLES), "ms")
+
+
+def _questions(cluster: Cluster) -> None:
+    ids = tuple(row[0] for row in cluster.luxi(QueryJobs(None, ("id",))))
+    questions = {
+        f"the list's fields of {len(ids)} jobs": QueryJobs(None, LIST_FIELDS),
+        "all their fields": QueryJobs(None, tuple(FIELDS)),
+        f"the list's fields of {JOBS} of them, named": QueryJobs(ids[:JOBS], LIST_FIELDS),
+    }
+    for what, question in questions.items():
+        answer = cluster.luxi(question)
+        bare = median_ms(lambda rows=answer: orjson.loads(orjson.dumps(rows)), QUESTIONS)  # type: ignore[misc]
+        spent = median_ms(lambda asked=question: cluster.luxi(asked), QUESTIONS)  # type: ignore[misc]
+        show(what, spent, "ms", f"{bare:.1f} ms to write and read the same JSON")
+
+
+def _restart(cluster: Cluster, count: int) -> None:
+    cluster.start()
+    pause_all(cluster)
+    cluster.kill("luxid")
+    put_jobs(cluster.paths, count)
+    bare = seconds(lambda: bare_reads(cluster.paths))
+
+    def start_and_ask() -> None:
+        cluster.start("luxid")
+        assert len(cluster.luxi(QueryJobs(None, LIST_FIELDS))) == count
+
+    def restart() -> float:
+        if "luxid" in cluster.daemons:
+            cluster.kill("luxid")
+        return seconds(start_and_ask)
+
+    show(f"start of luxid with {count} jobs, to the first full answer", median(restart), "s", f"{bare:.2f} s bare read")
+    show(f"its memory with {count} jobs", memory_mib(cluster.daemons["luxid"].pid), "MiB")
