@@ -32,7 +32,8 @@ PATTERNS = {
     "nodegroups": r"[\w-]+ \w+",
     "primary_ip_family": "(2|10)",
     "ssh_ports": r"\w+=\d+",
-    "uid_pool": r"\d+(-\d+)?",
+    # of a range of one the number alone
+    "uid_pool": r"(\d+)(-(?!\1\Z)\d+)?",
     **{f"hvparams_{one.value}": r"\w+=.*" for one in Hypervisor},
 }
 ONE_LINERS = [
