@@ -46,6 +46,8 @@ def command(**locks: str) -> Mapping[str, Any]:
 
 REPLACE = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "mode": "replace_auto"}
 CREATE = {"OP_ID": "OP_INSTANCE_CREATE"}
+# jobs that come after the rule was made, as `gnt-filter drain` and `soft-drain` have it
+NEWER = ["jobid", [">", "id", "watermark"]]
 
 
 def make_queue(*jobs: Job, slots: int = 100) -> JobQueue:
@@ -64,27 +66,27 @@ def start(queue: JobQueue, now_s: float = NOW) -> tuple[int, ...]:
 # the examples of the filters design
 
 
-def test_drain_rejects_what_is_queued_and_what_comes() -> None:
-    queue = make_queue(make_job(1))
-    assert start(queue) == (1,)
-    queue.add(make_job(2))
-    drain = rule("REJECT")
+def test_a_drain_lets_what_is_queued_run_and_refuses_what_comes() -> None:
+    queue = make_queue(make_job(1), make_job(2))
+    drain = rule("REJECT", NEWER, watermark=2)
 
     queue.filters_changed([drain])
 
-    assert queue.decide(NOW) == Decisions(rejected=(Rejected(JobId(2), drain),))
-    assert queue.phase(JobId(2)) is Phase.HELD
-    assert queue.phase(JobId(1)) is Phase.RUNNING
+    assert queue.decide(NOW) == Decisions(start=(JobId(1), JobId(2)))
     assert queue.rejecting_rule(make_job(3)) is drain
 
 
-def test_a_soft_drain_lets_what_is_queued_run_and_refuses_what_comes() -> None:
+def test_a_soft_drain_lets_what_is_queued_run_and_what_comes_waits_until_it_is_deleted() -> None:
     queue = make_queue(make_job(1), make_job(2))
 
-    queue.filters_changed([rule("REJECT", ["jobid", [">", "id", "watermark"]], watermark=2)])
+    queue.filters_changed([rule("PAUSE", NEWER, watermark=2)])
 
     assert start(queue) == (1, 2)
-    assert queue.rejecting_rule(make_job(3)) is not None
+    assert queue.rejecting_rule(make_job(3)) is None
+    queue.add(make_job(3))
+    assert start(queue) == ()
+    queue.filters_changed([])
+    assert start(queue) == (3,)
 
 
 def test_all_but_one_maintenance_is_paused() -> None:
@@ -129,6 +131,20 @@ def test_at_most_ten_disk_replacements_run() -> None:
 
 
 # the chain and jobs that run
+
+
+def test_a_rule_that_rejects_all_cancels_what_waits_lets_what_runs_run_and_refuses_what_comes() -> None:
+    queue = make_queue(make_job(1))
+    assert start(queue) == (1,)
+    queue.add(make_job(2))
+    reject = rule("REJECT")
+
+    queue.filters_changed([reject])
+
+    assert queue.decide(NOW) == Decisions(rejected=(Rejected(JobId(2), reject),))
+    assert queue.phase(JobId(2)) is Phase.HELD
+    assert queue.phase(JobId(1)) is Phase.RUNNING
+    assert queue.rejecting_rule(make_job(3)) is reject
 
 
 def test_a_rule_limit_counts_running_jobs_to_which_this_rule_applies() -> None:
