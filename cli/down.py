@@ -5,12 +5,12 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import paths as installation_paths
-from cli.context import up_command
+from cli.context import up_command, wants_json
 from cli.follow import job_changes
 from cli.pids import end_process, find_daemon, find_supervisor
 from cli.query import jobs_now
 from cli.run import DONE
-from cli.screen import remark, say
+from cli.screen import remark, say, say_json
 from cli.times import DURATION
 from common.errors import Unavailable
 from common.locks import JobId
@@ -27,7 +27,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
     """Stop the daemons, and wait until they are gone."""
     paths = installation_paths()
     if find_supervisor(paths) is None and not _daemons(paths):
-        say("already down")
+        _tell("already down", was_up=False, left=0)
         return DONE
     left = _kill_jobs() if kills_jobs else _count_jobs(paths)
     supervisor = find_supervisor(paths)
@@ -36,10 +36,17 @@ def down(kills_jobs: bool, timeout: float) -> int:
     # without a supervisor, or left behind by one that was killed
     for name, pid in _daemons(paths):
         _end(name, pid, timeout)
-    say("down")
+    _tell("down", was_up=True, left=left)
     if left:
         remark(f"{left} job{'s go' if left > 1 else ' goes'} on, found again by: {up_command()}")
     return DONE
+
+
+def _tell(text: str, *, was_up: bool, left: int) -> None:
+    if wants_json():
+        say_json({"was_up": was_up, "jobs_left": left})
+    else:
+        say(text)
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:

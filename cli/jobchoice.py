@@ -42,18 +42,15 @@ class JobChoice:
         """Only ids, or nothing at all: no condition is to be judged."""
         return not (self.conditions or self.statuses or self.with_archived)
 
-    def expression(self, default: Expression | None = None) -> Expression:
-        """All conditions in one.
-
-        Args: default: holds, too, where the user has not asked for a state.
-        """
+    def expression(self, besides: Expression | None = None) -> Expression:
+        """All conditions in one, and the one given."""
         parts = list(self.conditions)
         if self.job_ids:
             parts.append(ids_filter(self.job_ids))
         if self.statuses:
             parts.append(statuses_filter(self.statuses))
-        elif default is not None:
-            parts.append(default)
+        if besides is not None:
+            parts.append(besides)
         # an `&` without parts is always true
         return all_of(parts) or ["&"]
 

@@ -14,7 +14,7 @@ from cli.fields import Row
 from cli.filtertext import Expression
 from cli.jobchoice import JobChoice, choice_options
 from cli.jobfilter import statuses_filter
-from cli.query import FINISHED, filter_jobs, query_jobs
+from cli.query import FINISHED, filter_jobs
 from cli.run import DONE, FAILED, NOT_CONFIRMED
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import Column, Layout, render
@@ -38,8 +38,8 @@ class Action:
 
     # "cancel", for a question
     words: str
-    # where the user names no state, only jobs for which this holds are meant
-    default: Expression
+    # only jobs for which this holds can be meant
+    possible: Expression
 
 
 def selection_options(function: F) -> F:
@@ -73,10 +73,12 @@ def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: b
         _tell_dry_run(rows, action, is_json=is_json)
         raise click.exceptions.Exit(DONE)
     if not rows:
+        if is_json:
+            say_json([])
         complain(f"no job to {action.words} is like that; 'gnt-job list' shows all")
         raise click.exceptions.Exit(FAILED)
     if not is_forced:
-        _ask(rows, action)
+        _ask(rows, action, is_json=is_json)
     return [row["id"] for row in rows]
 
 
@@ -86,10 +88,8 @@ _COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMA
 
 def _chosen(choice: JobChoice, action: Action) -> list[Row]:
     with open_luxid() as client:
-        if choice.is_plain:
-            return query_jobs(client, choice.job_ids, _FIELDS)
         fields = (*_FIELDS, "archived") if choice.with_archived else _FIELDS
-        return filter_jobs(client, choice.expression(action.default), fields)
+        return filter_jobs(client, choice.expression(action.possible), fields)
 
 
 def _tell_dry_run(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
@@ -110,10 +110,12 @@ def _jobs(count: int) -> str:
     return f"{count} job{'' if count == 1 else 's'}"
 
 
-def _ask(rows: Sequence[Row], action: Action) -> None:
+def _ask(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
     for line in _table(rows):
         remark(line)
     if not confirm(f"{action.words} {'this job' if len(rows) == 1 else f'these {len(rows)} jobs'}?"):
+        if is_json:
+            say_json([])
         remark(f"nothing was changed; to {action.words} them without this question add --force")
         raise NotConfirmed
 

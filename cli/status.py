@@ -46,7 +46,11 @@ class DaemonStatus:
 @click.command("status", cls=Command, examples=("gantry --root ~/try status", "gantry status --output json | jq .jobs"))
 def status() -> int:
     """Tell which daemons run and what the queue holds; the exit code is 3 if one is down."""
-    paths = installation_paths()
+    return tell_status(installation_paths())
+
+
+def tell_status(paths: Paths) -> int:
+    """Print it; the exit code. For no process that holds a pid file: one that closes a file loses its locks."""
     daemons = [_daemon_status(paths, name) for name in DAEMONS]
     is_up = all(daemon.is_ready for daemon in daemons)
     jobs = _count_jobs() if daemons[-1].is_ready else None

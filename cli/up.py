@@ -10,7 +10,7 @@ import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
-from cli.context import command_line, effective_root, installation, up_command
+from cli.context import command_line, effective_root, installation, up_command, wants_json
 from cli.daemonprocess import StopAsked, python_environment
 from cli.pids import DAEMONS, find_daemon, find_supervisor
 from cli.query import query_jobs
@@ -40,11 +40,21 @@ def up(detach: bool) -> int:
     paths.check_socket_paths()
     paths.make_folders()
     if (supervisor := find_supervisor(paths)) is not None:
-        say(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
-        return DONE
+        _tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
+        return _tell_status(paths) if wants_json() else DONE
     _refuse_others(paths)
     _make_cluster(paths)
-    return _up_detached(paths) if detach else _up_here(paths)
+    if not detach:
+        return _up_here(paths)
+    code = _up_detached(paths)
+    return _tell_status(paths) if code == DONE and wants_json() else code
+
+
+def _tell_status(paths: Paths) -> int:
+    # imported late: the tables are not for people here
+    from cli.status import tell_status
+
+    return tell_status(paths)
 
 
 def _refuse_others(paths: Paths) -> None:
@@ -64,7 +74,7 @@ def _make_cluster(paths: Paths) -> None:
 
     node = socket.gethostname()
     create_cluster(paths, _CLUSTER, node)
-    say(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
+    _tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 
 def _up_here(paths: Paths) -> int:
@@ -82,6 +92,10 @@ def _up_here(paths: Paths) -> int:
 
 
 def _tell(text: str) -> None:
+    if wants_json():
+        # what happens is for people; the result comes last
+        remark(text)
+        return
     say(text)
     sys.stdout.flush()
 

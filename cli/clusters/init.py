@@ -5,9 +5,9 @@ import socket
 import click
 
 from cli.commands import Command
-from cli.context import effective_root, up_command
+from cli.context import effective_root, up_command, wants_json
 from cli.run import DONE
-from cli.screen import remark, say
+from cli.screen import remark, say, say_json
 from common.settings import load_settings
 
 
@@ -22,7 +22,11 @@ def init(name: str, node: str | None) -> int:
 
     paths = load_settings(effective_root()).paths
     paths.check_socket_paths()
-    create_cluster(paths, name, node or socket.gethostname())
-    say(f"cluster '{name}' made in {paths.data}")
+    node = node or socket.gethostname()
+    create_cluster(paths, name, node)
+    if wants_json():
+        say_json({"name": name, "node": node, "data": str(paths.data)})
+    else:
+        say(f"cluster '{name}' made in {paths.data}")
     remark(f"start it with: {up_command()}")
     return DONE

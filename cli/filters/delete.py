@@ -9,8 +9,9 @@ import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
+from cli.context import wants_json
 from cli.run import DONE, FAILED
-from cli.screen import complain
+from cli.screen import complain, say_json
 from common.errors import RemoteError
 from protocol.luxi import DeleteFilter
 
@@ -19,12 +20,14 @@ from protocol.luxi import DeleteFilter
 @click.argument("uuids", metavar="UUID...", nargs=-1, required=True)
 def delete(uuids: Sequence[str]) -> int:
     """Delete these rules; jobs that waited because of them may run."""
-    code = DONE
+    deleted = []
     with open_luxid() as client:
         for uuid in uuids:
             try:
                 client.call(DeleteFilter(uuid))
+                deleted.append(uuid)
             except RemoteError as error:
                 complain(error.message)
-                code = FAILED
-    return code
+    if wants_json():
+        say_json(deleted)
+    return DONE if len(deleted) == len(uuids) else FAILED

@@ -28,18 +28,16 @@ def wait(job_ids: Sequence[int], timeout: float | None) -> int:
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
         with open_luxid() as client:
-            for job_id in job_ids:
-                if not _wait_for(client, job_id, deadline):
-                    return _give_up(job_id, timeout or 0)
+            late = next((job_id for job_id in job_ids if not _wait_for(client, job_id, deadline)), None)
             client.close()
-            outcomes = fetch_outcomes(client, job_ids)
+            outcomes = fetch_outcomes(client, job_ids) if late is None or wants_json() else []
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\nthe jobs go on; wait again with: {command_line(program(), 'wait', *job_ids)}")
         return INTERRUPTED
     if wants_json():
         say_json([{"id": outcome.job_id, "status": outcome.status} for outcome in outcomes])
-    return judge(outcomes)
+    return judge(outcomes) if late is None else _give_up(late, timeout or 0)
 
 
 def _wait_for(client: BlockingClient, job_id: int, deadline: float | None) -> bool:

@@ -64,6 +64,25 @@ def test_cancel_by_a_state_that_no_job_has_is_an_error(start_luxid: Start, job: 
     assert job("cancel", "--where", "op=OP_NODE_ADD", "--force") == Ended(1, "", error)
 
 
+def test_as_json_those_changed_are_a_list_also_if_there_are_none(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5), FakeJob(6, "success"))
+
+    nothing_there = job("cancel", "--running", "--force", "--output", "json")
+    not_confirmed = job("archive", "--finished", "--output", "json")
+
+    assert (nothing_there.code, nothing_there.out) == (1, "[]\n")
+    assert (not_confirmed.code, not_confirmed.out) == (13, "[]\n")
+
+
+def test_jobs_that_cannot_be_changed_are_not_counted(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6, "success"))
+
+    assert job("cancel", "--finished", "--dry-run", "--output", "json") == Ended(0, "[]\n", "")
+    assert job("cancel", "--dry-run", "--output", "json", "5", "6") == Ended(0, "[5]\n", "")
+    assert job("archive", "--pending", "--force").code == 1
+    assert not any(isinstance(call, CancelJob) for call in luxid.calls)
+
+
 def test_cancel_wants_ids_or_a_condition(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(5))
     error = "error: name jobs by their ids, or by a condition such as --pending or --where FILTER; see "

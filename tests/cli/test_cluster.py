@@ -163,3 +163,10 @@ def test_a_pause_wants_to_know_how_long(start_luxid: Start, cluster: Callable[..
 
     assert cluster("watcher", "pause").err.startswith("error: how long shall the watcher rest? write it as in: ")
     assert cluster("watcher", "info", "2h").err.startswith("error: 'info' takes no duration, got '2h'")
+
+
+def test_init_as_json_tells_what_was_made(tmp_path: Path) -> None:
+    ended = run("gnt-cluster", "--root", tmp_path / "r", "init", "lab", "--node", "web1", "--output", "json")
+
+    assert ended.code == 0
+    assert json.loads(ended.out) == {"name": "lab", "node": "web1", "data": str(tmp_path / "r" / "lib")}

@@ -216,6 +216,15 @@ def test_rules_that_are_not_there_are_told(start_luxid: Start, gnt_filter: Filte
     assert luxid.rules == {}
 
 
+def test_as_json_the_rules_that_were_deleted_are_told(start_luxid: Start, gnt_filter: Filter) -> None:
+    start_luxid()
+    gnt_filter("drain")
+
+    deleted = gnt_filter("delete", SECOND, FIRST, "--output", "json")
+
+    assert (deleted.code, json.loads(deleted.out)) == (1, [FIRST])
+
+
 @pytest.mark.parametrize(
     ("words", "error"),
     [

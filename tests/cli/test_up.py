@@ -269,3 +269,19 @@ def test_init_makes_a_cluster_once(root: Path) -> None:
     assert made == Ended(0, f"cluster 'lab' made in {root}/lib\n", f"start it with: gantry --root {root} up\n")
     assert (again.code, again.out) == (1, "")
     assert again.err.startswith("error: there is a cluster already: ")
+
+
+def test_as_json_up_tells_the_status_and_down_what_it_leaves(root: Path) -> None:
+    up = gantry(root, "up", "--detach", "--output", "json")
+    again = gantry(root, "up", "--detach", "--output", "json")
+    down = gantry(root, "down", "--output", "json")
+    after = gantry(root, "down", "--output", "json")
+
+    assert (up.code, again.code) == (0, 0)
+    assert json.loads(up.out) == json.loads(again.out)
+    assert json.loads(up.out)["ready"] is True
+    assert up.err.endswith(READY)
+    assert [json.loads(each.out) for each in (down, after)] == [
+        {"was_up": True, "jobs_left": 0},
+        {"was_up": False, "jobs_left": 0},
+    ]

@@ -164,6 +164,16 @@ def test_wait_gives_up_after_its_timeout(start_luxid: Start, job: Job, tmp_path:
     assert (ended.code, ended.out, normalised(ended.err)) == (1, "", error)
 
 
+def test_as_json_a_wait_that_is_given_up_tells_the_states_so_far(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(5, "success"), FakeJob(6, "running"), FakeJob(7, "error"))
+
+    ended = job("wait", "--timeout", "0.05", "--output", "json", "5", "6", "7")
+
+    states = [{"id": 5, "status": "success"}, {"id": 6, "status": "running"}, {"id": 7, "status": "error"}]
+    assert (ended.code, json.loads(ended.out)) == (1, states)
+    assert ended.err.startswith("error: job 6 has not ended within ")
+
+
 def test_output_prints_what_there_is_now(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(5, "running", output="one\ntwo"))
 
