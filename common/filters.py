@@ -3,32 +3,27 @@
 Theory. The rules are a chain in the order of (priority, watermark, uuid). A rule matches a job if all its
 predicates do; the first that matches and does not say CONTINUE is the one that applies. None: the job may run.
 
-A predicate is a name and an expression of the query language over fields: of the job's number (`jobid`), of
-one of its opcodes (`opcode`: OP_ID and all that stands in it, inner values by `beparams.maxmem`), or of one entry
-of a reason trail (`reason`). All operators work in each. A condition on something that is not there, or of
-another kind, makes its expression false, also under `!`. In `jobid` the text `watermark` stands for the rule's own.
+A predicate is a name and an expression of the query language over fields that belong to the name (`filterpredicates`).
 
 A rule is read in two ways. One that somebody sets is refused for anything that could not match ever; of one
-that is stored already, an opcode's field that nobody knows any more just never matches, so that the
+that is stored already, an opcode's field or a predicate that nobody knows any more just never matches, so that the
 loss of a plug-in does not take the other rules away.
 
 Source: filters design; luxid.md 6; DESIGN section 11.
 """
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Any
 
 import attrs
 
 from common.errors import Denied, GantryError, InvalidRequest
+from common.filterpredicates import known_predicates
 from common.jobs import Job
 from common.objects.filter import FilterRule
-from common.opcodes.registry import opcode_classes
-from common.predicate import NO_VALUE, PREDICATE, Field, Test, compile_expression
-from common.qlang import All, Compare, Contains, Expression, Not, Some
-
-WATERMARK: Final = "watermark"
+from common.predicate import Test
+from common.qlang import Expression
 
 
 class JobRejected(Denied):
@@ -154,9 +149,8 @@ def _check_predicates(predicates: Any) -> None:
     for place, predicate in enumerate(predicates):
         if not isinstance(predicate, list | tuple) or len(predicate) != 2:
             raise InvalidRequest(f"predicates[{place}]: expected [name, expression], got {predicate!r:.60}")
-        if not isinstance(predicate[0], str) or predicate[0] not in _PREDICATES:
-            known = ", ".join(_PREDICATES)
-            raise InvalidRequest(f"predicates[{place}][0]: unknown predicate {predicate[0]!r:.60}; known are {known}")
+        if not isinstance(predicate[0], str):
+            raise InvalidRequest(f"predicates[{place}][0]: expected the name of a predicate, got {predicate[0]!r:.60}")
 
 
 def _compile(rule: FilterRule, *, is_new: bool) -> CompiledRule:
@@ -168,7 +162,12 @@ def _compile(rule: FilterRule, *, is_new: bool) -> CompiledRule:
 
 
 def _compile_predicate(rule: FilterRule, place: int, name: str, value: Any, is_new: bool) -> Test[Job]:
-    predicate = _PREDICATES[name]
+    predicate = known_predicates().get(name)
+    if predicate is None:
+        if is_new:
+            known = ", ".join(known_predicates())
+            raise InvalidRequest(f"predicates[{place}][0]: unknown predicate {name!r:.60}; known are {known}")
+        return lambda _: False
     try:
         expression = Expression.from_wire(value)
         if is_new:
@@ -176,114 +175,3 @@ def _compile_predicate(rule: FilterRule, place: int, name: str, value: Any, is_n
     except GantryError as error:
         raise InvalidRequest(f"predicates[{place}] ({name}): {error.message}") from error
     return predicate.compile(expression, rule)
-
-
-@attrs.frozen
-class _Predicate:
-    compile: Callable[[Expression, FilterRule], Test[Job]]
-    # raises InvalidRequest if the expression can never match
-    check: Callable[[Expression], None]
-
-
-# jobid
-
-_JOB_ID: Final[Field[Job]] = Field(lambda job: job.job_id)
-
-
-def _compile_job_id(expression: Expression, rule: FilterRule) -> Test[Job]:
-    own = _with_watermark(expression, rule.watermark)
-    return compile_expression(own, {"id": _JOB_ID}.get, PREDICATE)
-
-
-def _with_watermark(expression: Expression, watermark: int) -> Expression:
-    match expression:
-        case All(parts=parts) | Some(parts=parts):
-            return attrs.evolve(expression, parts=tuple(_with_watermark(part, watermark) for part in parts))
-        case Not(part=part):
-            return Not(_with_watermark(part, watermark))
-        case Compare(value=str() as value) | Contains(value=str() as value):
-            # no other text has an order with job ids: a field that is not there makes the whole false
-            return attrs.evolve(expression, **({"value": watermark} if value == WATERMARK else {"field": ""}))
-    return expression
-
-
-def _check_job_id(expression: Expression) -> None:
-    _check_fields(expression, ("id",))
-    for part in _leaves(expression):
-        if isinstance(part, Compare | Contains) and isinstance(part.value, str) and part.value != WATERMARK:
-            raise InvalidRequest(f"{part.to_wire()}: job ids compare with numbers or 'watermark', got {part.value!r}")
-
-
-# opcode
-
-
-def _compile_opcode(expression: Expression, _: FilterRule) -> Test[Job]:
-    test = compile_expression(expression, _opcode_field, PREDICATE)
-    return lambda job: any(test(op.input) for op in job.ops)
-
-
-def _opcode_field(name: str) -> Field[Mapping[str, Any]]:
-    path = name.split(".")
-
-    def read(op_input: Mapping[str, Any]) -> Any:
-        value: Any = op_input
-        for key in path:
-            if not isinstance(value, Mapping) or key not in value:
-                return NO_VALUE
-            value = value[key]
-        return value
-
-    return Field(read)
-
-
-def _check_opcode(expression: Expression) -> None:
-    known = {"OP_ID"} | {field.name for kind in opcode_classes().values() for field in attrs.fields(kind)}
-    for name in expression.field_names():
-        if name.partition(".")[0] not in known:
-            raise InvalidRequest(f"no opcode has a field {name!r}; fields are OP_ID and the parameters of opcodes")
-
-
-# reason
-
-
-def _compile_reason(expression: Expression, _: FilterRule) -> Test[Job]:
-    test = compile_expression(expression, _REASON_FIELDS.get, PREDICATE)
-
-    def holds(job: Job) -> bool:
-        return any(test(entry) for op in job.ops for entry in op.input.get("reason") or ())
-
-    return holds
-
-
-def _reason_part(place: int) -> Field[Any]:
-    def read(entry: Any) -> Any:
-        return entry[place] if isinstance(entry, list | tuple) and len(entry) > place else NO_VALUE
-
-    return Field(read)
-
-
-_REASON_FIELDS: Final = {name: _reason_part(place) for place, name in enumerate(("source", "reason", "timestamp"))}
-
-
-def _check_fields(expression: Expression, known: Iterable[str]) -> None:
-    for name in expression.field_names():
-        if name not in known:
-            raise InvalidRequest(f"unknown field {name!r}; known are {', '.join(known)}")
-
-
-def _leaves(expression: Expression) -> Iterable[Expression]:
-    match expression:
-        case All(parts=parts) | Some(parts=parts):
-            for part in parts:
-                yield from _leaves(part)
-        case Not(part=part):
-            yield from _leaves(part)
-        case _:
-            yield expression
-
-
-_PREDICATES: Final[Mapping[str, _Predicate]] = {
-    "jobid": _Predicate(_compile_job_id, _check_job_id),
-    "opcode": _Predicate(_compile_opcode, _check_opcode),
-    "reason": _Predicate(_compile_reason, lambda expression: _check_fields(expression, _REASON_FIELDS)),
-}

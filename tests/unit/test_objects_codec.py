@@ -175,7 +175,7 @@ def test_a_filter_rule_keeps_predicates_and_action_as_they_are(action: Any) -> N
         {"action": ["RATE_LIMIT", True]},
         {"priority": -1},
         {"watermark": -1},
-        {"predicates": [["node", []]]},
+        {"predicates": [[5, []]]},
         {"predicates": ["jobid"]},
         {"reason_trail": [["a", "b"]]},
     ],

@@ -137,7 +137,7 @@ async def test_an_added_disk_has_its_minors_from_the_configuration_from_then_on(
         ("updateNode", (NETWORK,), "GenericError", "invalid node: "),
         ("updateNetwork", ({**NETWORK, "serial_no": 9},), "ConfigurationError", "its serial number is 1, not 9"),
         ("replaceFilter", (None, -1, [], "PAUSE", [], 3), "GenericError", "expected a priority of at least 0"),
-        ("replaceFilter", (None, 1, [["x", []]], "PAUSE", [], 3), "GenericError", "expected [jobid|opcode|reason"),
+        ("replaceFilter", (None, 1, [[5, []]], "PAUSE", [], 3), "GenericError", "expected [name of a predicate"),
         ("replaceFilter", (None, 1, [], ["RATE_LIMIT", 0], [], 3), "GenericError", "['RATE_LIMIT', n > 0]"),
         ("getObject", ("instance", "none"), "GenericError", "there is no instance 'none'"),
         ("getObject", ("job",), "GenericError", "kinds are cluster, node"),

@@ -1,0 +1,154 @@
+"""What filter rules look at in a job: the predicates, by name.
+
+An expression is over fields: of the job's number (`jobid`), of one of its opcodes (`opcode`: OP_ID and all that stands
+in it, inner values by `beparams.maxmem`), or of one entry of a reason trail (`reason`). All operators work in each.
+A condition on something that is not there, or of another kind, makes its expression false, also under `!`. In
+`jobid` the text `watermark` stands for the rule's own.
+
+Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import attrs
+
+from common.errors import InvalidRequest
+from common.jobs import Job
+from common.objects.filter import FilterRule
+from common.opcodes.registry import opcode_classes
+from common.predicate import NO_VALUE, PREDICATE, Field, Test, compile_expression
+from common.qlang import All, Compare, Contains, Expression, Not, Some
+
+WATERMARK: Final = "watermark"
+# of entry points
+GROUP: Final = "gantry.predicates"
+
+
+@attrs.frozen
+class Predicate:
+    """A kind of condition on a job, over fields of its own."""
+
+    compile: Callable[[Expression, FilterRule], Test[Job]]
+    # raises InvalidRequest if the expression can never match
+    check: Callable[[Expression], None]
+
+
+@cache
+def known_predicates() -> Mapping[str, Predicate]:
+    """Every known predicate by its name; a package adds one by an entry point `NAME = module:PREDICATE`.
+
+    Raises: InvalidRequest: two have the same name.
+    """
+    known = dict(_OWN)
+    for point in entry_points(group=GROUP):
+        if point.name in known:
+            raise InvalidRequest(f"{point.value} defines the filter predicate {point.name!r}, which there is already")
+        known[point.name] = point.load()
+    return known
+
+
+# jobid
+
+_JOB_ID: Final[Field[Job]] = Field(lambda job: job.job_id)
+
+
+def _compile_job_id(expression: Expression, rule: FilterRule) -> Test[Job]:
+    own = _with_watermark(expression, rule.watermark)
+    return compile_expression(own, {"id": _JOB_ID}.get, PREDICATE)
+
+
+def _with_watermark(expression: Expression, watermark: int) -> Expression:
+    match expression:
+        case All(parts=parts) | Some(parts=parts):
+            return attrs.evolve(expression, parts=tuple(_with_watermark(part, watermark) for part in parts))
+        case Not(part=part):
+            return Not(_with_watermark(part, watermark))
+        case Compare(value=str() as value) | Contains(value=str() as value):
+            # no other text has an order with job ids: a field that is not there makes the whole false
+            return attrs.evolve(expression, **({"value": watermark} if value == WATERMARK else {"field": ""}))
+    return expression
+
+
+def _check_job_id(expression: Expression) -> None:
+    _check_fields(expression, ("id",))
+    for part in _leaves(expression):
+        if isinstance(part, Compare | Contains) and isinstance(part.value, str) and part.value != WATERMARK:
+            raise InvalidRequest(f"{part.to_wire()}: job ids compare with numbers or 'watermark', got {part.value!r}")
+
+
+# opcode
+
+
+def _compile_opcode(expression: Expression, _: FilterRule) -> Test[Job]:
+    test = compile_expression(expression, _opcode_field, PREDICATE)
+    return lambda job: any(test(op.input) for op in job.ops)
+
+
+def _opcode_field(name: str) -> Field[Mapping[str, Any]]:
+    path = name.split(".")
+
+    def read(op_input: Mapping[str, Any]) -> Any:
+        value: Any = op_input
+        for key in path:
+            if not isinstance(value, Mapping) or key not in value:
+                return NO_VALUE
+            value = value[key]
+        return value
+
+    return Field(read)
+
+
+def _check_opcode(expression: Expression) -> None:
+    known = {"OP_ID"} | {field.name for kind in opcode_classes().values() for field in attrs.fields(kind)}
+    for name in expression.field_names():
+        if name.partition(".")[0] not in known:
+            raise InvalidRequest(f"no opcode has a field {name!r}; fields are OP_ID and the parameters of opcodes")
+
+
+# reason
+
+
+def _compile_reason(expression: Expression, _: FilterRule) -> Test[Job]:
+    test = compile_expression(expression, _REASON_FIELDS.get, PREDICATE)
+
+    def holds(job: Job) -> bool:
+        return any(test(entry) for op in job.ops for entry in op.input.get("reason") or ())
+
+    return holds
+
+
+def _reason_part(place: int) -> Field[Any]:
+    def read(entry: Any) -> Any:
+        return entry[place] if isinstance(entry, list | tuple) and len(entry) > place else NO_VALUE
+
+    return Field(read)
+
+
+_REASON_FIELDS: Final = {name: _reason_part(place) for place, name in enumerate(("source", "reason", "timestamp"))}
+
+
+def _check_fields(expression: Expression, known: Iterable[str]) -> None:
+    for name in expression.field_names():
+        if name not in known:
+            raise InvalidRequest(f"unknown field {name!r}; known are {', '.join(known)}")
+
+
+def _leaves(expression: Expression) -> Iterable[Expression]:
+    match expression:
+        case All(parts=parts) | Some(parts=parts):
+            for part in parts:
+                yield from _leaves(part)
+        case Not(part=part):
+            yield from _leaves(part)
+        case _:
+            yield expression
+
+
+_OWN: Final[Mapping[str, Predicate]] = {
+    "jobid": Predicate(_compile_job_id, _check_job_id),
+    "opcode": Predicate(_compile_opcode, _check_opcode),
+    "reason": Predicate(_compile_reason, lambda expression: _check_fields(expression, _REASON_FIELDS)),
+}
