@@ -114,13 +114,22 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
                 formatter.write(f"{'':{formatter.current_indent}}{example}\n")
 
 
+class RootType(click.Path):
+    """A folder; no name is not the one we are in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; name a folder, '.' is the one you are in", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 def common_options() -> list[click.Parameter]:
     """`--root`, `--output` and `--no-color`; they may stand before or behind the verb."""
     return [
         click.Option(
             ["--root"],
             metavar="DIR",
-            type=click.Path(file_okay=False, path_type=Path),
+            type=RootType(file_okay=False, path_type=Path),
             help="The installation in this folder; else $GANTRY_ROOT, else the system's.",
             expose_value=False,
             callback=lambda ctx, _, value: _remember(ctx.meta, ROOT, value),

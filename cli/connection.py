@@ -59,7 +59,10 @@ def ask_wconfd(request: Request[R]) -> R:
 
 
 def with_next_step(error: Unavailable) -> Unavailable:
-    """The error with what to do about it, if nobody listens at the daemon's socket."""
+    """The error with what to do about it, if nobody listens at the daemon's socket.
+
+    Raises: InvalidRequest: nobody can ever listen there.
+    """
     cause = error.__cause__
     if isinstance(error, RemoteError | Denied) or not isinstance(cause, OSError) or cause.errno not in _NOBODY_THERE:
         return error
@@ -70,4 +73,6 @@ def with_next_step(error: Unavailable) -> Unavailable:
             f"{name} is being restarted and is not yet back; try again, or see why with: "
             f"{command_line('gantry', 'status')}; tail {paths().log_file(name)}"
         )
+    # it never will be, if its socket has no room
+    paths().check_socket_paths()
     return Unavailable(f"{name} is not running; start it with: {up_command()}")

@@ -53,6 +53,8 @@ def tell_status(paths: Paths) -> int:
     """Print it; the exit code. For no process that holds a pid file: one that closes a file loses its locks."""
     daemons = [_daemon_status(paths, name) for name in DAEMONS]
     is_up = all(daemon.is_ready for daemon in daemons)
+    if not is_up:
+        paths.check_socket_paths()
     jobs = _count_jobs() if daemons[-1].is_ready else None
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if daemons[-1].is_ready else None
     supervisor = _supervisor(paths)

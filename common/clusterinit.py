@@ -3,6 +3,7 @@
 Source: wconfd.md 6.1, 6.2 and 7.9; luxid.md 3.
 """
 
+import re
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from common.atomicfile import FileWrite, write_files
-from common.errors import Conflict
+from common.errors import Conflict, InvalidRequest
 from common.objects.config import Config
 from common.objects.encoding import encode_config
 from common.objects.initial import NewUuids, initial_config
@@ -26,6 +27,8 @@ NO_LOCKS: Final = b"[[],[]]"
 NO_RESERVATIONS: Final = b'{"dRBD":[],"mACs":[],"dRBDSecrets":[],"lVs":[],"iPv4s":[]}'
 _QUEUE_VERSION: Final = b"1\n"
 _FIRST_SERIAL: Final = b"0\n"
+# what a host can be called; such a name can stand in a lock's name and in a line of ssconf
+_NAME: Final = re.compile(r"\w[\w.-]{0,254}")
 
 
 def create_cluster(paths: Paths, cluster_name: str, node_name: str, *, primary_ip: str = "127.0.0.1") -> Config:
@@ -35,10 +38,13 @@ def create_cluster(paths: Paths, cluster_name: str, node_name: str, *, primary_i
     and locks are not forgotten.
 
     Raises:
+        InvalidRequest: a name that no cluster or node can have.
         Conflict: there is a configuration already.
         OSError: a folder or file cannot be made.
     Durability: the configuration comes last; whoever is interrupted before it calls again.
     """
+    _check_name("cluster", cluster_name)
+    _check_name("node", node_name)
     if paths.config_data.exists():
         raise Conflict(
             f"there is a cluster already: '{paths.config_data}'; choose another root, or move its folder away",
@@ -55,6 +61,15 @@ def create_cluster(paths: Paths, cluster_name: str, node_name: str, *, primary_i
 def ssconf_writes(paths: Paths, contents: Mapping[str, bytes]) -> list[FileWrite]:
     """The writes that put ssconf values in their place on this node."""
     return [FileWrite(paths.ssconf_file(key), content, SSCONF_MODE) for key, content in contents.items()]
+
+
+def _check_name(what: str, name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidRequest(
+            f"no {what} can be named {name!r}; a name has letters, digits, '.', '-' and '_', "
+            "and begins with a letter or digit",
+            name=name,
+        )
 
 
 def _new_uuids() -> NewUuids:

@@ -22,7 +22,7 @@ def init(name: str, node: str | None) -> int:
 
     paths = load_settings(effective_root()).paths
     paths.check_socket_paths()
-    node = node or socket.gethostname()
+    node = socket.gethostname() if node is None else node
     create_cluster(paths, name, node)
     if wants_json():
         say_json({"name": name, "node": node, "data": str(paths.data)})

@@ -170,3 +170,18 @@ def test_init_as_json_tells_what_was_made(tmp_path: Path) -> None:
 
     assert ended.code == 0
     assert json.loads(ended.out) == {"name": "lab", "node": "web1", "data": str(tmp_path / "r" / "lib")}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [(["init", ""], "cluster can be named ''"), (["init", "a b"], "cluster can be named 'a b'")]
+    + [(["init", "lab", "--node", node], f"node can be named {node!r}") for node in ("x/y", "", "-n")],
+)
+def test_init_refuses_a_name_that_nothing_can_have(tmp_path: Path, words: list[str], name: str) -> None:
+    ended = run("gnt-cluster", "--root", tmp_path / "r", *words)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err == (
+        f"error: no {name}; a name has letters, digits, '.', '-' and '_', and begins with a letter or digit\n"
+    )
+    assert not (tmp_path / "r").exists()

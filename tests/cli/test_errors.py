@@ -28,6 +28,25 @@ def test_no_installation_at_all_is_3_and_the_places_that_were_looked_at() -> Non
     assert ended.err.endswith("; start one with: gantry --root DIR up\n")
 
 
+def test_an_empty_root_is_2_and_makes_no_cluster(tmp_path: Path) -> None:
+    ended = run("gantry", "--root", "", "up", "--detach", cwd=tmp_path)
+
+    error = "error: invalid value for '--root': it is empty; name a folder, '.' is the one you are in\n"
+    assert ended == Ended(2, "", error)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("words", ["gantry up", "gantry status", "gnt-job list", "gnt-job why 5", "gnt-cluster verify"])
+def test_a_root_too_long_for_a_socket_is_2_and_not_to_be_started(tmp_path: Path, words: str) -> None:
+    program, *verb = words.split()
+
+    ended = run(program, "--root", tmp_path / ("x" * 120), *verb)
+
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.startswith("error: the socket path is ")
+    assert ended.err.endswith("; choose a shorter root or run folder\n")
+
+
 def test_bad_settings_are_2_with_file_and_key(tmp_path: Path) -> None:
     (tmp_path / "gantry.toml").write_text("[luxid]\nmax_runing_jobs = 3\n")
 
