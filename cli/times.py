@@ -46,6 +46,9 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in new
 
     name = "duration"
 
+    def __init__(self, *, is_positive: bool = False) -> None:
+        self._is_positive = is_positive
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, int | float):
             return float(value)
@@ -59,7 +62,10 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in new
             self.fail(
                 f"'{value}' is no duration; write seconds, or a number with s, m, h, d or w, as in 90s", param, ctx
             )
+        if self._is_positive and seconds == 0:
+            self.fail(f"'{value}' is no time at all; it must be longer than 0", param, ctx)
         return seconds
 
 
 DURATION: Final = DurationType()
+POSITIVE_DURATION: Final = DurationType(is_positive=True)

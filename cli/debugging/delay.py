@@ -10,6 +10,7 @@ import click
 
 from cli.commands import Command
 from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from cli.times import DURATION
 
 
 @click.command("delay", cls=Command, examples=("gnt-debug delay 2.5", "gnt-debug delay --node node1 --wait 1"))
@@ -19,7 +20,7 @@ from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
 @click.option("-i", "--interruptible", is_flag=True, help="Let it be ended through a socket.")
 @click.option("-l", "--no-locks", is_flag=True, help="Do not lock the nodes.")
 @submit_options
-@click.argument("seconds", type=click.FloatRange(min=0))
+@click.argument("seconds", type=DURATION)
 def delay(
     seconds: float,
     nodes: Sequence[str],

@@ -16,6 +16,8 @@ from cli.context import given_root, wants_json
 _MODULE: Final = "daemons.luxid.simulate.main"
 _COUNT: Final = click.IntRange(min=1)
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
+# judged by who reads it, as every file that is read
+_INPUT: Final = click.Path(readable=False, path_type=Path)
 
 
 @click.command(
@@ -36,7 +38,7 @@ _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 @click.option("--slots", type=_COUNT, help="Jobs that run at once (the setting max_running_jobs).")
 @click.option("--ticks", type=_COUNT, multiple=True, metavar="K", help="A K to compare; several times (5, 30, 120).")
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the waits as PNG; needs matplotlib.")
-@click.argument("trace", metavar="[TRACE]", required=False, type=_FILE)
+@click.argument("trace", metavar="[TRACE]", required=False, type=_INPUT)
 def simulate(trace: Path | None, ticks: tuple[int, ...], **options: object) -> NoReturn:
     """Run a trace of jobs in virtual time, and compare who waits how long under several policies.
 
@@ -44,6 +46,8 @@ def simulate(trace: Path | None, ticks: tuple[int, ...], **options: object) -> N
     {"node/web1": "exclusive"}. STARVATION is the longest wait over that of first come, BLOCKED what jobs
     spent in a slot while they waited for locks, and SHARE its share of all time in slots.
     """
+    if sum(each is not None for each in (trace, options["generate"], options["export"])) != 1:
+        raise click.UsageError("give one of TRACE, --generate and --export")
     words = [f"--{name}={value}" for name, value in options.items() if value is not None]
     words += [f"--ticks={each}" for each in ticks]
     words += ["--output=json"] if wants_json() else []

@@ -36,9 +36,7 @@ from protocol.luxi import OpInput
 @click.option("--timing-stats", is_flag=True, help="Wait for the jobs, and print how long it took.")
 @click.option("--each", "is_each", is_flag=True, help="Submit the jobs one by one, not all at once.")
 @submit_options
-@click.argument(
-    "files", metavar="FILE...", nargs=-1, required=True, type=click.Path(dir_okay=False, exists=True, path_type=Path)
-)
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(readable=False, path_type=Path))
 def submit_job(
     files: Sequence[Path],
     verbose: bool,

@@ -11,7 +11,7 @@ from cli.commands import Command
 from cli.lockargs import LOCK, LockWish
 from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
-from cli.times import DURATION
+from cli.times import POSITIVE_DURATION
 from common.jobs import FINAL, JobState
 
 _FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
@@ -70,7 +70,7 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
     multiple=True,
     help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
 )
-@click.option("--timeout", type=DURATION, help="End the command after this time: 90, 90s, 5m, 2h.")
+@click.option("--timeout", type=POSITIVE_DURATION, help="End the command after this time: 90, 90s, 5m, 2h.")
 @click.option(
     "--cwd",
     metavar="DIR",

@@ -26,7 +26,7 @@ from protocol.luxi import OpInput
         """echo '[[{...}], [{..., "depends": [[-1, ["success"]]]}]]' | gnt-job submit -""",
     ),
 )
-@click.argument("file", metavar="FILE|-", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
+@click.argument("file", metavar="FILE|-", type=click.Path(readable=False, allow_dash=True, path_type=Path))
 @submit_options
 def submit(file: Path, **options: Any) -> int:
     """Submit the jobs in FILE, or on standard input (-), and print their ids."""

@@ -89,7 +89,7 @@ class Canceller:
             if scope.cancelled_caught:
                 return False, (
                     f"job {job_id} is running; its opcode ends by itself, what follows is canceled; "
-                    "use kill to end it now"
+                    f"use kill to end it now: gnt-job cancel --kill {job_id}"
                 )
         return self._answer_canceled(job_id)
 

@@ -224,3 +224,29 @@ def test_whoever_stops_watching_is_told_commands_that_there_are(
     assert ended == Ended(
         130, "", f"\njob 1 goes on; watch again with: {prefix} watch 1; cancel with: {prefix} cancel 1\n"
     )
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "abc"])
+def test_a_delay_is_a_duration(start_luxid: Start, debug: Callable[..., Ended], seconds: str) -> None:
+    luxid = start_luxid()
+
+    ended = debug("delay", seconds)
+
+    error = f"error: '{seconds}' is no duration; write seconds, or a number with s, m, h, d or w, as in 90s\n"
+    assert ended == Ended(2, "", error)
+    assert luxid.calls == []
+
+
+@pytest.mark.parametrize("program", [("gnt-debug", "submit-job"), ("gnt-job", "submit")], ids=" ".join)
+def test_a_file_that_cannot_be_read_is_1_wherever_it_is_named(tmp_path: Path, program: tuple[str, ...]) -> None:
+    missing, folder = (run(*program, "--root", tmp_path, name) for name in (tmp_path / "none", tmp_path))
+
+    error = f"error: no such file or directory '{tmp_path}/none'; check the path and its owner\n"
+    assert missing == Ended(1, "", error)
+    assert folder == Ended(1, "", f"error: is a directory '{tmp_path}'; check the path and its owner\n")
+
+
+@pytest.mark.parametrize("words", [[], ["trace.jsonl", "--generate", "mixed"]], ids=["none", "two"])
+def test_a_simulation_has_one_load(words: list[str]) -> None:
+    error = "error: give one of TRACE, --generate and --export; see 'gnt-debug simulate --help'\n"
+    assert run("gnt-debug", "simulate", *words) == Ended(2, "", error)

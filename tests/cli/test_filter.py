@@ -228,7 +228,8 @@ def test_as_json_the_rules_that_were_deleted_are_told(start_luxid: Start, gnt_fi
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["limit", "0"], "0 is not in the range x>=1"),
+        (["limit", "0"], "'0' is no number of jobs; N is a whole number of at least 1\n"),
+        (["limit", "abc"], "'abc' is no number of jobs; N is a whole number of at least 1\n"),
         (["add", "--predicates", "{}"], "'{}' is no list; write "),
         (["add", "--predicates", "[["], "'[[' is not JSON: "),
         (["pause", "--where", "op="], "filter, character 4: expected a value at the end"),

@@ -74,6 +74,10 @@ def test_options_become_parameters(start_luxid: Start, job: Job) -> None:
         (["--lock", "node/a::1:share", "x"], "invalid value for '--lock': no lock is held as 'share'; write shared "),
         (["--after", "7:done", "x"], "invalid value for '--after' / '--depend': no job ends as 'done'; write canceled"),
         (["--env", "=1", "x"], "invalid value for '--env': '=1' names no variable; write NAME=VALUE"),
+        (
+            ["--timeout", "0", "x"],
+            "invalid value for '--timeout': '0' is no time at all; it must be longer than 0\n",
+        ),
         (["--timeout", "soon", "x"], "invalid value for '--timeout': 'soon' is no duration; write seconds, or a numb"),
         ([], "missing argument '[--] COMMAND...'; see 'gnt-job run --help'"),
     ],

@@ -40,7 +40,7 @@ def test_a_running_job_is_told_and_the_answer_says_that_it_runs(cluster: Cluster
     done, text = cluster.luxi(CancelJob(job_id))
 
     assert done is False
-    assert "use kill to end it now" in text
+    assert text.endswith(f"; use kill to end it now: gnt-job cancel --kill {job_id}")
 
 
 def test_a_running_job_that_heeds_the_request_is_canceled_at_once(cluster: Cluster) -> None:
