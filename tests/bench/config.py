@@ -15,6 +15,7 @@ import orjson
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.encoding import encode_config
+from common.objects.kinds import DiskUuid, InstanceUuid
 from protocol.framing import MAX_REPLY, Framer
 from protocol.wconfd.config import GetObject, ReadConfig
 from tests.bench.conversations import prepared
@@ -81,8 +82,8 @@ def _grown(config: Config, instances: int) -> Config:
     return attrs.evolve(
         config,
         instances={
-            f"i{number}": instance(f"i{number}", primary_node=node, disks=[f"d{number}"], nics=[_NIC])
+            InstanceUuid(f"i{number}"): instance(f"i{number}", primary_node=node, disks=[f"d{number}"], nics=[_NIC])
             for number in numbers
         },
-        disks={f"d{number}": disk(f"d{number}", nodes=[node]) for number in numbers},
+        disks={DiskUuid(f"d{number}"): disk(f"d{number}", nodes=[node]) for number in numbers},
     )
