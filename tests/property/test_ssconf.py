@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.objects.config import Config
-from common.objects.kinds import Hypervisor, NodeUuid
+from common.objects.kinds import GroupUuid, Hypervisor, InstanceUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.params import PartialNdParams
@@ -64,7 +64,7 @@ def nodes(draw: st.DrawFn) -> dict[NodeUuid, Node]:
             offline=draw(st.booleans()),
             master_candidate=draw(st.booleans()),
             vm_capable=draw(st.booleans()),
-            group=draw(st.sampled_from(["g0", pattern.group])),
+            group=draw(st.sampled_from([GroupUuid("g0"), pattern.group])),
             ndparams=PartialNdParams(ssh_port=draw(PORTS)),
         )
         for place, number in enumerate(numbers)
@@ -91,11 +91,15 @@ def fleets(draw: st.DrawFn) -> Config:
         config,
         cluster=cluster,
         nodes=draw(nodes()),
-        nodegroups={group.uuid: attrs.evolve(group, ndparams=PartialNdParams(ssh_port=draw(PORTS)))},
-        networks={f"w{one}": attrs.evolve(network, uuid=f"w{one}", name=f"net{one}") for one in draw(NUMBERS)},
+        nodegroups={GroupUuid(group.uuid): attrs.evolve(group, ndparams=PartialNdParams(ssh_port=draw(PORTS)))},
+        networks={
+            NetworkUuid(f"w{one}"): attrs.evolve(network, uuid=f"w{one}", name=f"net{one}") for one in draw(NUMBERS)
+        },
         # only one that is still to come may have no name
         instances={
-            f"i{one}": instance(f"i{one}", name=draw(st.sampled_from([f"web{one}", None])), forthcoming=True)
+            InstanceUuid(f"i{one}"): instance(
+                f"i{one}", name=draw(st.sampled_from([f"web{one}", None])), forthcoming=True
+            )
             for one in draw(NUMBERS)
         },
     )
