@@ -3,7 +3,6 @@
 Source: luxid.md 2.2, 2.7.
 """
 
-import time
 from typing import Final
 
 from common.atomicfile import FileWrite
@@ -30,11 +29,12 @@ class Queue:
         return True
 
     async def set_watcher_pause(self, call: SetWatcherPause, peer: Peer) -> float | None:
-        """Raises: InvalidRequest: the instant is over. Unavailable: the disk refused."""
-        if call.until is not None and not time.time() < call.until < _LATEST:
-            raise InvalidRequest(
-                f"the pause would end at {call.until}, which is not ahead of now; give seconds since the epoch"
-            )
+        """An instant that is over is kept as well: the watcher goes on.
+
+        Raises: InvalidRequest: no instant that clocks can show. Unavailable: the disk refused.
+        """
+        if call.until is not None and not 0 <= call.until < _LATEST:
+            raise InvalidRequest(f"the pause cannot end at {call.until}; give seconds since the epoch, to year 9999")
         path = self._store.paths.watcher_pause
         try:
             if call.until is None:
