@@ -12,14 +12,12 @@ import orjson
 import pytest
 
 from common.jobfile import encode_job
-from common.jobs import Job, JobOp, JobState, LogEntry
-from common.locks import JobId
 from tests.support.cluster import Cluster
-from tests.support.configs import RECORDED, recorded_json
+from tests.support.configs import recorded_json
 from tests.support.rawsocket import RawCaller
+from tests.support.recordings import recorded_exchanges, recorded_jobs
 
-EXCHANGES = [json.loads(line) for line in (RECORDED / "luxi-queries.jsonl").read_text().splitlines()]
-ALL_JOBS = "QueryJobs/all-jobs-all-fields"
+EXCHANGES = recorded_exchanges("luxi-queries.jsonl")
 # differ from cluster to cluster
 OF_THE_CLUSTER = {
     *("uuid", "group.uuid", "pnode.group.uuid", "nic.uuid/0", "nic.uuids"),
@@ -47,34 +45,6 @@ LIVE = {
 OURS = {"opid", "summary_text", "user"}
 # of the program, and the two keys that follow the cluster's own
 FACTS_THAT_DIFFER = {"software_version", "vcs_version", "architecture", "uuid", "ctime", "mtime"}
-
-
-def recorded_jobs() -> Iterator[Job]:
-    exchange = next(each for each in EXCHANGES if each["name"] == ALL_JOBS)
-    fields = json.loads(exchange["req"])["args"][1]
-    for row in json.loads(exchange["resp"])["result"]:
-        yield job_of(dict(zip(fields, row, strict=True)))
-
-
-def job_of(row: dict[str, Any]) -> Job:
-    columns = ("ops", "opstatus", "opresult", "oplog", "oppriority", "opstart", "opexec", "opend")
-    ops = [
-        JobOp(
-            given,
-            state=JobState(state),
-            result=result,
-            log=tuple(LogEntry(serial, tuple(at), kind, message) for serial, at, kind, message in log),
-            priority=priority,
-            start_at=start and tuple(start),
-            exec_at=executed and tuple(executed),
-            end_at=end and tuple(end),
-        )
-        for given, state, result, log, priority, start, executed, end in zip(
-            *(row[name] for name in columns), strict=True
-        )
-    ]
-    times = [row[name] and tuple(row[name]) for name in ("received_ts", "start_ts", "end_ts")]
-    return Job(JobId(row["id"]), tuple(ops), *times)
 
 
 @pytest.fixture(scope="module")
