@@ -95,7 +95,11 @@ class Run:
         slots = around.places + 1
         self._queue = JobQueue(slots, slots, {}.get, around.weights)
         self._ids = count(1)
-        self._arrivals, self._stream, self._lasting = map(cycle, (around.arrivals, around.stream, around.lasting))
+        self._arrivals, self._stream, self._lasting = (
+            cycle(around.arrivals),
+            cycle(around.stream),
+            cycle(around.lasting),
+        )
         # job id -> steps it has left
         self._running: dict[JobId, int] = {}
         self.waiting: set[JobId] = set()
