@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -20,14 +21,28 @@ from tests.support.leftovers import processes_under
 from tests.support.wait import wait_until
 
 NODE = {"node/n1": "exclusive"}
+NOBODY = 65534
+# the files are root's here, so that it needs this one right; all else it does as nobody
+AS_NOBODY = (
+    *("setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"),
+    *("--inh-caps=+dac_override", "--ambient-caps=+dac_override"),
+)
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[Cluster]:
+def before_executor() -> tuple[str, ...]:
+    """What the executor is started by."""
+    return ()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, before_executor: tuple[str, ...]) -> Iterator[Cluster]:
     """An installation with an executor of its own; nothing is found by a sweep."""
-    argv = ["/usr/bin/env", f"PYTHONPATH={CHECKOUT}", sys.executable, "-P", "-m", "tests.support.standin_executor"]
+    python = ["/usr/bin/env", f"PYTHONPATH={CHECKOUT}", sys.executable, "-P", "-m", "tests.support.standin_executor"]
+    argv = [*before_executor, *python]
     rules = "max_running_jobs = 8\nkill_grace_s = 0.5\nsweep_s = 3600.0\n"
     settings = f"[luxid]\n{rules}executor = {json.dumps([*argv, str(tmp_path)])}\n[wconfd]\nsweep_s = 3600.0\n"
+    settings += f"[access]\nuids = [{NOBODY}]\n"
     with Cluster(tmp_path, settings=settings) as cluster:
         cluster.start("wconfd", "luxid")
         yield cluster
@@ -192,3 +207,24 @@ def test_locks_outlive_the_daemons_and_the_next_one_is_told_by_the_new_wconfd(cl
     assert cluster.wait(first) == ["success"]
     cluster.wait(second, status="running")
     assert events(cluster, second)[1:] == ["hup", "has cluster/BGL node/n1"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"), reason="only root may become another user")
+@pytest.mark.parametrize("before_executor", [AS_NOBODY])
+def test_a_process_of_another_user_has_its_files_its_locks_and_its_signals(cluster: Cluster) -> None:
+    first, second = run_behind(cluster, 1)
+    assert Path(f"/proc/{process_of(cluster, second)}").stat().st_uid == NOBODY
+
+    assert cluster.luxi(ChangeJobPriority(JobId(second), -10))[0] is True
+    asked_again = f"pending -10 behind {first}"
+    wait_until(lambda: asked_again in events(cluster, second), what="it has its priority")
+    go(cluster, first)
+    assert cluster.wait(first) == ["success"]
+    cluster.wait(second, status="running")
+
+    assert cluster.paths.job_file(second).stat().st_uid == NOBODY
+    assert events(cluster, second)[-3:] == [asked_again, "hup", "has cluster/BGL node/n1"]
+    assert cluster.job(second, "oppriority") == ([-10],)
+    os.kill(process_of(cluster, second), signal.SIGKILL)
+    assert cluster.wait(second) == ["error"]
+    wait_until(lambda: cluster.wconf(ListAllLocks()) == (), what="nothing is locked")
