@@ -106,6 +106,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     "start_ts": _instant("start_ts", "START"),
     "end_ts": _instant("end_ts", "END"),
 }
+# those worked out here -> luxid's field that says the most of them
+OWN: Final = {"age": "received_ts", "runtime": "start_ts", "time": "start_ts"}
 DEFAULT: Final = ("id", "status", "priority", "time", "summary")
 
 

@@ -25,6 +25,8 @@ Expression = list[Any]
 
 _FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")
 _NUMBER: Final = re.compile(r"-?\d+(?![^\s()&|])")
+# longer ones do not fit into 64 bits
+_NUMBER_LENGTH: Final = 18
 _BARE: Final = re.compile(r"""[^\s()&|!=<>"'][^\s()&|"']*""")
 # a regular expression without m needs its slashes
 _REGEX: Final = re.compile(r"(?:m([/#^|])|(/))((?:(?!\1|\2).)*)(?:\1|\2)([a-zA-Z]*)", re.DOTALL)
@@ -133,6 +135,8 @@ class _Reader:
             return self._quoted()
         number = self._match(_NUMBER)
         if number is not None:
+            if len(number) > _NUMBER_LENGTH:
+                raise InvalidRequest(f"filter: the number {number[:20]}... is too large")
             return int(number)
         word = self._match(_BARE)
         if word is None:

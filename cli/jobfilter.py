@@ -7,17 +7,24 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+from cli.fields import FIELDS, OWN
 from cli.filtertext import Expression, parse_filter
 from common.errors import InvalidRequest
+from common.jobs import SUBMIT_PRIORITIES, JobState
 
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
 _NESTING: Final = ("&", "|", "!")
+_STATES: Final = tuple(state.value for state in JobState)
+_KNOWN: Final = ("op", *(name for name in FIELDS if name not in OWN), "summary_text")
+_NUMBERS: Final = ("id", "priority", "received_ts", "start_ts", "end_ts")
+_EQUALITIES: Final = ("==", "!=")
+_COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
 
 
 def job_filter(text: str) -> Expression:
     """Read a filter of jobs.
 
-    Raises: InvalidRequest: as `parse_filter`; or `op` is compared with `<`.
+    Raises: InvalidRequest: as `parse_filter`; there is no such field or state, or a value is not of its field's kind.
     """
     return _rewritten(parse_filter(text))
 
@@ -26,8 +33,31 @@ def _rewritten(expression: Expression) -> Expression:
     operator, *operands = expression
     if operator in _NESTING:
         return [operator, *map(_rewritten, operands)]
+    _check_field(operands[0])
     rewrite = _REWRITES.get(operands[0])
-    return rewrite(operator, *operands) if rewrite is not None else expression
+    rewritten = rewrite(operator, *operands) if rewrite is not None else expression
+    _check_number(rewritten)
+    return rewritten
+
+
+def _check_field(name: str) -> None:
+    if name in OWN:
+        raise InvalidRequest(
+            f"filter: '{name}' can be shown only; '{OWN[name]}' can be compared, in seconds since 1970"
+        )
+    if name not in _KNOWN:
+        # imported late, as it is needed on the way to an error only
+        import difflib
+
+        nearest = difflib.get_close_matches(name, _KNOWN, n=1)
+        advice = f"did you mean '{nearest[0]}'?" if nearest else f"there are {', '.join(_KNOWN)}"
+        raise InvalidRequest(f"filter: no field '{name}'; {advice}")
+
+
+def _check_number(expression: Expression) -> None:
+    operator, name, *values = expression
+    if name in _NUMBERS and operator in _COMPARISONS and not isinstance(values[0], int):
+        raise InvalidRequest(f"filter: '{name}' is a number, and cannot be compared with '{values[0]}'")
 
 
 def _op(operator: str, field: str, *values: Any) -> Expression:
@@ -52,13 +82,27 @@ def _summary(operator: str, field: str, *values: Any) -> Expression:
 
 
 def _status(operator: str, field: str, *values: Any) -> Expression:
-    return [operator, field, *(_STATUSES.get(value, value) for value in values)]
+    values = tuple(_STATUSES.get(value, value) for value in values)
+    if operator in _EQUALITIES and values[0] not in _STATES:
+        raise InvalidRequest(f"filter: no job is '{values[0]}'; states are {', '.join(_STATES)}")
+    return [operator, field, *values]
+
+
+def _priority(operator: str, field: str, *values: Any) -> Expression:
+    # a more urgent one is a smaller number, so names are not put in order
+    if operator not in _EQUALITIES or isinstance(values[0], int):
+        return [operator, field, *values]
+    if values[0] not in SUBMIT_PRIORITIES:
+        known = ", ".join(f"{name} ({number})" for name, number in SUBMIT_PRIORITIES.items())
+        raise InvalidRequest(f"filter: no priority is '{values[0]}'; write a number, or {known}")
+    return [operator, field, SUBMIT_PRIORITIES[values[0]]]
 
 
 _REWRITES: Final[dict[str, Callable[..., Expression]]] = {
     "op": _op,
     "summary": _summary,
     "status": _status,
+    "priority": _priority,
 }
 
 

@@ -41,10 +41,13 @@ def list_jobs(names: str | None, no_headers: bool, separator: str | None, verbos
     """List the jobs of the queue, those named, or those for which a filter holds.
 
     A filter compares fields: 'status=running & (op=OP_TEST_DELAY | summary=~web[12])'. Fields are those
-    that list-fields tells, and op; values need quotes only around blanks and ()&|.
+    that list-fields tells but age, runtime and time; and op. A priority is low, normal, high or a number,
+    a time is in seconds since 1970. Values need quotes only around blanks and ()&|.
     """
     choice = read_choice(**chosen)
     fields = choose(names)
+    if not fields:
+        raise click.UsageError(f"-o '{names}' names no field; 'gnt-job list-fields' tells which there are")
     if choice.with_archived and "archived" not in fields:
         fields = (*fields, "archived")
     rows = _rows(choice, wire_fields(fields, "id", "status"))

@@ -11,9 +11,9 @@ from cli.tables import Layout
 from protocol.luxi import QueryKind
 
 _OWN: Final = (
-    OwnField("age", "how long ago the job was submitted"),
-    OwnField("runtime", "how long it ran, or has been running"),
-    OwnField("time", "how long it ran or runs; before that, how long it has been waiting"),
+    OwnField("age", "how long ago the job was submitted (no filter)"),
+    OwnField("runtime", "how long it ran, or has been running (no filter)"),
+    OwnField("time", "how long it ran or runs; before that, how long it has been waiting (no filter)"),
 )
 
 
@@ -22,5 +22,5 @@ _OWN: Final = (
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
 @click.argument("names", metavar="[FIELD]...", nargs=-1)
 def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-job list can show and filter by; all, or those named."""
+    """Tell the fields that gnt-job list can show, and filter by unless it says no filter; all, or those named."""
     return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), _OWN)

@@ -94,6 +94,8 @@ FILTERED = (
         (['"TEST_DUMMY" in summary and priority < 0'], "10\n"),
         (["--where", "summary =~ m/REBOOT/i or status=failed"], "12\n13\n"),
         (["--where", "user=ann"], "13\n"),
+        (["--where", "priority=high"], "10\n"),
+        (["--where", "priority!=normal | priority > 5"], "10\n"),
         (["--queued", "11", "12"], "11\n"),
         (["--failed", "--where", "id>12"], ""),
     ],
@@ -145,6 +147,33 @@ def test_a_filter_that_cannot_be_read_is_2_with_the_place(start_luxid: Start, jo
     assert luxid.calls == []
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("status=bogus", "no job is 'bogus'; states are queued, waiting, canceling, running, canceled, success, error"),
+        ("priority=urgent", "no priority is 'urgent'; write a number, or low (10), normal (0), high (-10)"),
+        ("priority<high", "'priority' is a number, and cannot be compared with 'high'"),
+        ("id>abc", "'id' is a number, and cannot be compared with 'abc'"),
+        ("id=" + "9" * 5000, "the number 99999999999999999999... is too large"),
+        ("!(id=1 | sumary=~x)", "no field 'sumary'; did you mean 'summary'?"),
+        ("age>5", "'age' can be shown only; 'received_ts' can be compared, in seconds since 1970"),
+    ],
+)
+def test_a_filter_that_can_hold_for_no_job_is_2(start_luxid: Start, job: Job, text: str, error: str) -> None:
+    luxid = start_luxid()
+
+    assert job("list", "--where", text) == Ended(2, "", f"error: filter: {error}\n")
+    assert luxid.calls == []
+
+
+@pytest.mark.parametrize("names", ["", ","])
+def test_a_list_of_no_fields_is_2(start_luxid: Start, job: Job, names: str) -> None:
+    start_luxid(FakeJob(11))
+
+    error = f"error: -o '{names}' names no field; 'gnt-job list-fields' tells which there are\n"
+    assert job("list", "-o", names) == Ended(2, "", error)
+
+
 def test_list_fields_tells_luxids_fields_and_our_own(start_luxid: Start, job: Job) -> None:
     start_luxid()
 
@@ -156,17 +185,17 @@ def test_list_fields_tells_luxids_fields_and_our_own(start_luxid: Start, job: Jo
         every.out
         == """\
 NAME     TYPE    TITLE    DESCRIPTION
-age      Custom  Age      how long ago the job was submitted
+age      Custom  Age      how long ago the job was submitted (no filter)
 id       Number  ID       the job's id
-runtime  Custom  Runtime  how long it ran, or has been running
+runtime  Custom  Runtime  how long it ran, or has been running (no filter)
 status   Text    STATUS   the job's status
 summary  Custom  SUMMARY  the job's summary
-time     Custom  Time     how long it ran or runs; before that, how long it has been waiting
+time     Custom  Time     how long it ran or runs; before that, how long it has been waiting (no filter)
 """
     )
     assert some == Ended(
         14,
-        "age|Custom|Age|how long ago the job was submitted\nstatus|Text|STATUS|the job's status\n"
+        "age|Custom|Age|how long ago the job was submitted (no filter)\nstatus|Text|STATUS|the job's status\n"
         "oder|Unknown|ODER|the job's oder\n",
         "warning: unknown field 'oder'; without names all fields are listed\n",
     )
