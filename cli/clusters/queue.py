@@ -22,6 +22,8 @@ def queue(action: str) -> int:
     """Close the queue to new jobs (drain), open it (undrain), or show whether it is closed, and its rules (info)."""
     if action != "info":
         ask_luxid(SetDrainFlag(action == "drain"))
+        if wants_json():
+            say_json({"drained": action == "drain"})
         return DONE
     is_drained = bool(ask_luxid(QueryConfigValues(("drain_flag",)))[0])
     rules = rules_in_order()

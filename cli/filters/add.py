@@ -15,7 +15,8 @@ from cli.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+(\d+)")
+_RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
+_WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
 _EFFECTS: Final = {"PAUSE": "wait", "REJECT": "be canceled", "ACCEPT": "be let through"}
 
 
@@ -36,11 +37,29 @@ class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in n
         return predicates
 
 
+class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """What the rule does, as on the wire."""
+
+    name = "action"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | list[Any]:
+        if isinstance(value, list):
+            return value
+        text = str(value)
+        if text in _WORDS:
+            return text
+        match = _RATE_LIMIT.fullmatch(text)
+        if match is None:
+            self.fail(f"'{value}' is no action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx)
+        return ["RATE_LIMIT", int(match[1])]
+
+
 def _own_options(function: F) -> F:
     options = (
         click.option("--predicates", type=PredicatesType(), default="[]", help="All must hold; none if left out."),
         click.option(
             "--action",
+            type=ActionType(),
             metavar="ACTION",
             default="CONTINUE",
             help="ACCEPT, PAUSE, REJECT, CONTINUE (default) or 'RATE_LIMIT N'.",
@@ -76,14 +95,15 @@ def replace(uuid: str, **options: Any) -> int:
 def _set(
     uuid: str | None,
     predicates: list[Any],
-    action: str,
+    action: str | list[Any],
     where: str | None,
     priority: int,
     reason: str | None,
     is_dry: bool,
 ) -> int:
-    match = _RATE_LIMIT.match(action)
-    wire = ["RATE_LIMIT", int(match[1])] if match else action
-    effect = f"run {match[1]} at a time" if match else _EFFECTS.get(action, "be looked at by the next rule")
-    wish = RuleWish(uuid, (*predicates, *predicates_of(where)), wire, effect, priority, reason)
+    if isinstance(action, list):
+        effect = f"run {action[1]} at a time"
+    else:
+        effect = _EFFECTS.get(action, "be looked at by the next rule")
+    wish = RuleWish(uuid, (*predicates, *predicates_of(where)), action, effect, priority, reason)
     return set_rule(wish, is_dry=is_dry)

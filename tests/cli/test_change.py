@@ -157,14 +157,19 @@ def test_autoarchive_understands_ages(start_luxid: Start, job: Job) -> None:
 def test_the_queue_is_drained_and_opened(start_luxid: Start, tmp_path: Path) -> None:
     luxid = start_luxid()
 
-    def queue(action: str) -> Ended:
-        return run("gnt-cluster", "--root", tmp_path, "queue", action)
+    def queue(*words: str) -> Ended:
+        return run("gnt-cluster", "--root", tmp_path, "queue", *words)
 
     assert queue("drain") == Ended(0, "", "")
     assert queue("info") == Ended(0, "The drain flag is set\n", "")
     assert queue("undrain") == Ended(0, "", "")
     assert queue("info") == Ended(0, "The drain flag is unset\n", "")
-    assert [call for call in luxid.calls if isinstance(call, SetDrainFlag)] == [SetDrainFlag(True), SetDrainFlag(False)]
+    assert queue("drain", "--output", "json") == Ended(0, '{"drained":true}\n', "")
+    assert queue("undrain", "--output", "json") == Ended(0, '{"drained":false}\n', "")
+    assert [call for call in luxid.calls if isinstance(call, SetDrainFlag)] == [
+        SetDrainFlag(True),
+        SetDrainFlag(False),
+    ] * 2
 
 
 def test_the_queues_info_shows_the_chain_of_filter_rules_in_force(start_luxid: Start, tmp_path: Path) -> None:

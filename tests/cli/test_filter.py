@@ -230,6 +230,8 @@ def test_as_json_the_rules_that_were_deleted_are_told(start_luxid: Start, gnt_fi
     [
         (["limit", "0"], "'0' is no number of jobs; N is a whole number of at least 1\n"),
         (["limit", "abc"], "'abc' is no number of jobs; N is a whole number of at least 1\n"),
+        (["add", "--action", "FOO"], "invalid value for '--action': 'FOO' is no action; write ACCEPT, PAUSE, REJECT, "),
+        (["add", "--action", "RATE_LIMIT 0"], "invalid value for '--action': 'RATE_LIMIT 0' is no action; write ACC"),
         (["add", "--predicates", "{}"], "'{}' is no list; write "),
         (["add", "--predicates", "[["], "'[[' is not JSON: "),
         (["pause", "--where", "op="], "filter, character 4: expected a value at the end"),
