@@ -14,6 +14,7 @@ from common.locks import JobId, Lock, LockLevel, LockMode
 from common.settings import Settings
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
+from daemons.jobproc.offspring import inherit
 from daemons.jobproc.output import OutputFile
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
@@ -122,14 +123,14 @@ class UnitContext:
         return self.cancelled
 
     def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
-        """Submit jobs, lists of opcode objects.
+        """Submit jobs, lists of opcode objects; they inherit as `offspring` tells.
 
         Returns: `[true, job id]` or `[false, message]` for each, in order.
         Raises: RemoteError, Unavailable: luxid refused all or is away. It is not asked twice, as
             the jobs might then run twice.
         """
         with BlockingClient(self.settings.paths.query_socket, daemon="the queue daemon") as client:
-            return client.call(SubmitManyJobs(tuple(jobs)))
+            return client.call(SubmitManyJobs(inherit(self._record.job.ops[self.op_index].input, jobs)))
 
     def keep_locks_until(self, leash: int) -> None:
         """Something that the opcode started may outlive it: its locks are kept until this pipe ends."""

@@ -103,3 +103,18 @@ def test_a_drained_queue_takes_no_jobs_of_those_that_run(cluster: Cluster) -> No
     assert cluster.wait(parent) == ["error"]
     assert "drained" in str(cluster.job(parent, "opresult"))
     assert cluster.luxi(QueryJobs((), ("id",))) == ((parent,),)
+
+
+def test_they_inherit_priority_debug_level_and_reasons_and_say_who_submitted_them(cluster: Cluster) -> None:
+    """opcodes.md 2; what an opcode says itself is kept."""
+    mine = dummy(priority=10, comment="mine", reason=[["gnt:user", "own", 2]])
+    who = ["gnt:user", "a round", 1]
+    parent = cluster.submit(dummy(submit_jobs=[[dummy()], [mine]], priority=-10, debug_level=2, reason=[who]))
+
+    plain, own = (read_job(cluster, job_id).ops[0].input for _, job_id in submitted_by(cluster, parent))
+
+    [luxids] = [entry for entry in read_job(cluster, parent).ops[0].input["reason"] if entry != who]
+    assert (plain["priority"], plain["debug_level"], plain["comment"]) == (-10, 2, "Submitted by OP_TEST_DUMMY")
+    assert plain["reason"][:-1] == [who, luxids]
+    assert (own["priority"], own["debug_level"], own["comment"]) == (10, 2, "mine")
+    assert own["reason"][:-1] == [["gnt:user", "own", 2], who, luxids]

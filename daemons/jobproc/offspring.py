@@ -1,0 +1,28 @@
+"""What jobs inherit from the opcode that submits them: who asked for it, how urgent it is, and how much it logs.
+
+Source: opcodes.md 2.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from protocol.luxi import JobInput, OpInput
+
+# taken over if the opcode itself does not say it
+_IF_UNSET: Final = ("priority", "debug_level")
+
+
+def inherit(parent: Mapping[str, Any], jobs: Sequence[JobInput]) -> tuple[JobInput, ...]:
+    """The jobs as they are submitted.
+
+    Args:
+        parent: the submitting opcode, as in its job's file.
+    """
+    return tuple(tuple(_child(parent, op) for op in job) for job in jobs)
+
+
+def _child(parent: Mapping[str, Any], op: OpInput) -> OpInput:
+    taken = {name: parent[name] for name in _IF_UNSET if op.get(name) is None and parent.get(name) is not None}
+    reason = [*(op.get("reason") or ()), *(parent.get("reason") or ())]
+    comment = op.get("comment") or f"Submitted by {parent['OP_ID']}"
+    return {**op, **taken, "reason": reason, "comment": comment}
