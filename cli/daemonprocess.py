@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import Unavailable
+from common.log import open_log
 from common.paths import Paths
 
 MODULES: Final = {
@@ -48,8 +49,8 @@ class DaemonProcess:
         self.notifications.bind(str(address))
         self.notifications.setblocking(False)
         self._address = address
-        with paths.log_file(name).open("ab") as log:
-            self._log_start = log.tell()
+        with os.fdopen(open_log(paths.log_file(name)), "ab") as log:
+            self._log_start = log.seek(0, os.SEEK_END)
             self._process = subprocess.Popen(
                 _command(name, root),
                 env=_environment(address),

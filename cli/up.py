@@ -18,7 +18,8 @@ from cli.run import DONE, FAILED
 from cli.screen import remark, say
 from cli.supervisor import Supervisor
 from common.errors import Conflict, GantryError, Unavailable
-from common.log import set_up_logging
+from common.installation import take_up
+from common.log import open_log, set_up_logging
 from common.paths import Paths
 
 _CLUSTER: Final = "gantry"
@@ -36,9 +37,9 @@ def up(detach: bool) -> int:
     An empty root becomes a cluster of one node first. In the foreground Ctrl-C stops the
     daemons; jobs that run go on.
     """
-    paths = installation().paths
-    paths.check_socket_paths()
-    paths.make_folders()
+    settings = installation()
+    paths = settings.paths
+    take_up(settings)
     if (supervisor := find_supervisor(paths)) is not None:
         _tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
         return _tell_status(paths) if wants_json() else DONE
@@ -118,7 +119,7 @@ def _up_detached(paths: Paths) -> int:
     place = "-" if root is None else str(root)
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
-        with paths.supervisor_log.open("ab") as log:
+        with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
             supervisor = subprocess.Popen(
                 [sys.executable, "-P", "-m", "cli.supervisor", place, str(writer)],
                 env=python_environment(),

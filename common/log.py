@@ -18,6 +18,7 @@ from typing import Final
 _FIELDS: Final = "gantry_fields"
 _SPECIAL: Final = frozenset(' "=\\')
 _FILE_MODE: Final = 0o640
+_OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class Log:
@@ -94,6 +95,14 @@ def reopen_log() -> None:
             handler.reopen()
 
 
+def open_log(path: str | os.PathLike[str]) -> int:
+    """A descriptor that appends to a log file, which is made if there is none; a link is not followed.
+
+    Raises: OSError: it cannot be opened; ELOOP: it is a link, and where that leads may be somebody else's choice.
+    """
+    return os.open(path, _OPEN, _FILE_MODE)
+
+
 class _Appender(logging.Handler):
     """Appends each record to a file with one write."""
 
@@ -128,7 +137,7 @@ class _Appender(logging.Handler):
         super().close()
 
     def _open(self) -> int:
-        return os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, _FILE_MODE)
+        return open_log(self._path)
 
 
 class _Formatter(logging.Formatter):

@@ -202,6 +202,10 @@ class Paths:
 
     # all of them
 
+    def folders(self) -> frozenset[Path]:
+        """All folders of the installation."""
+        return frozenset(folder for folder, _ in self._folders())
+
     def make_folders(self) -> None:
         """Make the folders that are missing, with their modes; those that exist stay as they are.
 
@@ -225,7 +229,7 @@ class Paths:
     def _folders(self) -> tuple[tuple[Path, int], ...]:
         return (
             (self.data, 0o755),
-            (self.run, 0o775),
+            (self.run, 0o755),
             (self.log, 0o750),
             (self.queue, 0o750),
             (self.archive, 0o750),
@@ -236,7 +240,7 @@ class Paths:
             (self.damaged, 0o750),
             (self.livelocks, 0o750),
             (self.messages, 0o750),
-            (self.sockets, 0o770),
+            (self.sockets, 0o750),
         )
 
 

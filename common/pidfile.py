@@ -33,7 +33,7 @@ class PidFile:
             OSError: the file cannot be written.
         """
         while True:
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             try:
                 if _lock(path, fd):
                     os.ftruncate(fd, 0)

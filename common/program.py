@@ -14,6 +14,7 @@ from typing import NoReturn
 import attrs
 
 from common.errors import GantryError
+from common.installation import take_up
 from common.log import get_log, set_up_logging
 from common.pidfile import PidFile
 from common.settings import Settings, load_settings
@@ -52,14 +53,14 @@ def release() -> str:
 
 
 def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
-    """Load the settings, make the folders, take the pid file, start the log.
+    """Load the settings, take up the installation, take the pid file, start the log.
 
-    Raises: GantryError: bad settings, a root too long for sockets, or the daemon runs already.
+    Raises: GantryError: bad settings, a root too long for sockets, folders in which others could meddle, or the
+            daemon runs already.
         OSError: a folder or file cannot be made.
     """
     settings = load_settings(options.root)
-    settings.paths.check_socket_paths()
-    settings.paths.make_folders()
+    take_up(settings)
     pid_file = PidFile.take(settings.paths.pid_file(name))
     path = None if options.log_to_stderr else settings.paths.log_file(name)
     set_up_logging(name, path=path, debug=options.debug)

@@ -98,6 +98,8 @@ class AccessSettings:
     uids: tuple[Uid, ...] = ()
     gids: tuple[Gid, ...] = ()
     socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
+    # who may write to the folder of the sockets, and so replace them, beside the owner: nobody
+    socket_folder_mode: int = attrs.field(default=0o750, validator=_file_mode)
 
 
 @attrs.frozen

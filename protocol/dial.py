@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import Denied, Unavailable
+from protocol.peer import peer_of
 
 # sun_path has 108 bytes, the last of them 0; see unix(7)
 _LONGEST_PATH: Final = 107
@@ -24,7 +25,7 @@ def dial(path: Path, daemon: str) -> socket.socket:
 
     Returns: a non-blocking socket, which the caller closes.
     Raises:
-        Denied: the file's mode keeps this user out.
+        Denied: the file's mode keeps this user out, or somebody else than the daemons' user listens there.
         Unavailable: nobody listens there, or more callers wait than may; it can be tried again.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
@@ -32,6 +33,7 @@ def dial(path: Path, daemon: str) -> socket.socket:
         sock.setblocking(False)
         with reachable(path) as address:
             sock.connect(address)
+        _check_server(sock, path, daemon)
     except OSError as error:
         sock.close()
         raise _explain(path, daemon, error) from error
@@ -57,6 +59,22 @@ def is_usable(sock: socket.socket) -> bool:
     except OSError:
         return False
     return False
+
+
+def _check_server(sock: socket.socket, path: Path, daemon: str) -> None:
+    """Refuse a listener that is neither root's, nor ours, nor of the user to whom the sockets' folder belongs.
+
+    Other users may be able to put a socket of theirs in the daemon's place; they would hear what it should.
+
+    Raises: Denied. OSError: the folder cannot be looked at.
+    """
+    server = peer_of(sock)
+    if server.uid in (0, os.geteuid()) or server.uid == path.parent.stat().st_uid:
+        return
+    raise Denied(
+        f"{daemon} is not who listens at {path}, but user {server.uid} (pid {server.pid}); "
+        f"nothing was sent; look at the folder's mode and at who could write there"
+    )
 
 
 def _explain(path: Path, daemon: str, error: OSError) -> Denied | Unavailable:

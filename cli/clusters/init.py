@@ -19,9 +19,11 @@ from common.settings import load_settings
 def init(name: str, node: str | None) -> int:
     """Make the files of a cluster called NAME, with one node: this one."""
     from common.clusterinit import create_cluster
+    from common.installation import check_safe
 
-    paths = load_settings(effective_root()).paths
-    paths.check_socket_paths()
+    settings = load_settings(effective_root())
+    paths = settings.paths
+    check_safe(settings)
     node = socket.gethostname() if node is None else node
     create_cluster(paths, name, node)
     if wants_json():

@@ -162,7 +162,7 @@ def open_store(paths: Paths) -> Store:
 
 def _take_lock(paths: Paths) -> int:
     while True:
-        fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # deleted by its last holder between our open and our lock: try the new one

@@ -56,6 +56,25 @@ def test_the_user_and_the_folders_are_made(tmp_path: Path) -> None:
     run("systemd-tmpfiles", "--create", f"--root={tmp_path}", DEPLOY / "gantry.tmpfiles.conf")
 
     uid = int(re.search(r"^gantry:[^:]*:(\d+):", (tmp_path / "etc/passwd").read_text(), re.M).group(1))  # type: ignore[union-attr]
-    for folder, mode in (("var/lib/gantry", 0o750), ("run/gantry", 0o775), ("var/log/gantry", 0o750)):
+    for folder, mode in (("var/lib/gantry", 0o750), ("run/gantry", 0o755), ("var/log/gantry", 0o750)):
         status = (tmp_path / folder).stat()
         assert (stat.S_IMODE(status.st_mode), status.st_uid) == (mode, uid)
+
+
+def test_a_job_that_takes_too_much_memory_does_not_end_the_daemons() -> None:
+    text = (DEPLOY / "gantry-forkserver.service").read_text()
+
+    assert "\nOOMPolicy=continue\n" in text
+    assert "\nTasksMax=" in text
+    assert "\nMemoryMax=" in text
+
+
+@pytest.mark.skipif(shutil.which("logrotate") is None, reason="logrotate is not installed")
+def test_logrotate_accepts_the_rules(tmp_path: Path) -> None:
+    rules = tmp_path / "gantry"
+    # the user of an installed package is not here
+    rules.write_text((DEPLOY.parent / "logrotate" / "gantry").read_text().replace("gantry gantry", "root root"))
+
+    said = run("logrotate", "--debug", "--state", tmp_path / "state", rules)
+
+    assert "error" not in said

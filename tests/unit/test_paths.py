@@ -81,7 +81,7 @@ def test_folders_are_made_with_the_modes_of_the_sheets(tmp_path: Path) -> None:
         folder: stat.S_IMODE(folder.stat().st_mode)
         for folder in (paths.queue, paths.archive, paths.livelocks, paths.messages, paths.sockets, paths.run)
     }
-    assert [oct(mode) for mode in modes.values()] == ["0o750", "0o750", "0o750", "0o750", "0o770", "0o775"]
+    assert [oct(mode) for mode in modes.values()] == ["0o750", "0o750", "0o750", "0o750", "0o750", "0o755"]
     assert all(folder.is_dir() for folder in (paths.data, paths.log, paths.output, paths.damaged))
 
 

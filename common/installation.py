@@ -1,0 +1,49 @@
+"""Taking up an installation: its folders made where they are missing, and refused where others could meddle.
+
+Every daemon, and what starts them, comes through here before it reads or writes anything of an installation.
+
+Source: DESIGN sections 4 and 11.
+"""
+
+import os
+import stat
+from pathlib import Path
+from typing import Final
+
+from common.settings import Settings
+from common.trust import check_trusted
+
+# files and sockets of ours that are made without a mode of their own
+UMASK: Final = 0o027
+_WRITE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def take_up(settings: Settings) -> None:
+    """Set the umask, refuse what other users could have planted or could replace, and make missing folders.
+
+    Raises:
+        Denied: a folder, one above it, or the settings file is not ours; nothing was made.
+        InvalidRequest: a socket's path is longer than the kernel takes.
+        OSError: a folder cannot be made or looked at.
+    """
+    os.umask(UMASK)
+    check_safe(settings)
+    settings.paths.make_folders()
+    _close_to_others(settings.paths.sockets, settings.access.socket_folder_mode)
+
+
+def check_safe(settings: Settings) -> None:
+    """Refuse what other users could have planted or could replace. Raises: as `take_up`."""
+    settings.paths.check_socket_paths()
+    if settings.source is not None:
+        check_trusted(Path(os.path.abspath(settings.source)))
+    for folder in sorted(settings.paths.folders()):
+        check_trusted(folder, frozenset(settings.access.gids))
+
+
+def _close_to_others(folder: Path, mode: int) -> None:
+    """Take away the right to replace sockets where the settings do not give it: early versions gave it to the group."""
+    status = folder.stat()
+    unwanted = status.st_mode & _WRITE_BY_OTHERS & ~mode
+    if unwanted and status.st_uid == os.geteuid():
+        folder.chmod(stat.S_IMODE(status.st_mode) & ~unwanted)

@@ -1,0 +1,92 @@
+"""Folders in which other users could meddle are refused. Source: DESIGN section 4; path_resolution(7)."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from common.errors import Denied
+from common.trust import check_trusted
+
+NOBODY = 65534
+only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+
+
+def test_a_folder_of_our_own_is_trusted_and_so_is_what_is_not_made_yet(tmp_path: Path) -> None:
+    check_trusted(tmp_path)
+    check_trusted(tmp_path / "not" / "made" / "yet")
+
+
+def test_a_folder_below_tmp_is_trusted_as_nobody_else_can_rename_it() -> None:
+    check_trusted(Path("/tmp/gantry-that-nobody-has-made"))
+
+
+def test_a_part_that_everybody_can_write_is_refused_by_name(tmp_path: Path) -> None:
+    open_folder = tmp_path / "open"
+    open_folder.mkdir()
+    open_folder.chmod(0o777)
+
+    with pytest.raises(Denied, match=f"'{open_folder}' can be written by every user"):
+        check_trusted(open_folder / "root" / "lib")
+
+
+def test_a_sticky_folder_that_is_not_roots_is_refused_when_all_can_write(tmp_path: Path) -> None:
+    folder = tmp_path / "sticky"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    if os.geteuid() == 0:
+        os.chown(folder, NOBODY, -1)
+
+    with pytest.raises(Denied, match=r"belongs to user|can be written by every user"):
+        check_trusted(folder)
+
+
+@only_root
+def test_a_group_may_write_only_if_it_is_the_daemons(tmp_path: Path) -> None:
+    os.chown(tmp_path, -1, 1234)
+    tmp_path.chmod(0o770)
+
+    with pytest.raises(Denied, match="can be written by group 1234"):
+        check_trusted(tmp_path)
+    check_trusted(tmp_path, frozenset({1234}))
+
+
+@only_root
+def test_a_folder_of_another_user_is_refused_wherever_it_is_in_the_path(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    (theirs / "lib" / "queue").mkdir(parents=True)
+    os.chown(theirs, NOBODY, -1)
+
+    with pytest.raises(Denied, match=f"'{theirs}' belongs to user 'nobody'"):
+        check_trusted(theirs / "lib" / "queue")
+
+
+@only_root
+def test_a_link_of_another_user_is_refused_though_it_leads_to_a_folder_of_ours(tmp_path: Path) -> None:
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(ours)
+    os.lchown(link, NOBODY, -1)
+
+    with pytest.raises(Denied, match=f"'{link}' belongs to user"):
+        check_trusted(link / "lib")
+
+
+def test_what_lies_behind_a_link_counts(tmp_path: Path) -> None:
+    behind = tmp_path / "behind"
+    behind.mkdir()
+    behind.chmod(0o777)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "link").symlink_to("../behind")
+
+    with pytest.raises(Denied, match=f"'{behind}' can be written"):
+        check_trusted(tmp_path / "sub" / "link" / "lib")
+
+
+def test_a_ring_of_links_ends(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+
+    with pytest.raises(Denied, match="too many links"):
+        check_trusted(tmp_path / "a")
