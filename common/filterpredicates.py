@@ -2,8 +2,9 @@
 
 An expression is over fields: of the job's number (`jobid`), of one of its opcodes (`opcode`: OP_ID and all that stands
 in it, inner values by `beparams.maxmem`), or of one entry of a reason trail (`reason`). All operators work in each.
-A condition on something that is not there, or of another kind, makes its expression false, also under `!`. In
-`jobid` the text `watermark` stands for the rule's own.
+A condition on a field that an opcode lacks is false, and its negation true. One on a field that no opcode has, or on a
+value of another kind, makes its expression false, also under `!`. In `jobid` the text `watermark` stands for the
+rule's own.
 
 Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
 """
@@ -87,8 +88,16 @@ def _compile_opcode(expression: Expression, _: FilterRule) -> Test[Job]:
     return lambda job: any(test(op.input) for op in job.ops)
 
 
-def _opcode_field(name: str) -> Field[Mapping[str, Any]]:
+@cache
+def _opcode_fields() -> frozenset[str]:
+    return frozenset({"OP_ID"} | {field.name for kind in opcode_classes().values() for field in attrs.fields(kind)})
+
+
+def _opcode_field(name: str) -> Field[Mapping[str, Any]] | None:
+    """None: no opcode has it, as when a package with opcodes is gone; some opcodes only lack a field."""
     path = name.split(".")
+    if path[0] not in _opcode_fields():
+        return None
 
     def read(op_input: Mapping[str, Any]) -> Any:
         value: Any = op_input
@@ -102,9 +111,8 @@ def _opcode_field(name: str) -> Field[Mapping[str, Any]]:
 
 
 def _check_opcode(expression: Expression) -> None:
-    known = {"OP_ID"} | {field.name for kind in opcode_classes().values() for field in attrs.fields(kind)}
     for name in expression.field_names():
-        if name.partition(".")[0] not in known:
+        if _opcode_field(name) is None:
             raise InvalidRequest(f"no opcode has a field {name!r}; fields are OP_ID and the parameters of opcodes")
 
 

@@ -3,6 +3,11 @@
 Two users, two customs (`QUERY`, `PREDICATE`): a query that compares what cannot be compared is a mistake
 that its author wants to hear of; a filter rule has nobody to tell, and just does not match.
 
+They also differ on a field without a value. A rule takes a condition on it for false, so that its negation
+is true. For a query that would be a guess: nobody knows whether the unknown free memory of a node is above 1000.
+So its verdict is *unknown* (`common.verdict`), and a thing for which that of the whole is unknown does not match,
+negated or not; the caller is told which fields were to blame.
+
 Source: luxid.md 6.3, 7.2; DESIGN section 11 (every operator works in every predicate).
 """
 
@@ -16,6 +21,7 @@ import attrs
 
 from common.errors import GantryError
 from common.qlang import All, Always, Compare, Contains, Expression, IsTrue, Matches, Not, Order, Some, Value
+from common.verdict import Verdict, all_of, any_of, negated
 
 T = TypeVar("T")
 Test = Callable[[T], bool]
@@ -52,14 +58,14 @@ class Custom:
 
     # values of different kinds have an order (null < bool < number < string < list < object), and are no mistake
     compares_kinds: bool
-    # a condition on a field without a value holds, and is no mistake
-    passes_no_value: bool
+    # the verdict of a condition on a field without a value; None: unknown
+    without_value: Verdict
     # the caller hears of a mistake; else it makes the whole expression false, also under `!`
     raises: bool
 
 
-QUERY: Final = Custom(compares_kinds=False, passes_no_value=True, raises=True)
-PREDICATE: Final = Custom(compares_kinds=True, passes_no_value=False, raises=False)
+QUERY: Final = Custom(compares_kinds=False, without_value=None, raises=True)
+PREDICATE: Final = Custom(compares_kinds=True, without_value=False, raises=False)
 
 _KINDS: Final = ("null", "a bool", "a number", "a string", "a list", "an object")
 _ORDERS: Final[dict[Order, Callable[[Any, Any], bool]]] = {
@@ -72,12 +78,16 @@ _ORDERS: Final[dict[Order, Callable[[Any, Any], bool]]] = {
 
 
 def compile_expression(
-    expression: Expression, fields: Callable[[str], Field[T] | None], custom: Custom = QUERY
+    expression: Expression,
+    fields: Callable[[str], Field[T] | None],
+    custom: Custom = QUERY,
+    missing: Callable[[str], None] | None = None,
 ) -> Test[T]:
     """Make an expression into a function that says whether it holds for a thing.
 
     Args:
         fields: the field of a name; None: there is none.
+        missing: called for each field without which it is unknown whether a thing matches.
     Returns:
         The function. By the custom it raises FilterError, or never; mistakes count when they are
         reached: after a false part of `&` and a true part of `|` nothing is looked at.
@@ -85,20 +95,36 @@ def compile_expression(
     Cost: of the function: linear in the expression, but a run of `==` on one field under `|` is
         looked up at once, as when thousands of ids are named.
     """
+    lacking: list[str] = []
+    judge = _Compiler(fields, custom, lacking.append).compile(expression)
     if not custom.raises:
-        return _forgiving(_Compiler(fields, custom).compile(expression))
+        return _forgiving(judge)
     for name in expression.field_names():
         if fields(name) is None:
             raise FilterError(f"there is no field {name!r} to filter by")
-    return _Compiler(fields, custom).compile(expression)
+    return _telling(judge, lacking, missing or (lambda _: None))
 
 
-def _forgiving(test: Test[T]) -> Test[T]:
+def _forgiving(judge: Callable[[T], Verdict]) -> Test[T]:
     def holds(thing: T) -> bool:
         try:
-            return test(thing)
+            return judge(thing) is True
         except FilterError:
             return False
+
+    return holds
+
+
+def _telling(judge: Callable[[T], Verdict], lacking: list[str], missing: Callable[[str], None]) -> Test[T]:
+    """Args: lacking: gets the names of fields without a value while a thing is judged."""
+
+    def holds(thing: T) -> bool:
+        lacking.clear()
+        verdict = judge(thing)
+        if verdict is None:
+            for name in dict.fromkeys(lacking):
+                missing(name)
+        return verdict is True
 
     return holds
 
@@ -107,19 +133,20 @@ def _forgiving(test: Test[T]) -> Test[T]:
 class _Compiler(Generic[T]):
     _fields: Callable[[str], Field[T] | None]
     _custom: Custom
+    _lacking: Callable[[str], None]
 
-    def compile(self, expression: Expression) -> Test[T]:
+    def compile(self, expression: Expression) -> Callable[[T], Verdict]:
         match expression:
             case Always():
                 return lambda _: True
             case All(parts=parts):
                 every = [self.compile(part) for part in parts]
-                return lambda thing: all(test(thing) for test in every)
+                return lambda thing: all_of(judge(thing) for judge in every)
             case Some(parts=parts):
                 return self._some(parts)
             case Not(part=part):
                 inner = self.compile(part)
-                return lambda thing: not inner(thing)
+                return lambda thing: negated(inner(thing))
             case Compare(field=name, order=order, value=value):
                 return self._equal(name, (value,)) if order is Order.EQUAL else self._compare(name, order, value)
             case Contains(field=name, value=value):
@@ -130,33 +157,32 @@ class _Compiler(Generic[T]):
                 return self._on(name, lambda found: regex.is_in(_wanted(name, found, str, "text")))
         raise TypeError(f"no expression: {expression!r}")
 
-    def _some(self, parts: Sequence[Expression]) -> Test[T]:
-        tests: list[Test[T]] = []
+    def _some(self, parts: Sequence[Expression]) -> Callable[[T], Verdict]:
+        some: list[Callable[[T], Verdict]] = []
         for key, run in groupby(parts, _equality):
             if key is None:
-                tests += [self.compile(part) for part in run]
+                some += [self.compile(part) for part in run]
             else:
-                tests.append(self._equal(key[0], [part.value for part in run if isinstance(part, Compare)]))
-        return tests[0] if len(tests) == 1 else lambda thing: any(test(thing) for test in tests)
+                some.append(self._equal(key[0], [part.value for part in run if isinstance(part, Compare)]))
+        return some[0] if len(some) == 1 else lambda thing: any_of(judge(thing) for judge in some)
 
-    def _on(self, name: str, judge: Callable[[Any], bool]) -> Test[T]:
-        """A test of one field's value."""
+    def _on(self, name: str, judge: Callable[[Any], bool]) -> Callable[[T], Verdict]:
+        """The verdict by one field's value."""
         field = self._fields(name)
         if field is None:
             return _unknown(name)
-        read, passes = field.read, self._custom.passes_no_value
+        read, without_value, lacking = field.read, self._custom.without_value, self._lacking
 
-        def test(thing: T) -> bool:
+        def verdict(thing: T) -> Verdict:
             found = read(thing)
             if found is not NO_VALUE:
                 return judge(found)
-            if passes:
-                return True
-            raise FilterError(f"field {name!r} has no value")
+            lacking(name)
+            return without_value
 
-        return test
+        return verdict
 
-    def _equal(self, name: str, values: Sequence[Value]) -> Test[T]:
+    def _equal(self, name: str, values: Sequence[Value]) -> Callable[[T], Verdict]:
         """The field is one of these values, which are of one kind."""
         wanted, rank = frozenset(values), _rank(values[0])
         field = self._fields(name)
@@ -169,7 +195,7 @@ class _Compiler(Generic[T]):
 
         return self._on(name, judge)
 
-    def _compare(self, name: str, order: Order, value: Value) -> Test[T]:
+    def _compare(self, name: str, order: Order, value: Value) -> Callable[[T], Verdict]:
         holds, rank = _ORDERS[order], _rank(value)
 
         def judge(found: Any) -> bool:

@@ -75,6 +75,10 @@ def test_the_watermark_is_the_rules_own() -> None:
         (["==", "beparams.maxmem.x", 512], False),
         (["&", ["==", "instance_name", "web1"], ["==", "OP_ID", "OP_INSTANCE_CREATE"]], False),
         (["!", ["==", "nosuch", 1]], False),
+        # a field that other opcodes have
+        (["==", "duration", 1], False),
+        (["!", ["==", "duration", 1]], True),
+        (["|", ["==", "duration", 1], ["==", "OP_ID", "OP_INSTANCE_CREATE"]], True),
         (["!=", "beparams.maxmem", "512"], True),
     ],
 )

@@ -227,19 +227,56 @@ def test_a_rule_orders_values_of_different_kinds() -> None:
     assert [holds(["==", "id", 1], PREDICATE, {"id": value}) for value in kinds] == [False] * 6
 
 
-def test_a_query_passes_what_has_no_value_and_a_rule_does_not() -> None:
-    """luxid.md 7.2; DIFF-36."""
-    for value in (
-        ["==", "absent", 1],
-        ["<", "absent", "x"],
-        ["=~", "absent", "x"],
-        ["?", "absent"],
-        ["=[]", "absent", 1],
-    ):
-        assert holds(value) is True
-        assert holds(["!", value]) is False
-        assert holds(value, PREDICATE) is False
-        assert holds(["!", value], PREDICATE) is False
+ON_NOTHING = (
+    ["==", "absent", 1],
+    ["<", "absent", "x"],
+    ["=~", "absent", "x"],
+    ["?", "absent"],
+    ["=[]", "absent", 1],
+)
+
+
+@pytest.mark.parametrize("value", ON_NOTHING)
+def test_a_query_matches_nothing_by_a_field_without_a_value_negated_or_not(value: Any) -> None:
+    """Nobody knows whether it would match; `!` cannot turn that into a yes."""
+    for condition in (value, ["!", value], ["!", ["!", value]], ["!", ["&", value, ["?", "flag"]]]):
+        assert holds(condition) is False
+
+
+@pytest.mark.parametrize("value", ON_NOTHING)
+def test_a_query_still_holds_by_what_is_known(value: Any) -> None:
+    yes, no = ["?", "flag"], ["==", "id", 8]
+
+    for first, second in ((value, yes), (yes, value)):
+        assert holds(["|", first, second]) is True
+        assert holds(["&", first, second]) is False
+    for first, second in ((value, no), (no, value)):
+        assert holds(["!", ["&", first, second]]) is True
+        assert holds(["|", first, second]) is False
+
+
+@pytest.mark.parametrize("value", ON_NOTHING)
+def test_a_rule_takes_a_condition_on_a_missing_field_for_false_and_its_negation_for_true(value: Any) -> None:
+    """DESIGN section 11, "predicates on a field that an opcode lacks"."""
+    assert holds(value, PREDICATE) is False
+    assert holds(["!", value], PREDICATE) is True
+    assert holds(["|", value, ["?", "flag"]], PREDICATE) is True
+    assert holds(["|", ["?", "flag"], value], PREDICATE) is True
+
+
+def test_a_query_tells_which_fields_it_could_not_judge_by() -> None:
+    lacking: list[str] = []
+    judge = compile_expression(
+        Expression.from_wire(["|", ["==", "id", 8], ["!", ["&", ["<", "absent", 1], [">", "absent", 0]]]]),
+        field_of,
+        missing=lacking.append,
+    )
+
+    assert judge(THING) is False
+    assert lacking == ["absent"]
+    assert judge({**THING, "id": 8}) is True
+    assert judge({**THING, "absent": 5}) is True
+    assert lacking == ["absent"]
 
 
 def test_an_unknown_field_is_refused_before_anything_is_looked_at() -> None:
