@@ -20,6 +20,8 @@ from common.paths import Paths
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
 ROOT_VARIABLE: Final = "GANTRY_ROOT"
+# of `cgroups`: the best that works, one version alone, or none
+WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
 
 _TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "access")
@@ -44,6 +46,11 @@ def _not_negative(_: object, field: "attrs.Attribute[Any]", value: float) -> Non
 def _file_mode(_: object, field: "attrs.Attribute[Any]", value: int) -> None:
     if not 0 <= value <= 0o777:
         raise ValueError(f"{field.name} must be a file mode such as 0o660")
+
+
+def _way_to_hold(_: object, field: "attrs.Attribute[Any]", value: str) -> None:
+    if value not in WAYS_TO_HOLD:
+        raise ValueError(f"{field.name} must be one of {', '.join(WAYS_TO_HOLD)}")
 
 
 @attrs.frozen
@@ -89,6 +96,8 @@ class JobprocSettings:
     output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=_positive)
     # the last lines of a command's output that go into the result
     output_tail_lines: int = attrs.field(default=20, validator=_not_negative)
+    # how the processes of a command are held together
+    cgroups: str = attrs.field(default="auto", validator=_way_to_hold)
 
 
 @attrs.frozen
@@ -282,6 +291,7 @@ _READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
     int: ("a whole number", _int),
     bool: ("true or false", _bool),
     float: ("a number", _float),
+    str: ("a string", _str),
     tuple[str, ...]: ("a list of strings", _list_of(_str)),
     tuple[Uid, ...]: ("a list of users, by name or number", _list_of(_uid)),
     tuple[Gid, ...]: ("a list of groups, by name or number", _list_of(_gid)),

@@ -1,0 +1,235 @@
+"""Control groups, one for each command: made, entered, ended as a whole, and removed.
+
+All failures of the kernel to remove a group are no failures of ours: what is left is swept at the next start.
+
+Source: DESIGN section 16; everyday.md a; cgroup-v2.rst, v1 freezer-subsystem.rst.
+"""
+
+import contextlib
+import os
+import select
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from common.log import get_log
+from daemons.jobproc.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
+
+_PROCS: Final = "cgroup.procs"
+# of the freezer of version 1, until all are frozen; who is not by then is met by the next round
+_FREEZE_S: Final = 0.1
+# for the end of the process that a trial kills
+_TRIAL_S: Final = 2.0
+_log = get_log(__name__)
+
+
+class Group:
+    """The group of one command; `folder` is its folder in the kernel's tree."""
+
+    def __init__(self, way: Way, folder: str) -> None:
+        self.way = way
+        self.folder = folder
+
+    def enter(self) -> None:
+        """Put this process into the group, and so all that it starts from then on.
+
+        Raises: OSError.
+        """
+        _write(f"{self.folder}/{_PROCS}", "0")
+
+    def kill(self) -> None:
+        """SIGKILL for every process in it, those that are being made included; to be repeated until it is empty.
+
+        Raises: OSError: the group is gone, or may not be ended.
+        """
+        if self.way is Way.V2:
+            _write(f"{self.folder}/cgroup.kill", "1")
+            return
+        self._freeze()
+        try:
+            for pid in self.pids():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    # frozen, so the number is still its own
+                    os.kill(pid, signal.SIGKILL)
+        finally:
+            _write(f"{self.folder}/freezer.state", "THAWED")
+
+    def is_empty(self) -> bool:
+        """Whether no process is left in it; zombies do not count. Raises: OSError: that cannot be read."""
+        if self.way is Way.V2:
+            return "populated 0" in _read(f"{self.folder}/cgroup.events")
+        return not self.pids()
+
+    def pids(self) -> frozenset[int]:
+        """The processes in it and in groups that the command made below; none if it is gone."""
+        found: set[int] = set()
+        for folder, _, _ in os.walk(self.folder):
+            with contextlib.suppress(OSError):
+                found.update(map(int, _read(f"{folder}/{_PROCS}").split()))
+        return frozenset(found)
+
+    def read(self, name: str) -> str | None:
+        """What an interface file says, `cpu.stat` say; None: this system has it not. To be read before `remove`."""
+        try:
+            return _read(f"{self.folder}/{name}")
+        except OSError:
+            return None
+
+    def remove(self) -> bool:
+        """Remove it, and groups that the command made below; false: something lives in it, it stays."""
+        for folder, _, _ in os.walk(self.folder, topdown=False):
+            try:
+                os.rmdir(folder)
+            except FileNotFoundError:
+                pass
+            except OSError:
+                return False
+        return True
+
+    def _freeze(self) -> None:
+        path = f"{self.folder}/freezer.state"
+        _write(path, "FROZEN")
+        for _ in range(int(_FREEZE_S * 1000)):
+            if "FROZEN" in _read(path):
+                return
+            # the freezer tells of its end nowhere
+            select.select([], [], [], 0.001)
+
+
+class GroupTree:
+    """Where the groups of an installation are made."""
+
+    def __init__(self, way: Way, place: str, folder: str) -> None:
+        self.way = way
+        # of the tree, the group that was there before us
+        self.place = place
+        # in it, made when it is needed
+        self.folder = folder
+
+    def make(self, name: str) -> Group:
+        """Make a group for a command; one of that name that was left over and is empty is used.
+
+        Raises: OSError.
+        """
+        group = Group(self.way, f"{self.folder}/{name}")
+        # it may be removed by another process of ours, as long as it is empty
+        for _ in range(3):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(self.folder)
+            try:
+                os.mkdir(group.folder)
+            except FileExistsError:
+                if not group.is_empty():
+                    raise
+            except FileNotFoundError:
+                continue
+            return group
+        raise FileNotFoundError(f"{self.folder} is removed over and over")
+
+    def group(self, name: str) -> Group:
+        """A group as it may stand there."""
+        return Group(self.way, f"{self.folder}/{name}")
+
+    def sweep(self) -> None:
+        """Remove groups that nobody lives in, and the folder if none is left."""
+        for name in self._names():
+            self.group(name).remove()
+        with contextlib.suppress(OSError):
+            os.rmdir(self.folder)
+
+    def _names(self) -> Iterator[str]:
+        with contextlib.suppress(OSError):
+            yield from filter(is_group_name, os.listdir(self.folder))
+
+
+def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:
+    """The best tree in which a group can be made, entered and ended: that is tried. None: there is none.
+
+    Args:
+        wanted: as in the settings: `auto`, `v2`, `v1` or `off`.
+        run_folder: of the installation; its groups have a folder of their own.
+    Cost: a fork for each place that is tried.
+    """
+    for place in places(wanted, _text("/proc/self/mountinfo"), _text("/proc/self/cgroup")):
+        tree = GroupTree(place.way, place.folder, f"{place.folder}/{folder_name(str(run_folder))}")
+        try:
+            _try(tree)
+        except OSError as error:
+            _log.debug("cgroups.not_usable", way=place.way.value, folder=place.folder, reason=error)
+            continue
+        return tree
+    return None
+
+
+def _try(tree: GroupTree) -> None:
+    """Raises: OSError: it does not work."""
+    group = tree.make(TRIAL_GROUP)
+    try:
+        pid, has_entered = _start_in(group)
+        try:
+            if not has_entered:
+                raise PermissionError(f"{group.folder} cannot be entered")
+            group.kill()
+            _await_end(pid)
+        finally:
+            # a child of ours, not reaped yet
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+    finally:
+        group.remove()
+        with contextlib.suppress(OSError):
+            os.rmdir(tree.folder)
+
+
+def _await_end(pid: int) -> None:
+    fd = os.pidfd_open(pid)
+    try:
+        if not select.select([fd], [], [], _TRIAL_S)[0]:
+            raise TimeoutError("a process outlived the end of its group")
+    finally:
+        os.close(fd)
+
+
+def _start_in(group: Group) -> tuple[int, bool]:
+    """A process that has tried to enter the group, and waits to be killed."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            group.enter()
+            os.write(writer, b"1")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writer)
+    try:
+        return pid, os.read(reader, 1) == b"1"
+    finally:
+        os.close(reader)
+
+
+def _text(path: str) -> str:
+    try:
+        return _read(path)
+    except OSError:
+        return ""
+
+
+def _read(path: str) -> str:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pieces = []
+        while piece := os.read(fd, 2**16):
+            pieces.append(piece)
+        return b"".join(pieces).decode(errors="surrogateescape")
+    finally:
+        os.close(fd)
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
