@@ -6,6 +6,11 @@ last. A batch pays the folder's fsync once, and nothing of it is renamed before 
 durable. Before the first fsync of a batch all its files are written and their way to the disk has
 begun; so they share the journal's commits, and the batch takes about half the time.
 
+Up to the first rename a failure means that nothing has changed. From then on everybody sees the new files, and an
+fsync of a folder that fails takes nothing back: it is an outcome of its own, `NotYetDurable`, and all that is left
+to do is to repeat that fsync (`common.durably`). A content is different: the kernel may forget what it could not
+write, so after its fsync has failed all of it is written anew.
+
 Plain `os` calls throughout: this is the hottest path of a submission.
 """
 
@@ -31,30 +36,52 @@ class FileWrite:
     mode: int = 0o600
 
 
+class NotYetDurable(OSError):
+    """The change is made and visible to all, but a loss of power may take it back: a folder could not be synced.
+
+    Whoever gets this must not act as though nothing had happened, nor write anything again: call `repeat` until it
+    returns, or let `common.durably` do so.
+    """
+
+    def __init__(self, error: OSError, folders: Sequence[str]) -> None:
+        super().__init__(error.errno, error.strerror, folders[0])
+        # those whose fsync is missing
+        self.folders = tuple(folders)
+
+    def repeat(self) -> None:
+        """Try the missing fsyncs once more.
+
+        Raises: NotYetDurable: one failed again.
+        Durability: on return the change survives a loss of power.
+        """
+        sync_folders(self.folders)
+
+
 @attrs.frozen
 class StagedFiles:
     """Contents that are durable beside their targets, and not in their place yet; put them there, or discard them."""
 
     _temps: tuple[tuple[str, FileWrite], ...]
 
-    def put_in_place(self, *, one_by_one: bool = False) -> None:
+    def put_in_place(self) -> None:
         """Rename all of them over their targets, in order.
 
-        Args:
-            one_by_one: each rename is durable before the next begins.
-        Raises: OSError: all but impossible by now; some of the files may have changed.
+        Raises:
+            NotYetDurable: all are in their places.
+            OSError: a rename failed, all but impossible by now; those before it are done.
         Durability: as `write_files`.
         """
         try:
             for temp, write in self._temps:
                 os.rename(temp, write.path)
-                if one_by_one:
-                    _sync_folders([os.path.dirname(temp)])
         except BaseException:
             self.discard()
             raise
-        if not one_by_one:
-            _sync_folders(os.path.dirname(temp) for temp, _ in self._temps)
+        sync_folders(os.path.dirname(temp) for temp, _ in self._temps)
+
+    def singly(self) -> "Iterator[StagedFiles]":
+        """Each file for itself, in order: for a rename that must be durable before the next begins."""
+        return (StagedFiles((each,)) for each in self._temps)
 
     def discard(self) -> None:
         """Remove what is not in its place."""
@@ -87,8 +114,9 @@ def write_files(writes: Sequence[FileWrite]) -> None:
     As `stage_files`, and then each is put in its place.
 
     Raises:
-        OSError: if a content could not be made durable, no file has changed. If a rename or the
-            fsync of a folder failed (both all but impossible by then), some may have.
+        NotYetDurable: all files are replaced, and only the fsync of a folder is to be repeated.
+        OSError: if a content could not be made durable, no file has changed. If a rename failed (all but
+            impossible by then), those before it have.
     Durability: on return everything survives a loss of power. After a crash in between each
         file has its old or its new content; temporary files may be left behind.
     """
@@ -104,19 +132,31 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 def remove_file(path: Path) -> None:
     """Remove a file; it is no error if there is none.
 
-    Raises: OSError.
-    Durability: on return it does not come back after a loss of power.
+    Raises:
+        NotYetDurable: it is gone.
+        OSError: it is there.
+    Durability: on return it does not come back after a loss of power, whoever has removed it.
     """
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(path)
-        _sync_folders([os.path.dirname(path)])
+    remove_files([path])
+
+
+def remove_files(paths: Iterable[Path]) -> None:
+    """`remove_file` for several, in order, with one fsync of each folder. Raises: as there, of the first that fails."""
+    folders: list[str] = []
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(path)
+        folders.append(os.path.dirname(path))
+    sync_folders(folders)
 
 
 def move_files(moves: Sequence[tuple[Path, Path]]) -> None:
     """Rename each (source, target), making folders of targets as needed (0750).
 
     Raises:
-        OSError: the moves before the failing one are done, and durable; those after it are not done.
+        NotYetDurable: all are done.
+        OSError: the moves before the failing one are done, and durable unless the folders cannot be synced either;
+            those after it are not done.
     Durability: on return the moves survive a loss of power.
     """
     folders: list[str] = []
@@ -129,8 +169,25 @@ def move_files(moves: Sequence[tuple[Path, Path]]) -> None:
                 made.add(folder)
             os.rename(source, target)
             folders += (folder, os.path.dirname(source))
-    finally:
-        _sync_folders(folders)
+    except OSError:
+        with contextlib.suppress(NotYetDurable):
+            sync_folders(folders)
+        raise
+    sync_folders(folders)
+
+
+def sync_folders(folders: Iterable[str | Path]) -> None:
+    """Make durable what was renamed, made or removed in these folders so far, by whomever.
+
+    Raises: NotYetDurable: it names this folder and those after it.
+    """
+    left = [str(folder) or "." for folder in dict.fromkeys(folders)]
+    try:
+        while left:
+            _sync_folder(left[0])
+            del left[0]
+    except OSError as error:
+        raise NotYetDurable(error, left) from error
 
 
 def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:
@@ -178,10 +235,9 @@ def _make_folders(folder: str) -> Iterator[str]:
         yield os.path.dirname(path)
 
 
-def _sync_folders(folders: Iterable[str]) -> None:
-    for folder in dict.fromkeys(folders):
-        descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+def _sync_folder(folder: str) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -7,6 +7,9 @@ caller waits for one write, and a crowd for at most two.
 
 A group that fails says nothing about whose file was to blame; its members are then written one
 by one, so that each caller gets its own verdict and no one suffers for a neighbour.
+
+A group whose files are in their places, and whose folder could not be synced, has not failed: the fsync is repeated
+until it succeeds, and the callers wait for it.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +17,8 @@ from collections.abc import Callable, Sequence
 import attrs
 import trio
 
-from common.atomicfile import FileWrite, write_files
+from common.atomicfile import FileWrite, NotYetDurable, write_files
+from common.durably import RETRY_S, tell_durable, tell_not_durable
 from common.errors import Unavailable
 
 
@@ -51,6 +55,8 @@ class GroupCommit:
         self._waiting: list[_Ticket] = []
         self._wake = trio.Event()
         self._is_closed = False
+        # whose fsync is being repeated, or was last
+        self._unsettled: NotYetDurable | None = None
         # our own: a write must not queue behind other work of the daemon's threads
         self._limiter = trio.CapacityLimiter(1)
         self._commits = self._failures = self._groups = self._retries = self._files = 0
@@ -61,7 +67,8 @@ class GroupCommit:
         Writes to the same path take effect in the order of the calls.
 
         Raises:
-            OSError: these files could not be written; they have their old content.
+            OSError: these files could not be written; they have their old content. NotYetDurable: they have the
+                new one; only while the writer ends.
             Unavailable: the writer has ended.
         Cancellation: the wait can be cancelled; the files are written all the same.
         """
@@ -99,9 +106,17 @@ class GroupCommit:
         tickets, self._waiting, self._wake = self._waiting, [], trio.Event()
         if not tickets:
             return
+        try:
+            await self._write_group(tickets)
+        except trio.Cancelled:
+            self._answer([ticket for ticket in tickets if not ticket.done.is_set()], self._unsettled)
+            raise
+
+    async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
+        """Cancellation: only while an fsync is repeated."""
         self._groups += 1
         error = await self._try([write for ticket in tickets for write in ticket.writes])
-        if error is None or len(tickets) == 1:
+        if error is None or isinstance(error, NotYetDurable) or len(tickets) == 1:
             self._answer(tickets, error)
             return
         for ticket in tickets:
@@ -113,10 +128,33 @@ class GroupCommit:
             # a thread that writes is never abandoned: cancelled or not, this returns when it is done
             with trio.CancelScope(shield=True):
                 await trio.to_thread.run_sync(self._write, writes, limiter=self._limiter)
+        except NotYetDurable as error:
+            if (unsettled := await self._settle(error)) is not None:
+                return unsettled
         except OSError as error:
             return error
         self._files += len(writes)
         return None
+
+    async def _settle(self, error: NotYetDurable) -> OSError | None:
+        """Repeat the fsync until it is done; once if the writer has ended and nobody is to wait for it any longer.
+
+        Cancellation: leaves it to `_write_waiting` to answer.
+        """
+        tell_not_durable(error)
+        while True:
+            self._unsettled = error
+            await trio.sleep(RETRY_S)
+            try:
+                with trio.CancelScope(shield=True):
+                    await trio.to_thread.run_sync(error.repeat, limiter=self._limiter)
+            except NotYetDurable as again:
+                error = again
+                if self._is_closed:
+                    return error
+            else:
+                tell_durable(error)
+                return None
 
     def _answer(self, tickets: Sequence[_Ticket], error: OSError | None) -> None:
         self._commits += len(tickets)

@@ -1,7 +1,8 @@
 """The job process's own job file: the one place where it is written.
 
 Theory. A change of state is durable before the next step is taken. An opcode that gets its locks
-at once and says nothing costs two writes: running, and ended.
+at once and says nothing costs two writes: running, and ended. A disk that refuses is no verdict on the job: the
+process holds, and tries again.
 
 A line of the log alone never rewrites the file. It is appended to a file beside it (`common.joblog`), at once or, when
 there are many, together with others every `_LOG_PAUSE_S`; a change of state takes along what is there. Until then
@@ -22,6 +23,7 @@ from typing import Any, Final
 import attrs
 
 from common.atomicfile import write_file
+from common.durably import durably
 from common.errors import ExecutionError, GantryError
 from common.jobfile import decode_job, encode_job
 from common.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
@@ -43,7 +45,9 @@ PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]
 # of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
 _LOG_PAUSE_S: Final = 0.02
-_NO_ROOM_PAUSE_S: Final = 0.5
+_RETRY_S: Final = 0.5
+# the queue was moved away or removed: nothing will be better later
+_NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR)
 _MODE: Final = 0o640
 _log = get_log(__name__)
 
@@ -161,22 +165,24 @@ class JobRecord:
             self._last_sent_at = time.monotonic()
 
     def _write_patiently(self, content: bytes) -> None:
-        """Write the file, as soon as there is room: what a job has done must not be lost to a disk that is full for
-        a while. Raises: OSError: it cannot be written for another reason.
+        """Write the file, as soon as the disk takes it: what a job has done must not be lost, nor become another end,
+        because of a disk that is full or unwell for a while.
+
+        Raises: OSError: there is no folder any more to write it to.
         """
         is_told = False
         while True:
             try:
-                write_file(self._path, content, mode=_MODE)
+                durably(lambda: write_file(self._path, content, mode=_MODE))
                 return
             except OSError as error:
-                if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                if error.errno in _NOWHERE:
                     raise
                 if not is_told:
-                    reason = os.strerror(error.errno).lower()
-                    _log.error("job.not_written", file=self._path, reason=reason, retry_s=_NO_ROOM_PAUSE_S)
+                    reason = os.strerror(error.errno or 0).lower()
+                    _log.error("job.not_written", file=self._path, reason=reason, retry_s=_RETRY_S)
                 is_told = True
-            time.sleep(_NO_ROOM_PAUSE_S)
+            time.sleep(_RETRY_S)
 
     def _apply(self, index: int, event: OpEvent, result: Any = None) -> None:
         with self._lock:

@@ -10,6 +10,7 @@ from typing import Final
 import orjson
 
 from common.atomicfile import write_file
+from common.durably import durably
 from common.errors import DamagedFile, InvalidRequest, NotFound
 from common.objects.codec import decode_config
 from common.objects.config import Config
@@ -80,7 +81,7 @@ class ConfigFile:
             # should this write fail, memory keeps what is older than the file
             self._identity = None
         try:
-            write_file(self.path, content, mode=_MODE)
+            durably(lambda: write_file(self.path, content, mode=_MODE))
             self._is_ahead = False
         finally:
             self._adopt(content)

@@ -9,6 +9,9 @@ before the next, so that a crash leaves what each of them says:
 3. the new `locks.data` in its place: it counts alone, since the old journal is outdated, and says so
 4. the new journal in its place: it continues the new `locks.data`
 
+From step 3 on the change is made, and is not taken back: an fsync of the folder that fails is repeated. If the new
+journal does not find its place, or the old one cannot be removed, the next change makes `locks.data` whole again.
+
 Nothing is appended to a journal that is outdated, or may be, or of which a write has failed: from then on
 each change makes `locks.data` whole, until that succeeds.
 
@@ -18,13 +21,14 @@ Source: wconfd.md 6.1 to 6.3; DESIGN section 3, invariant 3.
 """
 
 import contextlib
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final, Self
 
 import attrs
 
-from common.atomicfile import FileWrite, remove_file, stage_files
+from common.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
+from common.durably import durably
 from common.errors import DamagedFile
 from common.locks import Owner
 from common.log import get_log
@@ -202,7 +206,7 @@ class LockFiles:
         elif self._journal:
             self._journal.close()
             self._journal = None
-            remove_file(journal_of(self._path))
+            durably(lambda: remove_file(journal_of(self._path)))
 
     def _begun_anew(self, state: LockState, journal: LockJournal) -> LockJournal | None:
         """Without a journal that has grown enough; it goes on if that cannot be done."""
@@ -220,26 +224,41 @@ class LockFiles:
         header, crc = encode_header(name)
         writes = [FileWrite(self._path, content), FileWrite(journal_of(self._path), header)]
         staged = stage_files(writes if has_journal else writes[:1])
+        whole, *journals = staged.singly()
         try:
             self._make_outdated(name)
-            staged.put_in_place(one_by_one=True)
+            durably(whole.put_in_place)
         except BaseException:
             staged.discard()
             raise
-        if self._journal:
-            self._journal.close()
-            if not has_journal:
-                remove_file(journal_of(self._path))
-        self._journal = LockJournal(journal_of(self._path), len(header), crc) if has_journal else None
-        self._has_outdated = False
         self.snapshot_size = len(content)
         self._set_limit()
+        old, self._journal = self._journal, None
+        if old:
+            old.close()
+            self._has_outdated = True
+        if self._is_replaced(journals):
+            self._has_outdated = False
+            self._journal = LockJournal(journal_of(self._path), len(header), crc) if has_journal else None
+
+    def _is_replaced(self, journals: Sequence[StagedFiles]) -> bool:
+        """Put the new journal, if there is one, in the place of the old one; false: the old one is left, outdated."""
+        try:
+            for journal in journals:
+                durably(journal.put_in_place)
+            if not journals and self._has_outdated:
+                durably(lambda: remove_file(journal_of(self._path)))
+        except OSError as error:
+            next_step = "locks.data whole with the next change"
+            _log.warning("locks.journal_failed", path=journal_of(self._path), reason=error, next=next_step)
+            return False
+        return True
 
     def _make_outdated(self, name: str) -> None:
         """Let the old journal say that it ends with the next `locks.data`."""
         if self._has_outdated:
             # it must not be taken for the journal of a later locks.data that is like an earlier one
-            remove_file(journal_of(self._path))
+            durably(lambda: remove_file(journal_of(self._path)))
             self._has_outdated = False
         if self._journal and self._journal.lines:
             # one that takes no more lines: a crash before it is replaced leaves it to a human to say which file counts

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Self, TypeVar
 
 from common.atomicfile import write_file
+from common.durably import durably
 from common.errors import DamagedFile, Unavailable
 from common.locks import Owner
 from common.log import get_log
@@ -111,7 +112,7 @@ class ReservationStore:
     def _write(self, state: Reservations, _: object) -> None:
         """In the writer's thread."""
         try:
-            write_file(self._path, encode(state))
+            durably(lambda: write_file(self._path, encode(state)))
         except OSError as error:
             _log.error("reservations.unwritten", path=self._path, reason=error, effect="nothing can be reserved")
             raise Unavailable(f"'{self._path}' could not be written: {error}; nothing was changed") from error
