@@ -25,6 +25,7 @@ import attrs
 _FOLDER_MODE: Final = 0o750
 # descriptors held open at once while a batch is made durable
 _CHUNK: Final = 256
+_NOTE: Final = "user.gantry"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
@@ -34,6 +35,8 @@ class FileWrite:
     content: bytes
     # exactly this, whatever the umask
     mode: int = 0o600
+    # something small that comes and goes with the content and is no part of it, where the file system keeps that
+    note: bytes = b""
 
 
 class NotYetDurable(OSError):
@@ -124,9 +127,17 @@ def write_files(writes: Sequence[FileWrite]) -> None:
         stage_files(writes).put_in_place()
 
 
-def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+def write_file(path: Path, content: bytes, *, mode: int = 0o600, note: bytes = b"") -> None:
     """`write_files` for one file."""
-    write_files([FileWrite(path, content, mode)])
+    write_files([FileWrite(path, content, mode, note)])
+
+
+def read_note(descriptor: int) -> bytes:
+    """The note that was written with the content of this file; empty if there is none."""
+    try:
+        return os.getxattr(descriptor, _NOTE)
+    except OSError:
+        return b""
 
 
 def remove_file(path: Path) -> None:
@@ -198,6 +209,10 @@ def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:
             _write_all(descriptor, write.content)
             if write.mode & 0o077:
                 os.fchmod(descriptor, write.mode)
+            if write.note:
+                # not every file system keeps notes, or has room for one
+                with contextlib.suppress(OSError):
+                    os.setxattr(descriptor, _NOTE, write.note)
         if len(descriptors) > 1:
             for descriptor in descriptors:
                 # starts the writing and does not wait: blocks are given to all files in one go, and one

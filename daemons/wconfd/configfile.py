@@ -9,7 +9,7 @@ from typing import Final
 
 import orjson
 
-from common.atomicfile import write_file
+from common.atomicfile import read_note, write_file
 from common.durably import durably
 from common.errors import DamagedFile, InvalidRequest, NotFound
 from common.objects.codec import decode_config
@@ -33,6 +33,8 @@ class ConfigFile:
         self._was_read = False
         # whether memory has yet to follow a file that another program has put there
         self._is_ahead = False
+        # what was written beside the content that was read
+        self.note = b""
 
     def read(self) -> Config:
         """Read and check the configuration; if it is sound, whatever is in the file is ours from now on.
@@ -47,6 +49,7 @@ class ConfigFile:
             with self.path.open("rb") as file:
                 identity = _identity(os.fstat(file.fileno()))
                 content = file.read()
+                self.note = read_note(file.fileno())
         except FileNotFoundError:
             raise NotFound(
                 f"there is no cluster configuration '{self.path}'; make a cluster with 'gnt-cluster init', "
@@ -68,8 +71,11 @@ class ConfigFile:
             return str(error)
         return None
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes, note: bytes = b"") -> None:
         """Replace the file.
+
+        Args:
+            note: kept beside the content, where the file system can do that; whoever else replaces the file drops it.
 
         Raises:
             ForeignChange: it is not as we left it; it stays as it is.
@@ -81,7 +87,7 @@ class ConfigFile:
             # should this write fail, memory keeps what is older than the file
             self._identity = None
         try:
-            durably(lambda: write_file(self.path, content, mode=_MODE))
+            durably(lambda: write_file(self.path, content, mode=_MODE, note=note))
             self._is_ahead = False
         finally:
             self._adopt(content)

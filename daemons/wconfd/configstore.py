@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
+import attrs
 import trio
 
 from common.errors import Conflict, Unavailable
@@ -22,17 +23,29 @@ from common.paths import Paths
 from common.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
 from daemons.wconfd.core.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
+from daemons.wconfd.core.deliveries import Deliveries, Delivery, Stamp
 from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
 
 T = TypeVar("T")
 # configuration and time (seconds since the epoch) -> the configuration after, and the answer
 Step = Callable[[Config, float], tuple[Config, T]]
+# the same with what the first delivery of the same call was told, None if this is the first
+UpdateStep = Callable[[Config, float, Stamp | None], tuple[Config, Stamp]]
 
 _log: Final = get_log(__name__)
 _RETRY_S: Final = 5.0
 _RELOAD_TRIES: Final = 10
 _TOUCHED: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
+
+
+@attrs.frozen
+class _Kept:
+    config: Config
+    deliveries: Deliveries
+
+    def with_config(self, config: Config) -> "_Kept":
+        return self if config is self.config else attrs.evolve(self, config=config)
 
 
 class ConfigStore:
@@ -42,7 +55,7 @@ class ConfigStore:
         self._file = file
         # what the file holds; it is visible from `_publish` on
         self._written = self._state = ConfigState.of(config)
-        self._writer = StepWriter(config, self._write, self._publish)
+        self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
         self._changed = trio.Event()
         # called with the configuration before and after, when a change has become visible
@@ -91,11 +104,29 @@ class ConfigStore:
         Cancellation: the wait can be cancelled; the change is made all the same.
         """
 
-        def timed(config: Config) -> tuple[Config, tuple[T, bool]]:
-            after, answer = step(config, time.time())
-            return after, (answer, after is not config and is_urgent(config, after))
+        def kept(before: _Kept) -> tuple[_Kept, T]:
+            after, answer = step(before.config, time.time())
+            return before.with_config(after), answer
 
-        answer, must_be_told = await self._writer.change(timed)
+        return await self._change(kept)
+
+    async def update(self, delivery: Delivery, step: UpdateStep) -> Stamp:
+        """As `change`, for a call whose second delivery is known again, also by the next daemon."""
+
+        def kept(before: _Kept) -> tuple[_Kept, Stamp]:
+            after, stamp = step(before.config, time.time(), before.deliveries.stamp_of(delivery))
+            if after is before.config:
+                return before, stamp
+            return _Kept(after, before.deliveries.with_one(delivery, stamp)), stamp
+
+        return await self._change(kept)
+
+    async def _change(self, step: Callable[[_Kept], tuple[_Kept, T]]) -> T:
+        def weighed(before: _Kept) -> tuple[_Kept, tuple[T, bool]]:
+            after, answer = step(before)
+            return after, (answer, after is not before and is_urgent(before.config, after.config))
+
+        answer, must_be_told = await self._writer.change(weighed)
         if must_be_told:
             await self._try_spread()
         return answer
@@ -125,7 +156,7 @@ class ConfigStore:
         Raises: Unavailable: the daemon is shutting down.
         """
         # as a step, so that no write of our own is in the midst
-        found = await self._writer.change(lambda config: (config, self._file.foreign_change()))
+        found = await self._writer.change(lambda kept: (kept, self._file.foreign_change()))
         if found != self._foreign:
             if found is None:
                 _log.info("config.no_longer_foreign", path=self._file.path)
@@ -151,12 +182,14 @@ class ConfigStore:
             raise Conflict(f"'{self._file.path}' or the configuration is being changed; repeat the call")
         await self.foreign_change()
 
-    def _reload_step(self, config: Config) -> tuple[Config, bool]:
-        if config is not self._written.config:
+    def _reload_step(self, kept: _Kept) -> tuple[_Kept, bool]:
+        if kept.config is not self._written.config:
             # replacing it now would lose changes of this turn that are answered as made
-            return config, False
+            return kept, False
         try:
-            return reloaded(config, self._file.read(), time.time()), True
+            after = reloaded(kept.config, self._file.read(), time.time())
+            # what was made before may be undone
+            return kept if after is kept.config else _Kept(after, Deliveries()), True
         except OSError as error:
             raise Unavailable(f"'{self._file.path}' cannot be read: {error}") from error
 
@@ -180,12 +213,12 @@ class ConfigStore:
             await nursery.start(self._writer.run)
             task_status.started()
 
-    def _write(self, config: Config, _: object) -> None:
+    def _write(self, kept: _Kept, _: object) -> None:
         """In the writer's thread."""
         before = self._written
-        after = before if config is before.config else ConfigState.of(config, before)
+        after = before if kept.config is before.config else ConfigState.of(kept.config, before)
         try:
-            self._file.write(after.encoded.content)
+            self._file.write(after.encoded.content, kept.deliveries.encode())
         except ForeignChange as error:
             _log.error("config.foreign", path=self._file.path, error=error)
             raise Conflict(str(error), path=str(self._file.path)) from error

@@ -19,7 +19,8 @@ import trio
 
 from common.errors import Unavailable
 from common.locks import CONFIG_LOCK, LockLevel, LockMode, LockRequest, Owner
-from daemons.wconfd.configstore import ConfigStore, Step
+from daemons.wconfd.configstore import ConfigStore, Step, UpdateStep
+from daemons.wconfd.core.deliveries import Delivery, Stamp
 from daemons.wconfd.core.waiting import update_or_queue
 from daemons.wconfd.lockstore import LockStore
 
@@ -45,6 +46,13 @@ class ShortLock:
         if self._holders():
             return None
         return (await self._config.change(step),)
+
+    async def update(self, delivery: Delivery, step: UpdateStep) -> Stamp | None:
+        """As `change`, for a call whose second delivery is known again.
+
+        Raises, Durability, Cancellation: as `ConfigStore.update`.
+        """
+        return None if self._holders() else await self._config.update(delivery, step)
 
     async def wait_and_change(self, caller: Owner | None, step: Step[T], patience_s: float = PATIENCE_S) -> T:
         """Change the configuration as soon as nobody but the caller holds its lock.

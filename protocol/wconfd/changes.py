@@ -148,6 +148,10 @@ class UpdateDisk(Request[Stamp | None]):
     object: Mapping[str, Any]
 
 
+# what replaces an object; its second delivery is known again
+UpdateCall = UpdateCluster | UpdateNode | UpdateInstance | UpdateNodeGroup | UpdateNetwork | UpdateDisk
+
+
 @attrs.frozen
 class ReplaceFilter(Request[str | None]):
     """Add a filter rule, or replace the one of this uuid; answers the uuid."""

@@ -20,9 +20,9 @@ from common.objects.instance import AnyInstance
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
-from daemons.wconfd.configstore import Step
+from daemons.wconfd.configstore import Step, UpdateStep
 from daemons.wconfd.core import filterrules, instancedisks, instances, objectupdates, ports
-from daemons.wconfd.core.objectupdates import Stamp
+from daemons.wconfd.core.deliveries import Delivery, Stamp
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol import wconfd
@@ -99,7 +99,9 @@ class ChangeHandlers:
 
     async def update_cluster(self, call: wconfd.UpdateCluster, peer: Peer) -> Stamp | None:
         given = decode_object(call.object, Cluster, "cluster")
-        return await self._ask(call, peer, lambda config, now: objectupdates.update_cluster(config, given, now))
+        return await self._ask_once(
+            call, peer, lambda config, now, told: objectupdates.update_cluster(config, given, now, told)
+        )
 
     async def update_node(self, call: wconfd.UpdateNode, peer: Peer) -> Stamp | None:
         return await self._update(call, peer, "nodes", decode_object(call.object, Node, "node"))
@@ -137,8 +139,18 @@ class ChangeHandlers:
     async def delete_filter(self, call: wconfd.DeleteFilter, peer: Peer) -> bool:
         return await self._make(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
 
-    async def _update(self, call: Request[Any], peer: Peer, table: str, given: Any) -> Stamp | None:
-        return await self._ask(call, peer, lambda config, now: objectupdates.update_object(config, table, given, now))
+    async def _update(
+        self, call: wconfd.UpdateCall, peer: Peer, table: str, given: objectupdates.Counted
+    ) -> Stamp | None:
+        return await self._ask_once(
+            call, peer, lambda config, now, told: objectupdates.update_object(config, table, given, now, told)
+        )
+
+    async def _ask_once(self, call: wconfd.UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
+        """Make an update, once, however often it is delivered; None: ask again."""
+        stamp = await self._short_lock.update(Delivery.of(call.object), step)
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
+        return stamp
 
     async def _make(self, call: Request[Any], peer: Peer, change: Callable[[Config, float], Config]) -> bool:
         """Make a change that has no answer of its own; false: ask again."""

@@ -44,12 +44,12 @@ class Disk(ConfigFile):
         self.is_full = False
         self.write_count = 0
 
-    def write(self, content: bytes) -> None:
+    def write(self, content: bytes, note: bytes = b"") -> None:
         self.write_count += 1
         assert self.may_go.wait(20)
         if self.is_full:
             raise OSError(28, "No space left on device")
-        super().write(content)
+        super().write(content, note)
 
 
 class Nodes:
