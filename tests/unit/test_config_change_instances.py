@@ -257,3 +257,12 @@ def test_a_removed_disk_is_gone_and_the_cluster_counts_it(config: Config) -> Non
     assert "d0" not in after.disks
     check_counts(config, after, cluster=1, a=1)
     assert instancedisks.remove_disk(after, "a", "d0", NOW) is after
+
+
+def test_a_disk_added_just_as_it_is_stored_counts_as_two_changes() -> None:
+    config = attrs.evolve(small_config(), instances={"i": instance("i")}, disks={"d": disk("d")})
+
+    after = instancedisks.add_disk(config, "i", disk("d"), None, 2000.0, replace=True)
+
+    assert (after.serial_no, after.mtime) == (config.serial_no + 2, 2000.0)
+    assert after.instances["i"].disks == ("d",)  # type: ignore[index]

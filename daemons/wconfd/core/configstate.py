@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from common.errors import ConfigurationError
 from common.objects.codec import to_json
 from common.objects.config import Config
 from common.objects.encoding import EncodedConfig, encode_config
@@ -48,9 +49,15 @@ def written(before: Config, given: Config, now: float, *, is_change: bool = Fals
     Args:
         now: seconds since the epoch.
         is_change: it counts also if the value is the one that it was.
+    Raises: ConfigurationError: it was changed since the client has read it.
     """
     if is_same(before, attrs.evolve(given, serial_no=given.serial_no + 1, mtime=before.mtime)):
         return before
+    if given.serial_no < before.serial_no:
+        raise ConfigurationError(
+            f"the configuration was changed since it was read: its serial number is {before.serial_no}, "
+            f"not {given.serial_no}; read it again"
+        )
     if is_change and is_same(before, given):
         return attrs.evolve(given, serial_no=given.serial_no + 1, mtime=now)
     return advanced(before, given, now)

@@ -30,7 +30,9 @@ def add_disk(config: Config, instance: str, disk: AnyDisk, index: int | None, no
         InvalidRequest, ReservationError: as `attach_disk`.
     """
     check_presence(config, disk.uuid, is_wanted=replace)
-    added = advanced(config, with_entry(config, "disks", disk.uuid, disk), now)
+    added = with_entry(config, "disks", disk.uuid, disk)
+    # it counts also if the disk is stored just so
+    added = attrs.evolve(added, serial_no=config.serial_no + 1, mtime=now)
     return attach_disk(added, instance, disk.uuid, index, now)
 
 

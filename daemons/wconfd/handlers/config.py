@@ -83,9 +83,9 @@ class ConfigHandlers:
         held = self._locks.held_by(call.owner).get(CONFIG_LOCK)
         mode = LockMode.SHARED if call.shared else LockMode.EXCLUSIVE
         if held is not None and held.covers(mode):
+            # whatever else the owner may wait for, an upgrade of this very lock too
             _log.warning("config.locked_twice", owner=call.owner, mode=held.value)
-            mode = held
-        if await self._locks.try_update(call.owner, [LockRequest(CONFIG_LOCK, mode)]):
+        elif await self._locks.try_update(call.owner, [LockRequest(CONFIG_LOCK, mode)]):
             return None
         # a change begun before the lock was taken must be in what its holder reads, and later writes
         await self._store.settled()

@@ -43,6 +43,33 @@ def test_taking_it_is_refused_with_a_pending_request_and_giving_it_back_gives_th
     assert call("lockConfig", job(2), False) is not None
 
 
+def test_who_holds_it_gets_the_configuration_also_while_it_waits_for_more(call: Wire, job: Job) -> None:
+    for number in (1, 2):
+        assert call("lockConfig", job(number), True) is not None
+    assert call("updateLocksWaiting", job(1), 0, CONFIG) == [job(2)]
+
+    assert call("lockConfig", job(1), True) == call("readConfig")
+
+    assert call("hasPendingRequest", job(1)) is True
+    assert call("listLocks", job(1)) == [["cluster/config", "shared"]]
+
+
+def test_a_write_of_what_was_read_before_the_last_change_is_refused(call: Wire, job: Job) -> None:
+    old = call("lockConfig", job(1), False)
+    newer = {**old, "cluster": {**old["cluster"], "maintain_node_health": True}}
+    assert call("writeConfig", job(1), newer) == []
+    # its second delivery
+    assert call("writeConfig", job(1), newer) == []
+    serial = old["serial_no"]
+
+    for method in ("writeConfig", "writeConfigAndUnlock"):
+        with pytest.raises(Refused, match=f"its serial number is {serial + 1}, not {serial}; read it again"):
+            call(method, job(1), old)
+
+    assert call("readConfig")["cluster"]["maintain_node_health"] is True
+    assert call("listLocks", job(1)) == CONFIG
+
+
 def test_it_comes_after_all_other_locks(call: Wire, job: Job) -> None:
     call("tryUpdateLocks", job(1), [["network/z", "shared"]])
     assert call("lockConfig", job(1), False) is not None
