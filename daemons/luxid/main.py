@@ -177,7 +177,7 @@ def _service(
                 output=Output(scheduler, OutputWatch(settings.paths, nursery)),
                 cluster=ClusterFacts(settings.paths, config),
                 objects=ObjectQueries(scheduler, config, wconfd),
-                filters=Filters(scheduler, rules, config, wconfd),
+                filters=Filters(scheduler, rules, config, settings.paths.wconfd_socket),
                 history=JobWaits(scheduler),
                 explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,

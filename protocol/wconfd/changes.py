@@ -1,7 +1,7 @@
 """Changes of single objects of the configuration.
 
 While anybody holds `cluster/config` they change nothing and answer false, or null where a value is
-the answer; the client asks again.
+the answer; the client asks again. Changes of filter rules wait some seconds instead, and fail then.
 
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
@@ -153,7 +153,7 @@ UpdateCall = UpdateCluster | UpdateNode | UpdateInstance | UpdateNodeGroup | Upd
 
 
 @attrs.frozen
-class ReplaceFilter(Request[str | None]):
+class ReplaceFilter(Request[str]):
     """Add a filter rule, or replace the one of this uuid; answers the uuid."""
 
     METHOD = "replaceFilter"

@@ -6,13 +6,12 @@ Source: luxid.md 6.1; filters design.
 import re
 import time
 import uuid as uuids
-from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import attrs
-import trio
 
-from common.errors import InvalidRequest, NotFound, Unavailable
+from common.errors import InvalidRequest, NotFound
 from common.filters import check_parts, read_rule
 from common.log import get_log
 from common.objects.filter import FilterRule
@@ -26,9 +25,8 @@ from protocol.luxi import DeleteFilter, ReplaceFilter
 from protocol.messages import Request
 from protocol.peer import Peer
 
-# for somebody else to give back the configuration
-PATIENCE_S: Final = 10.0
-_AGAIN_S: Final = 0.1
+# longer than wconfd waits for somebody to give back the configuration
+PATIENCE_S: Final = 15.0
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _log: Final = get_log(__name__)
 
@@ -40,7 +38,8 @@ class Filters:
     _scheduler: Scheduler
     _rules: FilterRules
     _config: ConfigCache
-    _wconfd: Client
+    # wconfd's socket
+    _wconfd: Path
 
     async def replace_filter(self, call: ReplaceFilter, peer: Peer) -> str:
         """Durability: the rule is in the configuration; and in force here.
@@ -55,7 +54,7 @@ class Filters:
         wire = wconfd.ReplaceFilter(
             uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark
         )
-        await self._until_done(wire, lambda answer: answer is not None)
+        await self._change(wire)
         _log.info("filter.replaced", rule=uuid, action=rule.action, uid=peer.uid, client_pid=peer.pid)
         await self._rules.refresh()
         return uuid
@@ -64,7 +63,7 @@ class Filters:
         """Raises: NotFound: there is no such rule. Unavailable: nothing is changed, or may be."""
         if call.uuid not in (await self._config.current()).config.filters:
             raise NotFound(f"there is no filter rule {call.uuid!r:.60}; list them with 'gnt-filter list'")
-        await self._until_done(wconfd.DeleteFilter(call.uuid), bool)
+        await self._change(wconfd.DeleteFilter(call.uuid))
         _log.info("filter.deleted", rule=call.uuid, uid=peer.uid, client_pid=peer.pid)
         await self._rules.refresh()
 
@@ -80,11 +79,12 @@ class Filters:
             uuid=uuid,
         )
 
-    async def _until_done(self, call: Request[Any], is_done: Callable[[Any], bool]) -> None:
-        """Ask wconfd until nobody else has the configuration."""
-        with trio.move_on_after(PATIENCE_S):
-            while True:
-                if is_done(await self._wconfd.call_retrying(call, PATIENCE_S)):
-                    return
-                await trio.sleep(_AGAIN_S)
-        raise Unavailable(f"somebody holds the configuration, or wconfd is away, for {PATIENCE_S:g} s; try again")
+    async def _change(self, call: Request[Any]) -> None:
+        """Let wconfd make the change as soon as nobody else has the configuration.
+
+        Over a connection of its own: it may wait, and others read the configuration meanwhile.
+
+        Raises: Unavailable: nothing is changed, or may be.
+        """
+        async with Client(self._wconfd, daemon="wconfd") as client:
+            await client.call_retrying(call, PATIENCE_S)

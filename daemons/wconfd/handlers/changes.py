@@ -1,5 +1,7 @@
 """Changes of single objects: each a function of the core, made while nobody holds the configuration's lock.
 
+Ganeti's calls are refused while somebody does; those of filter rules, which are ours, wait until it is given back.
+
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
 
@@ -32,6 +34,8 @@ from protocol.service import Route
 
 T = TypeVar("T")
 
+# how long a filter rule waits for others to give back the configuration
+FILTER_PATIENCE_S: Final = 10.0
 _log: Final = get_log(__name__)
 
 
@@ -122,7 +126,7 @@ class ChangeHandlers:
             await self._release_minors(disk.uuid)
         return stamp
 
-    async def replace_filter(self, call: wconfd.ReplaceFilter, peer: Peer) -> str | None:
+    async def replace_filter(self, call: wconfd.ReplaceFilter, peer: Peer) -> str:
         uuid = call.uuid or str(uuids.uuid4())
         value = {
             "uuid": uuid,
@@ -133,11 +137,17 @@ class ChangeHandlers:
             "watermark": call.watermark,
         }
         rule = decode_object(value, FilterRule, "filter rule")
-        is_made = await self._make(call, peer, lambda config, now: filterrules.replace_filter(config, rule, now))
-        return uuid if is_made else None
+        await self._wait(call, peer, lambda config, now: filterrules.replace_filter(config, rule, now))
+        return uuid
 
     async def delete_filter(self, call: wconfd.DeleteFilter, peer: Peer) -> bool:
-        return await self._make(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
+        await self._wait(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
+        return True
+
+    async def _wait(self, call: Request[Any], peer: Peer, change: Callable[[Config, float], Config]) -> None:
+        """Make a change as soon as the configuration is given back."""
+        await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), FILTER_PATIENCE_S)
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=False)
 
     async def _update(
         self, call: wconfd.UpdateCall, peer: Peer, table: str, given: objectupdates.Counted

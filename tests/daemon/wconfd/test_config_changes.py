@@ -55,14 +55,12 @@ CHANGES: list[tuple[str, tuple[Any, ...]]] = [
     ("removeInstance", ("i",)),
     ("setInstancePrimaryNode", ("i", "nowhere")),
     ("addTcpUdpPort", (11000,)),
-    ("deleteFilter", ("none",)),
     ("setInstanceStatus", ("i", "down", None, None)),
     ("allocatePort", ()),
     ("updateNetwork", (NETWORK,)),
     ("updateDisk", (disk_json("d"),)),
-    ("replaceFilter", (None, 1, [["jobid", [">", "id", 3]]], "PAUSE", [["me", "why", 5]], 3)),
 ]
-ANSWERS_BOOL = 8
+ANSWERS_BOOL = 7
 
 
 @pytest.mark.parametrize(("method", "args"), CHANGES, ids=lambda value: value if isinstance(value, str) else "")
@@ -182,6 +180,27 @@ async def test_a_filter_rule_of_no_uuid_gets_one_and_is_replaced_by_it(calls: Ca
     }
     assert await calls("deleteFilter", uuid) is True
     assert (await calls("readConfig"))["filters"] == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "args", "answer"), [("replaceFilter", ("f", 1, [], "PAUSE", [], 3), "f"), ("deleteFilter", ("f",), True)]
+)
+async def test_a_change_of_a_filter_rule_waits_until_the_configuration_is_given_back(
+    calls: Calls, nursery: trio.Nursery, method: str, args: tuple[Any, ...], answer: Any
+) -> None:
+    await calls("lockConfig", B, False)
+    done: list[Any] = []
+
+    async def change() -> None:
+        done.append(await calls(method, *args))
+
+    nursery.start_soon(change)
+    await wait_until_async(lambda: bool(calls.locks.state.all_pending()), what="the change waits for the lock")
+    assert not done
+    await calls("unlockConfig", B)
+
+    await wait_until_async(lambda: done == [answer], what="the change is made")
+    await wait_until_async(lambda: not calls.locks.state.owners(), what="the daemon gives the lock back")
 
 
 async def test_arguments_may_be_named_in_the_other_dialect(calls: Calls) -> None:
