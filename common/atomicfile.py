@@ -16,7 +16,8 @@ Plain `os` calls throughout: this is the hottest path of a submission.
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,6 +26,8 @@ import attrs
 _FOLDER_MODE: Final = 0o750
 # descriptors held open at once while a batch is made durable
 _CHUNK: Final = 256
+# what `stage_files` calls them
+_TEMP: Final = re.compile(r"(.+)-[0-9a-f]{12}\.tmp", re.ASCII | re.DOTALL)
 _NOTE: Final = "user.gantry"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -138,6 +141,20 @@ def read_note(descriptor: int) -> bytes:
         return os.getxattr(descriptor, _NOTE)
     except OSError:
         return b""
+
+
+def remove_leftovers(folder: Path, is_ours: Callable[[str], bool]) -> list[str]:
+    """Remove the temporary files of writes that a crash has cut off.
+
+    Args:
+        is_ours: whether nobody but the caller writes a file of this name, so that none is being written.
+    Returns: the names of the files that were to be written.
+    Raises: OSError: the folder cannot be read.
+    """
+    left = [(entry, match[1]) for entry in os.listdir(folder) if (match := _TEMP.fullmatch(entry))]
+    ours = [(entry, name) for entry, name in left if is_ours(name)]
+    _remove(os.path.join(folder, entry) for entry, _ in ours)
+    return [name for _, name in ours]
 
 
 def remove_file(path: Path) -> None:

@@ -12,6 +12,7 @@ Source: DESIGN sections 7 and 9.
 
 import contextlib
 import logging
+import shutil
 import socket
 import tempfile
 import threading
@@ -36,6 +37,7 @@ from protocol.framing import pack
 ROUNDS: Final = 12
 _JOB: Final = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))
 _CHUNK: Final = 4096
+_PREFIX: Final = "rehearsal-"
 # to each call: nobody is in the way
 _GRANTED: Final = pack(b'{"success":true,"result":[]}')
 _log: Final = get_log(__name__)
@@ -46,8 +48,11 @@ def rehearse(settings: Settings) -> Job | None:
 
     Returns: the job as the last round left it; None: there was no room for it, which costs the jobs a little time.
     """
+    for left in settings.paths.run.glob(f"{_PREFIX}*"):
+        # of a fork server that was killed in its rehearsal
+        shutil.rmtree(left, ignore_errors=True)
     try:
-        with tempfile.TemporaryDirectory(prefix="rehearsal-", dir=settings.paths.run) as scratch, _silence():
+        with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=settings.paths.run) as scratch, _silence():
             paths = Paths.under_root(Path(scratch))
             paths.make_folders()
             return _rehearse(attrs.evolve(settings, paths=paths))

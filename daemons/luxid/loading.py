@@ -16,6 +16,7 @@ from typing import Final
 
 import attrs
 
+from common.atomicfile import remove_leftovers
 from common.errors import DamagedFile
 from common.jobfile import decode_job
 from common.jobs import Job
@@ -65,6 +66,7 @@ def load_queue(paths: Paths) -> FoundQueue:
         gc.freeze()
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
+    _remove_own_temps(paths)
     highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
     jobs = _with_logs(paths, jobs)
     keys = load_keys(paths, time.time())
@@ -124,6 +126,14 @@ def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None
         match = _TEMP.fullmatch(name)
         if match and not (match[1] and int(match[1]) in alive):
             (paths.queue / name).unlink(missing_ok=True)
+
+
+def _remove_own_temps(paths: Paths) -> None:
+    """Those that only luxid writes, of which there is no other one now."""
+    remove_leftovers(paths.submissions, lambda _: True)
+    remove_leftovers(paths.data, lambda name: name == paths.watcher_pause.name)
+    for message in paths.messages.glob("*.tmp"):
+        message.unlink(missing_ok=True)
 
 
 def _highest_archived(paths: Paths) -> int:

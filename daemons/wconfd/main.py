@@ -8,14 +8,17 @@ from typing import Final
 
 import trio
 
+from common.atomicfile import remove_leftovers
 from common.daemon import run_daemon
 from common.livelock import Livelock
 from common.log import get_log
+from common.paths import Paths
 from common.settings import Settings
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.minors import without_written
 from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import routes
 from daemons.wconfd.shortlock import ShortLock
@@ -41,6 +44,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     Cancellation: changes that have begun are finished.
     """
     paths = settings.paths
+    _remove_leftovers(paths)
     config = ConfigStore.load(paths)
     rules = settings.wconfd
     max_bypass = rules.max_bypass if rules.fair else None
@@ -64,6 +68,14 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             task_status.started()
     finally:
         livelock.remove()
+
+
+def _remove_leftovers(paths: Paths) -> None:
+    """Remove what an earlier wconfd was writing when it was killed; there is no other one now."""
+    own = {paths.config_data.name, paths.locks_data.name, journal_of(paths.locks_data).name, paths.tempres_data.name}
+    prefix = paths.ssconf_file("").name
+    if left := remove_leftovers(paths.data, lambda name: name in own or name.startswith(prefix)):
+        _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")
 
 
 def _rules(settings: Settings) -> ServerRules:

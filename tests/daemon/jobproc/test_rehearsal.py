@@ -39,6 +39,16 @@ def test_rehearsal_leaves_no_file_thread_or_descriptor(settings: Settings) -> No
     assert not [path for path in root.rglob("*") if path.is_file()]
 
 
+def test_rehearsal_that_was_killed_leaves_nothing_for_long(settings: Settings) -> None:
+    left = settings.paths.run / "rehearsal-abc"
+    (left / "lib/queue").mkdir(parents=True)
+    (left / "lib/queue/job-1").touch()
+
+    rehearse(settings)
+
+    assert not left.exists()
+
+
 def test_rehearsal_without_room_is_left_out(settings: Settings, caplog: pytest.LogCaptureFixture) -> None:
     settings.paths.run.rename(settings.paths.run.with_name("elsewhere"))
 
