@@ -24,7 +24,7 @@ from common.errors import JobLost, RemoteError, Unavailable
 from common.jobs import FINAL
 from common.locks import JobId
 from protocol.blocking import BlockingClient
-from protocol.luxi import QueryJobs, ReadJobOutput, WaitForJobChange
+from protocol.luxi import OutputStream, QueryJobs, ReadJobOutput, WaitForJobChange
 from protocol.messages import Request
 
 R = TypeVar("R")
@@ -59,6 +59,7 @@ class Output:
 
     job_id: int
     text: str
+    stream: OutputStream = OutputStream.OUTPUT
 
 
 Event = Change | Output
@@ -127,7 +128,12 @@ def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) ->
 
 
 def job_output(
-    client: BlockingClient, job_id: int, *, is_following: bool, is_patient: bool = False
+    client: BlockingClient,
+    job_id: int,
+    stream: OutputStream = OutputStream.OUTPUT,
+    *,
+    is_following: bool,
+    is_patient: bool = False,
 ) -> Iterator[Output]:
     """What a job's commands printed, in pieces; all there is now, or all until the job is final.
 
@@ -135,14 +141,15 @@ def job_output(
     Raises: as `BlockingClient.call`; a luxid that restarts is waited for when following.
     """
     # answered at once, and so it fails at once if there is no luxid
-    first = ReadJobOutput(JobId(job_id))
+    asked = None if stream is OutputStream.OUTPUT else stream
+    first = ReadJobOutput(JobId(job_id), stream=asked)
     piece = _call_patiently(client, first) if is_patient else client.call(first)
     while True:
         if piece.text:
-            yield Output(job_id, piece.text)
+            yield Output(job_id, piece.text, stream)
         if piece.is_end or not (is_following or piece.text):
             return
-        request = ReadJobOutput(JobId(job_id), piece.next_offset, PATIENCE_S if is_following else 0.0)
+        request = ReadJobOutput(JobId(job_id), piece.next_offset, PATIENCE_S if is_following else 0.0, asked)
         piece = _call_patiently(client, request) if is_following else client.call(request)
 
 
@@ -151,16 +158,18 @@ class Followers:
 
     Luxid is taken to be there, and waited for when it restarts. The threads are daemons: whoever
     stops listening may simply end the program.
+
+    Args: streams: of the jobs' commands; what they print is not told if left out.
     """
 
-    def __init__(self, socket: Path, job_ids: Sequence[int], *, with_output: bool) -> None:
+    def __init__(self, socket: Path, job_ids: Sequence[int], streams: Sequence[OutputStream] = ()) -> None:
         self._socket = socket
         self._events: queue.SimpleQueue[Event | _Failure | None] = queue.SimpleQueue()
         self._tasks: deque[_Task] = deque()
         for job_id in job_ids:
             self._tasks.append(partial(job_changes, job_id=job_id, is_patient=True))
-            if with_output:
-                self._tasks.append(partial(_tolerant_output, job_id=job_id))
+            for stream in streams:
+                self._tasks.append(partial(_tolerant_output, job_id=job_id, stream=stream))
         self._running = min(len(self._tasks), MOST_THREADS)
         for _ in range(self._running):
             threading.Thread(target=self._work, daemon=True).start()
@@ -206,10 +215,10 @@ class Followers:
         self._events.put(None)
 
 
-def _tolerant_output(client: BlockingClient, job_id: int) -> Iterator[Event]:
+def _tolerant_output(client: BlockingClient, job_id: int, stream: OutputStream) -> Iterator[Event]:
     """The output of a job that is followed, if luxid can tell it: an archived job has none, Ganeti's luxid neither."""
     try:
-        yield from job_output(client, job_id, is_following=True, is_patient=True)
+        yield from job_output(client, job_id, stream, is_following=True, is_patient=True)
     except RemoteError as error:
         if error.code not in ("invalid", "not_found"):
             raise

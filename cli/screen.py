@@ -20,6 +20,12 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
+def write_error(text: str) -> None:
+    """What a command printed to its standard error, shown at once."""
+    sys.stderr.write(text)
+    sys.stderr.flush()
+
+
 def say_json(value: Any) -> None:
     """A result in its wire form, as one line."""
     say(orjson.dumps(value).decode())

@@ -90,9 +90,10 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
     _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else list(map(list, answers)), wishes)
     code = tell_refused(answers)
     if wishes.is_waiting and ids:
-        from cli.watching import watch_jobs
+        from cli.watching import streams_of, watch_jobs
 
-        code = max(code, watch_jobs(ids, is_submitter=True))
+        streams = streams_of(op for job in jobs for op in job)
+        code = max(code, watch_jobs(ids, streams, is_submitter=True))
     return code
 
 

@@ -4,7 +4,7 @@ Source: cli.md 1.2 and 2, "watch".
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cli.connection import open_luxid
@@ -12,25 +12,35 @@ from cli.context import command_line, job_program, paths, uses_color, wants_json
 from cli.follow import Change, Event, Followers, Output
 from cli.loglines import log_text
 from cli.outcome import Outcome, describe, fetch_outcomes, judge
+from cli.query import query_jobs
 from cli.run import INTERRUPTED
-from cli.screen import one_line, remark, say, say_json, write
+from cli.screen import one_line, remark, say, say_json, write, write_error
 from common.jobs import JobState
+from protocol.luxi import OutputStream
 
 # a job that waits for less than this is not explained
 _SILENCE_S: Final = 1.0
 _STATUS_WIDTH: Final = max(len(state.value) for state in JobState)
 
 
-def watch_jobs(job_ids: Sequence[int], *, is_submitter: bool = False) -> int:
+def streams_of(ops: Iterable[Mapping[str, Any]]) -> Sequence[OutputStream]:
+    """The streams that the commands among these opcodes print to."""
+    return tuple(OutputStream) if any(op.get("stderr_apart") for op in ops) else (OutputStream.OUTPUT,)
+
+
+def watch_jobs(
+    job_ids: Sequence[int], streams: Sequence[OutputStream] | None = None, *, is_submitter: bool = False
+) -> int:
     """Follow jobs until all have ended; the exit code.
 
     Args:
+        streams: of the jobs' commands, if they are known.
         is_submitter: show the command's output as if it ran here: nothing else on standard output.
     Raises: as `cli.follow.job_changes`.
     """
     job_ids = list(dict.fromkeys(job_ids))
     try:
-        return judge(_follow(job_ids, is_submitter))
+        return judge(_follow(job_ids, streams, is_submitter))
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\n{_goes_on(job_ids)}")
@@ -43,20 +53,23 @@ def _goes_on(job_ids: Sequence[int]) -> str:
     return f"{which}; watch again with: {watch}; cancel with: {cancel}"
 
 
-def _follow(job_ids: Sequence[int], is_submitter: bool) -> Sequence[Outcome]:
+def _follow(job_ids: Sequence[int], streams: Sequence[OutputStream] | None, is_submitter: bool) -> Sequence[Outcome]:
     socket = paths().query_socket
     with open_luxid() as client:
         if not is_submitter:
             # refuses an unknown id at once, before anything is shown
             before = fetch_outcomes(client, job_ids)
+        if streams is None:
+            rows = query_jobs(client, job_ids, ("id", "ops"))
+            streams = streams_of(op for row in rows for op in row["ops"] or ())
         if wants_json():
-            _show_json(Followers(socket, job_ids, with_output=True))
+            _show_json(Followers(socket, job_ids, streams))
         elif len(job_ids) > 1:
-            _show_several(Followers(socket, job_ids, with_output=False), job_ids)
+            _show_several(Followers(socket, job_ids), job_ids)
         elif is_submitter:
-            _show_as_own(Followers(socket, job_ids, with_output=True), job_ids[0])
+            _show_as_own(Followers(socket, job_ids, streams), job_ids[0])
         else:
-            _show_one(Followers(socket, job_ids, with_output=True), before[0])
+            _show_one(Followers(socket, job_ids, streams), before[0])
         # the followers may have waited for a luxid that was restarted, so this connection is old
         client.close()
         outcomes = fetch_outcomes(client, job_ids)
@@ -73,6 +86,8 @@ def _show_one(followers: Followers, job: Outcome) -> None:
     line_ends = True
     for event in _with_reasons(followers, job.job_id):
         match event:
+            case Output(text=text, stream=OutputStream.ERROR):
+                write_error(text)
             case Output(text=text):
                 write(text)
                 line_ends = text.endswith("\n")
@@ -104,6 +119,8 @@ def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
 def _show_as_own(followers: Followers, job_id: int) -> None:
     for event in _with_reasons(followers, job_id):
         match event:
+            case Output(text=text, stream=OutputStream.ERROR):
+                write_error(text)
             case Output(text=text):
                 write(text)
             case Change(log=log):
@@ -138,6 +155,7 @@ def _show_json(followers: Followers) -> None:
 
 def _event_json(event: Event) -> dict[str, Any]:
     if isinstance(event, Output):
-        return {"id": event.job_id, "output": event.text}
+        is_error = event.stream is OutputStream.ERROR
+        return {"id": event.job_id, "error_output" if is_error else "output": event.text}
     log = [[line.serial, line.at, line.kind, line.message] for line in event.log]
     return {"id": event.job_id, **event.values, "log": log}

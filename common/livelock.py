@@ -156,11 +156,27 @@ def _free_name(folder: Path, prefix: str) -> str:
 _held: dict[str, Livelock] = {}
 
 
+# set while a program is forked that is to inherit them
+_is_handed_on = False
+
+
+@contextlib.contextmanager
+def handed_on() -> Iterator[None]:
+    """A child forked meanwhile keeps the descriptors, since it soon becomes a program that inherits some of them."""
+    global _is_handed_on
+    _is_handed_on = True
+    try:
+        yield
+    finally:
+        _is_handed_on = False
+
+
 def _forget_in_child() -> None:
-    for livelock in _held.values():
-        with contextlib.suppress(OSError):
-            os.close(livelock.fd)
-        livelock.fd = -1
+    if not _is_handed_on:
+        for livelock in _held.values():
+            with contextlib.suppress(OSError):
+                os.close(livelock.fd)
+            livelock.fd = -1
     _held.clear()
 
 

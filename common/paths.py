@@ -113,6 +113,10 @@ class Paths:
     def output_file(self, job_id: int) -> Path:
         return self.output / f"job-{job_id}"
 
+    def error_output_file(self, job_id: int) -> Path:
+        """Standard error, of commands that have it apart."""
+        return self.output / f"job-{job_id}.err"
+
     @property
     def submissions(self) -> Path:
         """The keys that clients gave to their submissions; ours."""

@@ -98,6 +98,10 @@ class JobprocSettings:
     output_tail_lines: int = attrs.field(default=20, validator=_not_negative)
     # how the processes of a command are held together
     cgroups: str = attrs.field(default="auto", validator=_way_to_hold)
+    # PATH and LANG of commands
+    command_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    command_lang: str = "C.UTF-8"
+    command_umask: int = attrs.field(default=0o022, validator=_file_mode)
 
 
 @attrs.frozen

@@ -156,6 +156,14 @@ class JobOutput:
     is_end: bool
 
 
+class OutputStream(enum.Enum):
+    """Which of the streams that the commands of a job print to."""
+
+    # standard output; and standard error, unless the command has it apart
+    OUTPUT = "output"
+    ERROR = "error"
+
+
 @attrs.frozen
 class ReadJobOutput(Request[JobOutput]):
     """Read a job's output from a byte offset on; waits up to `timeout` s if there is nothing new yet."""
@@ -164,6 +172,8 @@ class ReadJobOutput(Request[JobOutput]):
     job_id: JobId
     offset: int = 0
     timeout: float = 0.0
+    # null: the output
+    stream: OutputStream | None = None
 
 
 class QueryKind(enum.Enum):

@@ -9,16 +9,19 @@ from cli.follow import job_output
 from cli.query import JOB_ID
 from cli.run import DONE, INTERRUPTED
 from cli.screen import remark, say_json, write
+from protocol.luxi import OutputStream
 
 
 @click.command("output", cls=Command, examples=("gnt-job output 27491 | less", "gnt-job output --follow 27491"))
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Go on until the job has ended.")
+@click.option("--stderr", "is_error", is_flag=True, help="Standard error, of commands that were to have it apart.")
 @click.argument("job_id", metavar="ID", type=JOB_ID)
-def output(job_id: int, is_following: bool) -> int:
+def output(job_id: int, is_following: bool, is_error: bool) -> int:
     """Print what the job's commands printed so far; of a long output only the end is kept."""
     try:
         with open_luxid() as client:
-            pieces = job_output(client, job_id, is_following=is_following)
+            stream = OutputStream.ERROR if is_error else OutputStream.OUTPUT
+            pieces = job_output(client, job_id, stream, is_following=is_following)
             if wants_json():
                 say_json("".join(piece.text for piece in pieces))
             else:

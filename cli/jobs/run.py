@@ -1,6 +1,7 @@
 """`gnt-job run`: a command as a job."""
 
 import os
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from cli.lockargs import LOCK, LockWish
 from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
 from cli.times import POSITIVE_DURATION
+from common.errors import InvalidRequest
 from common.jobs import FINAL, JobState
 
 _FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
@@ -49,6 +51,16 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
         return name, text if equals else os.environ[name]
 
 
+def read_standard_input() -> str:
+    """All that is on standard input. Raises: InvalidRequest: it is closed, or no text."""
+    if sys.stdin is None:
+        raise InvalidRequest("standard input is closed; name a file, or pipe the text in")
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("standard input is not UTF-8 text; put it into a file, and name that") from None
+
+
 @click.command(
     "run",
     cls=Command,
@@ -59,6 +71,7 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
         "gnt-job run --after 12 --shell -- 'make test && make deploy'",
         "gnt-job run --after 13:error,canceled -- logger 'the deployment went wrong'",
         "gnt-job run --reason rate-limit:2:backup -- backup web1",
+        "gnt-job run --stdin /srv/dump.sql --stderr apart --wait -- mysql web",
     ),
 )
 @click.option("--lock", "locks", type=LOCK, multiple=True, help="Hold this lock, NAME[:shared|exclusive]; repeatable.")
@@ -77,6 +90,19 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
     type=click.Path(file_okay=False, path_type=Path),
     help="Run it there; here if left out.",
 )
+@click.option(
+    "--stdin",
+    "stdin_from",
+    metavar="FILE|-",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="What it reads: FILE as it is when the command starts, or (-) all that is on standard input here.",
+)
+@click.option("--stdin-text", metavar="TEXT", help="What it reads: this text.")
+@click.option(
+    "--stderr",
+    type=click.Choice(["joined", "apart"]),
+    help="Standard error with the output (default), or kept by itself: gnt-job output --stderr.",
+)
 @click.option("--env", type=EnvironmentType(), multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
 @click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
 @click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root.")
@@ -91,13 +117,25 @@ def run_command(
     depends: Sequence[list[Any]],
     timeout: float | None,
     cwd: Path | None,
+    stdin_from: Path | None,
+    stdin_text: str | None,
+    stderr: str | None,
     env: Sequence[tuple[str, str]],
     shell: bool,
     user: str | None,
     exit_codes: Sequence[int],
     **options: Any,
 ) -> int:
-    """Run COMMAND as a job, under locks and after other jobs; print the job's id."""
+    """Run COMMAND as a job, under locks and after other jobs; print the job's id.
+
+    It finds the same surroundings whoever started the daemons: PATH and LANG of the settings, HOME, USER, LOGNAME
+    and SHELL of its user, GANTRY_JOB_ID and its like, and what --env adds; umask 022, at most 1024 open files, no
+    other limits, niceness 0; this folder or --cwd; nothing on standard input.
+    """
+    if stdin_from is not None and stdin_text is not None:
+        raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
+    if str(stdin_from) == "-":
+        stdin_from, stdin_text = None, read_standard_input()
     wishes = Wishes(**options)
     op: dict[str, Any] = {
         "OP_ID": "OP_RUN_COMMAND",
@@ -108,6 +146,9 @@ def run_command(
         "locks": {wish.lock: wish.mode for wish in locks},
         "timeout": timeout,
         "user": user,
+        "stdin_path": None if stdin_from is None else os.path.abspath(stdin_from),
+        "stdin_text": stdin_text,
+        "stderr_apart": True if stderr == "apart" else None,
         "exit_codes": list(exit_codes) or [0],
         "depends": [list(dependency) for dependency in depends] or None,
     }

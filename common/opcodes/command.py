@@ -30,7 +30,7 @@ class OpRunCommand(OpCode):
     # the program and its arguments; no shell, unless `shell` is set: then the words are joined by blanks
     argv: tuple[str, ...] = attrs.field(validator=_some)
     shell: bool = False
-    # added to the environment of the job process
+    # added to the defined environment (`daemons.jobproc.surroundings`)
     env: Mapping[str, str] = attrs.field(factory=dict)
     # absolute; default "/"
     cwd: str | None = None
@@ -38,8 +38,18 @@ class OpRunCommand(OpCode):
     timeout: float | None = attrs.field(default=None, validator=at_least(0))
     # run as this user: needs a daemon that runs as root
     user: str | None = None
+    # what it reads: a text, or a file's content; both unset: nothing
+    stdin_text: str | None = None
+    # absolute; opened with the rights of the command's user when it starts
+    stdin_path: str | None = None
+    # standard error is kept by itself, and not joined with the output
+    stderr_apart: bool | None = None
     exit_codes: tuple[int, ...] = (0,)
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
+
+    def __attrs_post_init__(self) -> None:
+        if self.stdin_text is not None and self.stdin_path is not None:
+            raise InvalidRequest("a command reads either stdin_text or stdin_path; give one of them")
 
     def summary_value(self) -> str:
         """The comment, if there is one: whoever gave the work a name wants to see it; else the command."""

@@ -76,6 +76,8 @@ class UnitContext:
     livelock_fd: int
     signals: ProcessSignals
     output: OutputFile
+    # standard error of commands that have it apart
+    error_output: OutputFile
     _record: JobRecord
     _locks: JobLocks
     # see `keep_locks_until`

@@ -43,6 +43,7 @@ from daemons.jobproc.children import Children
 from daemons.jobproc.control import Closed, ControlConnection, exited, read_start, started
 from daemons.jobproc.rehearsal import rehearse
 from daemons.jobproc.signals import HANDLED, ProcessSignals
+from daemons.jobproc.surroundings import take_surroundings
 from daemons.jobproc.warmup import warm_up
 from protocol.dial import reachable
 from protocol.envelope import Call, failure
@@ -255,7 +256,8 @@ def _exec_fresh_code(listener: socket.socket, children: Children, pid_file: PidF
 
 def _run(options: Options) -> None:
     # until the loop runs, a signal waits: a HUP too many must not end us
-    signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    signal.pthread_sigmask(signal.SIG_SETMASK, HANDLED)
+    take_surroundings()
     settings, pid_file = prepare(NAME, options)
     if options.root is not None:
         # commands of jobs find the installation that they belong to

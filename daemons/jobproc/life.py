@@ -105,7 +105,9 @@ class _Life:
         owner = Owner(job_id, livelock.path, os.getpid())
         waits = WaitRecord(settings.paths.waits_file(job_id), job_id)
         self._locks = JobLocks(settings.paths.wconfd_socket, owner, signals, waits)
-        self._output = OutputFile(settings.paths.output_file(job_id), settings.jobproc.output_max_bytes)
+        most = settings.jobproc.output_max_bytes
+        self._output = OutputFile(settings.paths.output_file(job_id), most)
+        self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
         # held by something that an earlier opcode started and that still runs
         self._leash: int | None = None
         signals.on_priority = self._take_priority
@@ -136,6 +138,7 @@ class _Life:
     def leave(self) -> None:
         """Let go of everything, but for what processes that live on stand for."""
         self._output.close()
+        self._error_output.close()
         self._record.close()
         if self._leash is not None and not self._is_slack(self._leash):
             _log.info("job.left_processes", job=self._job_id, locks="kept until they end")
@@ -267,6 +270,7 @@ class _Life:
             livelock_fd=self._livelock.fd,
             signals=self._signals,
             output=self._output,
+            error_output=self._error_output,
             record=self._record,
             locks=self._locks,
         )

@@ -1,7 +1,7 @@
 """A program that a unit runs: started, its output pumped, stopped when its time is over, and reaped.
 
 Theory. One loop waits for everything: output, signals (the end of a child among them), the time-out.
-The program's standard output and error are one pipe, so that their order is kept.
+The program's standard output and error are one pipe, so that their order is kept, unless they are wanted apart.
 
 The program has ended when its own process has. What it left in the background may hold the pipe open
 for ever, so the end of the stream is not waited for: what is in the pipe at that moment is read, the
@@ -17,13 +17,17 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 import attrs
 
+from common.livelock import handed_on
 from daemons.jobproc.descendants import become_subreaper, descendants, send
+from daemons.jobproc.prelude import Prelude
 from daemons.jobproc.signals import ProcessSignals
+
+Sink = Callable[[bytes], None]
 
 # as large as the kernel gives to everybody (/proc/sys/fs/pipe-max-size)
 _PIPE_BYTES: Final = 2**20
@@ -46,11 +50,17 @@ class Launch:
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    cwd: str
+    # None: where the job process is; the prelude changes it
+    cwd: str | None
     # descriptors that it inherits
     pass_fds: tuple[int, ...] = ()
     # None: as the job process
     account: Account | None = None
+    umask: int = 0o022
+    # descriptor to read; None: it is empty
+    stdin: int | None = None
+    # done in its process before it begins
+    prelude: Prelude | None = None
 
 
 @attrs.frozen
@@ -83,28 +93,30 @@ class RunningProgram:
 
     Args:
         sink: gets the output in pieces, as they come.
+        error_sink: the same of standard error, if that is apart.
     Raises:
-        OSError: it could not be started.
+        OSError: it could not be started. subprocess.SubprocessError: its prelude failed.
     """
 
-    def __init__(self, launch: Launch, sink: Callable[[bytes], None], signals: ProcessSignals) -> None:
+    def __init__(self, launch: Launch, sink: Sink, signals: ProcessSignals, error_sink: Sink | None = None) -> None:
         become_subreaper()
-        self._sink = sink
         self._signals = signals
         # left behind by earlier programs of this job: not to be stopped with this one
         self._strangers = descendants(os.getpid()) if _has_children() else frozenset()
         self._began = time.monotonic()
         self._leash, holding_end = os.pipe2(os.O_CLOEXEC)
-        self._output, writing_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        # reading ends of pipes, with what is to be done with that which comes out
+        self._outputs: dict[int, Sink] = {}
+        writing_ends = [self._open(each) for each in (sink, error_sink) if each is not None]
         try:
-            self._process = _start(launch, writing_end, holding_end)
+            self._process = _start(launch, writing_ends, holding_end)
         except BaseException:
             os.close(self._leash)
             self.close()
             raise
         finally:
-            os.close(holding_end)
-            os.close(writing_end)
+            for fd in (holding_end, *writing_ends):
+                os.close(fd)
         self._stop_at: float | None = None
         self._signal_to_send = signal.SIGTERM
         self._timed_out = False
@@ -121,19 +133,29 @@ class RunningProgram:
             if self._stop_at is not None and time.monotonic() >= self._stop_at:
                 self._stop(grace_s)
             left_s = None if self._stop_at is None else self._stop_at - time.monotonic()
-            if self._signals.wait(left_s, *self._readable()):
-                self._pump(_PIPE_BYTES)
+            self._pump(self._signals.wait(left_s, *self._outputs))
         # a pipeful: what was there when it ended, and no more, should others go on to write
-        self._pump(_PIPE_BYTES)
+        self._pump(self._outputs)
         self.close()
         duration_s = time.monotonic() - self._began
         return ProgramEnd(self._process.returncode, self._timed_out, duration_s, self._leash)
 
     def close(self) -> None:
         """Stop reading the output."""
-        if self._output >= 0:
-            os.close(self._output)
-            self._output = -1
+        for fd in self._outputs:
+            os.close(fd)
+        self._outputs.clear()
+
+    def _open(self, sink: Sink) -> int:
+        """A pipe for output; its writing end."""
+        reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._outputs[reader] = sink
+        with contextlib.suppress(OSError):
+            # fewer, larger reads; refused to users that have used up their share of pipe memory
+            fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        # programs do not expect otherwise; our end has a flag of its own
+        os.set_blocking(writer, True)
+        return writer
 
     def _is_over(self) -> bool:
         self._reap()
@@ -161,42 +183,43 @@ class RunningProgram:
                 if pid == self._process.pid:
                     self._process.returncode = os.waitstatus_to_exitcode(status)
 
-    def _readable(self) -> tuple[int, ...]:
-        return (self._output,) if self._output >= 0 else ()
+    def _pump(self, fds: Iterable[int]) -> None:
+        """Read what is there, at most about a pipeful of each."""
+        for fd in tuple(fds):
+            self._pump_one(fd, _PIPE_BYTES)
 
-    def _pump(self, limit: int) -> None:
-        """Read what is there, at most about `limit` bytes."""
-        while self._output >= 0 and limit > 0:
+    def _pump_one(self, fd: int, limit: int) -> None:
+        while limit > 0:
             try:
-                data = os.read(self._output, limit)
+                data = os.read(fd, limit)
             except BlockingIOError:
                 return
             if not data:
-                self.close()
+                del self._outputs[fd]
+                os.close(fd)
                 return
-            self._sink(data)
+            self._outputs[fd](data)
             limit -= len(data)
 
 
-def _start(launch: Launch, output: int, leash: int) -> "subprocess.Popen[bytes]":
-    with contextlib.suppress(OSError):
-        # fewer, larger reads; refused to users that have used up their share of pipe memory
-        fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-    # programs do not expect otherwise; our end has a flag of its own
-    os.set_blocking(output, True)
+def _start(launch: Launch, outputs: Sequence[int], leash: int) -> "subprocess.Popen[bytes]":
     account = launch.account
-    return subprocess.Popen(
-        launch.argv,
-        env=launch.env,
-        cwd=launch.cwd,
-        stdin=subprocess.DEVNULL,
-        stdout=output,
-        stderr=output,
-        pass_fds=(*launch.pass_fds, leash),
-        user=account.uid if account else None,
-        group=account.gid if account else None,
-        extra_groups=account.groups if account else None,
-    )
+    prelude: Callable[[], None] | None = launch.prelude.run if launch.prelude is not None else None
+    with handed_on():
+        return subprocess.Popen(
+            launch.argv,
+            env=launch.env,
+            cwd=launch.cwd,
+            stdin=subprocess.DEVNULL if launch.stdin is None else launch.stdin,
+            stdout=outputs[0],
+            stderr=outputs[-1],
+            pass_fds=(*launch.pass_fds, leash),
+            umask=launch.umask,
+            preexec_fn=prelude,
+            user=account.uid if account else None,
+            group=account.gid if account else None,
+            extra_groups=account.groups if account else None,
+        )
 
 
 def _has_children() -> bool:

@@ -1,7 +1,8 @@
 """Reading what the commands of jobs print, while it is being written.
 
 The output of a job is one stream of bytes in pieces `job-N.<offset of its first byte, 20 digits>`;
-the job process begins a new piece now and then and removes the oldest.
+the job process begins a new piece now and then and removes the oldest. Standard error of commands that have it
+apart is another such stream, `job-N.err.<offset>`.
 
 Source: DESIGN section 7, OP_RUN_COMMAND.
 """
@@ -25,7 +26,7 @@ from daemons.luxid.bells import Bell, Bells
 
 # of one answer, in bytes
 LONGEST_PIECE: Final = 2**20
-_PIECE: Final = re.compile(r"job-(\d+)\.(\d{20})", re.ASCII)
+_PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?\.(\d{20})", re.ASCII)
 
 
 @attrs.frozen
@@ -36,13 +37,16 @@ class Piece:
     content: bytes
 
 
-def read_output(paths: Paths, job_id: JobId, offset: int, limit: int = LONGEST_PIECE) -> Piece:
-    """The next bytes at or after `offset`, at most `limit`; none if there are no more yet."""
-    starts = _starts(paths.output_file(job_id))
+def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> Piece:
+    """The next bytes at or after `offset`, at most `limit`; none if there are no more yet.
+
+    Args: base: the common path of the stream's pieces.
+    """
+    starts = _starts(base)
     later = [start for start in starts if start > offset]
     for start in [*[start for start in starts if start <= offset][-1:], *later]:
         begin = max(start, offset)
-        content = _read_at(Path(f"{paths.output_file(job_id)}.{start:020d}"), begin - start, limit)
+        content = _read_at(Path(f"{base}.{start:020d}"), begin - start, limit)
         if content:
             return Piece(begin, content)
     return Piece(offset, b"")
@@ -104,7 +108,8 @@ class OutputWatch:
 
 def _starts(base: Path) -> list[int]:
     found = (_PIECE.fullmatch(name) for name in os.listdir(base.parent) if name.startswith(f"{base.name}."))
-    return sorted(int(match[2]) for match in found if match is not None)
+    starts = (match[2] for match in found if match is not None and match[0] == f"{base.name}.{match[2]}")
+    return sorted(map(int, starts))
 
 
 def _read_at(path: Path, offset: int, limit: int) -> bytes:

@@ -57,6 +57,27 @@ def test_a_command_that_fails_is_1_and_says_why(cluster: Cluster) -> None:
     )
 
 
+def test_input_goes_in_and_a_separate_standard_error_comes_out_as_such(cluster: Cluster) -> None:
+    words = (
+        "run",
+        "--print-jobid",
+        "--wait",
+        "--stdin",
+        "-",
+        "--stderr",
+        "apart",
+        "--shell",
+        "--",
+        "cat; echo bad >&2",
+    )
+    ended = job(cluster, *words, stdin="typed here\n")
+    job_id = ended.out.partition("\n")[0]
+
+    assert ended == Ended(0, f"{job_id}\ntyped here\n", "bad\n")
+    assert job(cluster, "output", job_id) == Ended(0, "typed here\n", "")
+    assert job(cluster, "output", "--stderr", job_id) == Ended(0, "bad\n", "")
+
+
 def test_a_bad_opcode_is_refused_with_its_place(cluster: Cluster) -> None:
     ended = job(cluster, "submit", "-", stdin=json.dumps([{"OP_ID": "OP_TEST_DELAY", "duration": "long"}]))
 

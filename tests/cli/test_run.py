@@ -107,3 +107,25 @@ def test_a_lock_whose_name_has_a_colon_is_written_with_its_mode(start_luxid: Sta
         "network/fe80::bad": "exclusive",
         "network/fe80::1": "shared",
     }
+
+
+def test_input_and_standard_error_become_parameters(start_luxid: Start, job: Job, tmp_path: Path) -> None:
+    luxid = start_luxid()
+
+    assert job("run", "--stdin", "in", "--stderr", "apart", "cat", cwd=tmp_path).code == 0
+    assert job("run", "--stdin-text", "two\nlines", "--stderr", "joined", "cat").code == 0
+    assert job("run", "--stdin", "-", "cat", stdin="piped").code == 0
+
+    first, second, third = (call.job[0] for call in luxid.calls)
+    assert (first["stdin_path"], first["stderr_apart"]) == (str(tmp_path / "in"), True)
+    assert (second["stdin_text"], "stderr_apart" in second) == ("two\nlines", False)
+    assert (third["stdin_text"], "stdin_path" in third) == ("piped", False)
+
+
+def test_two_inputs_are_refused(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    ended = job("run", "--stdin", "in", "--stdin-text", "x", "cat")
+
+    assert (ended.code, luxid.calls) == (2, [])
+    assert ended.err == "error: --stdin and --stdin-text exclude each other; give one of them\n"

@@ -96,6 +96,8 @@ class JobHost:
         self.wconfd = FakeWconfd(self.paths.wconfd_socket)
         self.wconfd.start()
         self.server: subprocess.Popen[bytes] | None = None
+        # words before the server's command, such as a shell that changes its surroundings
+        self.prefix: tuple[str, ...] = ()
         self._control: Control | None = None
         self._pids: list[int] = []
         self._sockets: list[socket.socket] = []
@@ -112,7 +114,16 @@ class JobHost:
 
     def spawn_server(self, *options: str, **env: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            [sys.executable, "-P", "-m", "daemons.jobproc.forkserver", "--root", str(self.root), *options],
+            [
+                *self.prefix,
+                sys.executable,
+                "-P",
+                "-m",
+                "daemons.jobproc.forkserver",
+                "--root",
+                str(self.root),
+                *options,
+            ],
             env={**os.environ, **env, "PYTHONPATH": f"{CHECKOUT}:{env.get('PYTHONPATH', '')}"},
             stderr=subprocess.PIPE,
         )

@@ -7,11 +7,13 @@ the program.
 Source: DESIGN section 7.
 """
 
+import errno
 import os
 import pwd
 import signal
+import subprocess
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 from common.errors import ExecutionError, JobCanceled, PrerequisiteError
 from common.log import get_log
@@ -19,10 +21,12 @@ from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.output import OutputFile, Tail
-from daemons.jobproc.program import Account, Launch, ProgramEnd, RunningProgram
+from daemons.jobproc.prelude import Prelude
+from daemons.jobproc.program import Account, Launch, ProgramEnd, RunningProgram, Sink
+from daemons.jobproc.startwords import folder_words, prelude_words, program_words
+from daemons.jobproc.surroundings import SHELL, environment_of
 from daemons.jobproc.units.base import LogicalUnit
 
-_SHELL: Final = "/bin/sh"
 _log = get_log(__name__)
 
 
@@ -32,31 +36,53 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
     OPCODE: ClassVar[type[OpCode]] = OpRunCommand
 
     def check_prereq(self, context: UnitContext) -> None:
-        _check_folder(self._cwd)
-        self._user()
+        for name, path in (("cwd", self._cwd), ("stdin_path", self.op.stdin_path)):
+            if path is not None and not os.path.isabs(path):
+                raise PrerequisiteError(f"{name} must be an absolute path, got {path!r}", "wrong_input")
+        # that of another user is entered with his rights only, and that is seen when he begins
+        if self._user() is None:
+            _check_folder(self._cwd)
 
     def run(self, context: UnitContext) -> dict[str, Any]:
         sink = _Sink(context.output, context.settings.jobproc.output_tail_lines)
-        try:
-            program = RunningProgram(self._launch(context), sink.take, context.signals)
-        except OSError as error:
-            raise ExecutionError(_why_not_started(self.op.argv[0], error)) from error
+        errors = _Sink(context.error_output, context.settings.jobproc.output_tail_lines)
+        program = self._start(context, sink.take, errors.take if self.op.stderr_apart else None)
         try:
             end = program.run(self.op.timeout, context.settings.luxid.kill_grace_s)
         finally:
             program.close()
             context.output.close()
+            context.error_output.close()
         context.keep_locks_until(end.leash)
-        return self._judge(end, sink, context)
+        return self._judge(end, sink, errors, context)
 
-    def _judge(self, end: ProgramEnd, sink: "_Sink", context: UnitContext) -> dict[str, Any]:
-        tail = sink.tail.lines()
+    def _start(self, context: UnitContext, sink: Sink, error_sink: Sink | None) -> RunningProgram:
+        """Raises: ExecutionError: it could not be started; the text says why."""
+        launch = self._launch(context)
+        try:
+            return RunningProgram(launch, sink, context.signals, error_sink)
+        except OSError as error:
+            # subprocess names the folder if that was it
+            if launch.cwd is not None and error.filename == launch.cwd != launch.argv[0]:
+                raise ExecutionError(folder_words(launch.cwd, error.errno, self._user_name)) from error
+            raise ExecutionError(program_words(launch.argv[0], launch.env["PATH"], error)) from error
+        except subprocess.SubprocessError as error:
+            failure = launch.prelude and launch.prelude.failure()
+            raise ExecutionError(prelude_words(failure, self._user_name) if failure else str(error)) from error
+        finally:
+            if launch.stdin is not None:
+                os.close(launch.stdin)
+            if launch.prelude is not None:
+                launch.prelude.close()
+
+    def _judge(self, end: ProgramEnd, sink: "_Sink", errors: "_Sink", context: UnitContext) -> dict[str, Any]:
+        tail, error_tail = sink.tail.lines(), errors.tail.lines()
         if end.timed_out or end.exit_code not in self.op.exit_codes:
             # a kill: TERM to the whole group reached us as well
             if context.cancelled and _was_terminated(end) and not end.timed_out:
                 raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job")
-            raise ExecutionError(f"'{self.op.argv[0]}' {self._how(end)}{_last_line(tail)}")
-        return {
+            raise ExecutionError(f"'{self.op.argv[0]}' {self._how(end)}{_last_line(error_tail or tail)}")
+        result = {
             "exit_code": end.exit_code,
             "signal": end.signal_name,
             "timed_out": end.timed_out,
@@ -64,6 +90,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             "output_bytes": sink.taken,
             "tail": tail,
         }
+        return {**result, "error_bytes": errors.taken, "error_tail": error_tail} if self.op.stderr_apart else result
 
     def _how(self, end: ProgramEnd) -> str:
         if end.timed_out:
@@ -74,15 +101,35 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return f"ended with exit code {end.exit_code} (expected {expected})"
 
     def _launch(self, context: UnitContext) -> Launch:
-        argv = [_SHELL, "-c", " ".join(self.op.argv)] if self.op.shell else list(self.op.argv)
-        user = self._user()
-        env = {**os.environ, **_login_of(user), **self.op.env, **_job_env(context)}
+        argv = [SHELL, "-c", " ".join(self.op.argv)] if self.op.shell else list(self.op.argv)
+        user, settings = self._user(), context.settings.jobproc
+        env = {**environment_of(user, settings), **self.op.env, **_job_env(context)}
         account = user and Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
-        return Launch(argv, env, self._cwd, (context.livelock_fd,), account)
+        prelude = self._prelude(account)
+        return Launch(
+            argv,
+            env,
+            None if prelude is not None else self._cwd,
+            pass_fds=(context.livelock_fd,),
+            account=account,
+            umask=settings.command_umask,
+            stdin=None if self.op.stdin_text is None else _file_of(self.op.stdin_text),
+            prelude=prelude,
+        )
+
+    def _prelude(self, account: Account | None) -> Prelude | None:
+        """The steps that only the command's own process can take; None: there are none, and it starts faster."""
+        if account is None and self.op.stdin_path is None:
+            return None
+        return Prelude(self._cwd, self.op.stdin_path)
 
     @property
     def _cwd(self) -> str:
         return self.op.cwd or "/"
+
+    @property
+    def _user_name(self) -> str:
+        return self.op.user or _own_name()
 
     def _user(self) -> pwd.struct_passwd | None:
         """Whom to run as; None: as the job process."""
@@ -95,9 +142,9 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         if user.pw_uid == os.geteuid():
             return None
         if os.geteuid() != 0:
-            own = pwd.getpwuid(os.geteuid()).pw_name
             raise PrerequisiteError(
-                f"jobs run as {own!r} here and cannot become {self.op.user!r}; the daemons would have to run as root"
+                f"jobs run as {_own_name()!r} here and cannot become {self.op.user!r}; "
+                "the daemons would have to run as root"
             )
         return user
 
@@ -130,17 +177,30 @@ def _was_terminated(end: ProgramEnd) -> bool:
 
 
 def _check_folder(cwd: str) -> None:
-    if not os.path.isabs(cwd):
-        raise PrerequisiteError(f"cwd must be an absolute path, got {cwd!r}", "wrong_input")
-    if not os.path.isdir(cwd):
-        reason = "is not a folder" if os.path.lexists(cwd) else "does not exist"
-        raise PrerequisiteError(f"cwd {cwd!r} {reason}", "unknown_entity")
+    """Raises: PrerequisiteError: this process' user cannot enter it."""
+    try:
+        os.close(os.open(cwd, os.O_PATH | os.O_DIRECTORY))
+        if not os.access(cwd, os.X_OK):
+            raise PermissionError(errno.EACCES, "")
+    except OSError as error:
+        text = folder_words(cwd, error.errno, _own_name())
+        raise PrerequisiteError(text, "unknown_entity") from error
 
 
-def _login_of(user: pwd.struct_passwd | None) -> dict[str, str]:
-    if user is None:
-        return {}
-    return {"HOME": user.pw_dir, "USER": user.pw_name, "LOGNAME": user.pw_name, "SHELL": user.pw_shell or _SHELL}
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _file_of(text: str) -> int:
+    """A file in memory with this text, to read from its beginning; the caller closes it."""
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "replace"))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 def _job_env(context: UnitContext) -> Mapping[str, str]:
@@ -152,15 +212,6 @@ def _job_env(context: UnitContext) -> Mapping[str, str]:
         "GANTRY_RUN_DIR": str(paths.run),
         "GANTRY_LOG_DIR": str(paths.log),
     }
-
-
-def _why_not_started(program: str, error: OSError) -> str:
-    if isinstance(error, FileNotFoundError):
-        where = "" if "/" in program else " in the PATH of the job"
-        return f"there is no program {program!r}{where}; give its full path, or install it"
-    if isinstance(error, PermissionError):
-        return f"{program!r} may not be executed: {(error.strerror or '').lower()}; check its mode and owner"
-    return f"{program!r} cannot be started: {(error.strerror or str(error)).lower()}"
 
 
 def _last_line(tail: list[str]) -> str:

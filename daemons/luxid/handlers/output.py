@@ -9,7 +9,7 @@ from common.locks import JobId
 from daemons.luxid.bells import wait_for_any
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import JobOutput, ReadJobOutput
+from protocol.luxi import JobOutput, OutputStream, ReadJobOutput
 from protocol.peer import Peer
 
 LONGEST_WAIT_S: Final = 89.0
@@ -43,7 +43,9 @@ class Output:
     def _read(self, call: ReadJobOutput) -> JobOutput:
         # asked before reading: what is printed is printed before the job ends
         is_final = self._is_final(call.job_id)
-        piece = read_output(self._paths, call.job_id, max(call.offset, 0))
+        is_error = call.stream is OutputStream.ERROR
+        base = self._paths.error_output_file(call.job_id) if is_error else self._paths.output_file(call.job_id)
+        piece = read_output(base, max(call.offset, 0))
         if not piece.content:
             return JobOutput("", piece.offset, is_final)
         text, size = decode_whole(piece.content, is_end=False)

@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.locks import JobId
-from protocol.luxi import ArchiveJob, JobOutput, ReadJobOutput
+from protocol.luxi import ArchiveJob, JobOutput, OutputStream, ReadJobOutput
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster
 
@@ -88,3 +88,11 @@ def test_there_is_no_output_of_a_job_that_never_was(cluster: Cluster) -> None:
         cluster.luxi(ReadJobOutput(JobId(9)))
 
     assert caught.value.wire_name == "JobLost"
+
+
+def test_standard_error_that_is_apart_is_a_stream_of_its_own(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("sh", "-c", "echo out; echo bad >&2", stderr_apart=True))
+    cluster.wait(job_id)
+
+    assert cluster.luxi(ReadJobOutput(job_id)) == JobOutput("out\n", 4, False)
+    assert cluster.luxi(ReadJobOutput(job_id, stream=OutputStream.ERROR)) == JobOutput("bad\n", 4, False)

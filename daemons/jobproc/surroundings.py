@@ -1,0 +1,124 @@
+"""What every command finds, whoever started the daemons and from whatever shell.
+
+Theory. A command inherits from the fork server all that is not set for it. So the fork server takes the surroundings
+below when it starts, once and for all, and a job pays nothing for them: limits, niceness, signals, standing with the
+kernel's memory killer. The environment, the folder and the umask are set for each command.
+
+| what | value |
+|---|---|
+| environment | PATH, LANG of the settings; HOME, USER, LOGNAME, SHELL of the job's user; GANTRY_*; the job's own |
+| folder | the job's `cwd`, else `/` |
+| umask | of the settings, 022 |
+| limits | `LIMITS`, as far as the daemons' user may raise them |
+| niceness | 0, or that of the daemons if they may not lower it |
+| signals | none is ignored or blocked |
+| standard input | empty, or what the job asks for |
+
+Source: DESIGN section 16, "Clean surroundings".
+"""
+
+import contextlib
+import os
+import pwd
+import resource
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+from common.settings import ROOT_VARIABLE, JobprocSettings
+
+SHELL: Final = "/bin/sh"
+_ALL: Final = resource.RLIM_INFINITY
+_MIB: Final = 2**20
+# limit -> (soft, hard), bytes, seconds or a count; as a service of systemd has them
+LIMITS: Final[Mapping[int, tuple[int, int]]] = {
+    resource.RLIMIT_AS: (_ALL, _ALL),
+    resource.RLIMIT_CORE: (0, _ALL),
+    resource.RLIMIT_CPU: (_ALL, _ALL),
+    resource.RLIMIT_DATA: (_ALL, _ALL),
+    resource.RLIMIT_FSIZE: (_ALL, _ALL),
+    resource.RLIMIT_MEMLOCK: (8 * _MIB, 8 * _MIB),
+    resource.RLIMIT_MSGQUEUE: (819_200, 819_200),
+    # more than 1024 breaks programs that use select()
+    resource.RLIMIT_NOFILE: (1024, 524_288),
+    resource.RLIMIT_RSS: (_ALL, _ALL),
+    resource.RLIMIT_RTPRIO: (0, 0),
+    resource.RLIMIT_RTTIME: (_ALL, _ALL),
+    resource.RLIMIT_STACK: (8 * _MIB, _ALL),
+}
+# these follow the machine's size: half of the processes that it may have
+_BY_SIZE: Final = (resource.RLIMIT_NPROC, resource.RLIMIT_SIGPENDING)
+# Python ignores them for itself, and gives them back to what it starts
+_PYTHONS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+def take_surroundings() -> None:
+    """Give this process, and all that it starts, the defined limits, niceness and signals; as far as it may."""
+    for limit, (soft, hard) in {**LIMITS, **_limits_by_size()}.items():
+        _set_limit(limit, soft, hard)
+    with contextlib.suppress(OSError):
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    # what protects a daemon from the memory killer must not protect a job
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("0")
+    _stop_ignoring()
+
+
+def environment_of(user: pwd.struct_passwd | None, settings: JobprocSettings) -> dict[str, str]:
+    """The environment of a command, but for what belongs to its job.
+
+    Args:
+        user: whom it runs as; None: this process' user.
+    """
+    found = {"PATH": settings.command_path, "LANG": settings.command_lang, **_login_of(user or _own_user())}
+    if (root := os.environ.get(ROOT_VARIABLE)) is not None:
+        # so that it finds the installation that it belongs to
+        found[ROOT_VARIABLE] = root
+    return found
+
+
+def _login_of(user: pwd.struct_passwd | None) -> dict[str, str]:
+    if user is None:
+        name = str(os.geteuid())
+        return {"HOME": "/", "USER": name, "LOGNAME": name, "SHELL": SHELL}
+    name = user.pw_name
+    return {"HOME": user.pw_dir or "/", "USER": name, "LOGNAME": name, "SHELL": user.pw_shell or SHELL}
+
+
+def _own_user() -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwuid(os.geteuid())
+    except KeyError:
+        # a number without a name: containers have such users
+        return None
+
+
+def _limits_by_size() -> dict[int, tuple[int, int]]:
+    try:
+        with open("/proc/sys/kernel/threads-max") as file:
+            half = int(file.read()) // 2
+    except (OSError, ValueError):
+        return {}
+    return dict.fromkeys(_BY_SIZE, (half, half))
+
+
+def _set_limit(limit: int, soft: int, hard: int) -> None:
+    try:
+        resource.setrlimit(limit, (soft, hard))
+    except (ValueError, OSError):
+        # we may not raise the hard one, or not that far
+        most = resource.getrlimit(limit)[1]
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(limit, (_least(soft, most), _least(hard, most)))
+
+
+def _least(one: int, other: int) -> int:
+    # "without limit" is -1 here
+    return max(one, other) if _ALL in (one, other) else min(one, other)
+
+
+def _stop_ignoring() -> None:
+    """What `nohup`, or a shell that puts us into the background, has left."""
+    for number in signal.valid_signals():
+        if number not in _PYTHONS and signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
