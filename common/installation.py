@@ -30,6 +30,8 @@ def take_up(settings: Settings) -> None:
     check_safe(settings)
     settings.paths.make_folders()
     _close_to_others(settings.paths.sockets, settings.access.socket_folder_mode)
+    if settings.access.access(os.geteuid()).is_shared:
+        _let_others_through(settings.paths.sockets)
 
 
 def check_safe(settings: Settings) -> None:
@@ -47,3 +49,10 @@ def _close_to_others(folder: Path, mode: int) -> None:
     unwanted = status.st_mode & _WRITE_BY_OTHERS & ~mode
     if unwanted and status.st_uid == os.geteuid():
         folder.chmod(stat.S_IMODE(status.st_mode) & ~unwanted)
+
+
+def _let_others_through(folder: Path) -> None:
+    """Let users with a role come to the query socket; they see nothing of the folder."""
+    status = folder.stat()
+    if status.st_uid == os.geteuid():
+        folder.chmod(stat.S_IMODE(status.st_mode) | stat.S_IXGRP | stat.S_IXOTH)

@@ -14,6 +14,7 @@ from typing import Any, Final, NewType, TypeVar
 
 import attrs
 
+from common.access import Access, Grantee, Role, grant
 from common.errors import InvalidRequest, NotFound
 from common.paths import Paths
 
@@ -106,13 +107,32 @@ class JobprocSettings:
 
 @attrs.frozen
 class AccessSettings:
-    """Who may connect; the daemon's own user and root always may."""
+    """Who may connect, and what he may do; the daemons' user and root may all."""
 
+    # those who may what the daemons' user may, and act as him: Ganeti's rule
     uids: tuple[Uid, ...] = ()
     gids: tuple[Gid, ...] = ()
+    # see `common.access`
+    read: tuple[Grantee, ...] = ()
+    submit: tuple[Grantee, ...] = ()
+    operate: tuple[Grantee, ...] = ()
+    admin: tuple[Grantee, ...] = ()
+    # users who may submit in the name of others
+    trusted: tuple[Uid, ...] = ()
     socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
     # who may write to the folder of the sockets, and so replace them, beside the owner: nobody
     socket_folder_mode: int = attrs.field(default=0o750, validator=_file_mode)
+
+    def access(self, own_uid: int) -> Access:
+        """The roles as they are in force for daemons that run as this user."""
+        given: dict[Role, tuple[Grantee, ...]] = {
+            Role.READ: self.read,
+            Role.SUBMIT: self.submit,
+            Role.OPERATE: self.operate,
+            Role.ADMIN: self.admin,
+            Role.FULL: (*map(Grantee, self.uids), *(Grantee(gid, is_group=True) for gid in self.gids)),
+        }
+        return grant(own_uid, given, self.trusted)
 
 
 @attrs.frozen
@@ -281,6 +301,14 @@ def _id_of(value: object, kind: str, look_up: Callable[[str], int]) -> int:
         raise ValueError(f"there is no {kind} {value!r} on this machine") from None
 
 
+def _grantee(value: object) -> Grantee:
+    """A user; with `@` before it a group."""
+    if not isinstance(value, str) or not value.startswith("@"):
+        return Grantee(_uid(value))
+    name = value[1:]
+    return Grantee(int(name) if name.isascii() and name.isdigit() else _gid(name), is_group=True)
+
+
 def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
     def read_list(value: object) -> tuple[object, ...]:
         if not isinstance(value, list):
@@ -298,5 +326,6 @@ _READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
     str: ("a string", _str),
     tuple[str, ...]: ("a list of strings", _list_of(_str)),
     tuple[Uid, ...]: ("a list of users, by name or number", _list_of(_uid)),
+    tuple[Grantee, ...]: ("a list of users and @groups, by name or number", _list_of(_grantee)),
     tuple[Gid, ...]: ("a list of groups, by name or number", _list_of(_gid)),
 }

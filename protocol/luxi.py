@@ -29,11 +29,13 @@ class SubmitJob(Request[JobId]):
     job: JobInput
     # chosen by the client, another one for each submission: sent again, it gets the same id; ours
     key: str | None = None
+    # in whose name, if the settings trust the caller to say so; ours
+    user: str | None = None
 
 
 @attrs.frozen
 class SubmitJobToDrainedQueue(Request[JobId]):
-    """The same without a look at the drain flag; for root and the daemons' own user."""
+    """The same without a look at the drain flag; for administrators."""
 
     METHOD = "SubmitJobToDrainedQueue"
     job: JobInput
@@ -47,6 +49,9 @@ class SubmitManyJobs(Request[tuple[Any, ...]]):
     jobs: tuple[JobInput, ...]
     # as for `SubmitJob`; ours
     key: str | None = None
+    user: str | None = None
+    # the job whose process submits them: they are its owner's; ours
+    by_job: JobId | None = None
 
 
 @attrs.frozen

@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket, and whether that user may call.
+"""Who is at the other end of a Unix socket.
 
 Source: DESIGN section 4, "Who is calling"; unix(7), SO_PEERCRED.
 """
@@ -6,10 +6,11 @@ Source: DESIGN section 4, "Who is calling"; unix(7), SO_PEERCRED.
 import os
 import socket
 import struct
-from collections.abc import Set
 from typing import Final
 
 import attrs
+
+from common.access import Access, Role
 
 _CREDENTIALS: Final = struct.Struct("iII")
 # linux/socket.h; the socket module has no name for it
@@ -26,24 +27,15 @@ class Peer:
     gid: int
     # supplementary groups
     groups: frozenset[int] = frozenset()
+    # as the settings of the daemon say
+    role: Role = Role.NONE
+
+    @property
+    def all_groups(self) -> frozenset[int]:
+        return self.groups | {self.gid}
 
     def __str__(self) -> str:
         return f"pid={self.pid} uid={self.uid}"
-
-
-@attrs.frozen
-class Access:
-    """The users and groups that may call; root and the daemon's own user always may."""
-
-    uids: Set[int] = frozenset()
-    gids: Set[int] = frozenset()
-    own_uid: int = attrs.field(factory=os.getuid)
-
-    def allows(self, peer: Peer) -> bool:
-        """Whether this peer may call; by its user, its group or any supplementary group."""
-        if peer.uid in (0, self.own_uid) or peer.uid in self.uids:
-            return True
-        return not self.gids.isdisjoint({peer.gid, *peer.groups})
 
 
 def peer_of(sock: socket.socket) -> Peer:
@@ -51,6 +43,16 @@ def peer_of(sock: socket.socket) -> Peer:
     raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
     pid, uid, gid = _CREDENTIALS.unpack(raw)
     return Peer(pid, uid, gid, _groups_of(sock))
+
+
+def with_role(peer: Peer, access: Access) -> Peer:
+    """The peer with the role that it has here."""
+    return attrs.evolve(peer, role=access.role_of(peer.uid, peer.all_groups))
+
+
+def own_access() -> Access:
+    """Access for root and the user of this process, and for nobody else."""
+    return Access(os.getuid())
 
 
 def _groups_of(sock: socket.socket) -> frozenset[int]:

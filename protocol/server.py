@@ -23,12 +23,13 @@ from typing import Final
 import attrs
 import trio
 
+from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest
 from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message
 from protocol.framing import ETX, MAX_MESSAGE, Framer, MessageTooLarge, pack
 from protocol.hangup import HangUps, Line
 from protocol.listening import identity_of, listen, remove
-from protocol.peer import Access, Peer, peer_of
+from protocol.peer import Peer, own_access, peer_of, with_role
 from protocol.service import Handler, Route, Service
 from protocol.stream import Stream
 
@@ -56,7 +57,7 @@ class ServerRules:
     send_timeout_s: float = 60.0
     # see `Service.answer`
     close_on_bad_arguments: bool = False
-    access: Access = attrs.field(factory=Access)
+    access: Access = attrs.field(factory=own_access)
     socket_mode: int = 0o660
     backlog: int = 512
     message_limit: int = MAX_MESSAGE
@@ -131,13 +132,13 @@ class _Connection:
         self._line = line
         self._service = service
         self._rules = rules
-        self._peer = peer_of(sock)
+        self._peer = with_role(peer_of(sock), rules.access)
         # receives and calls since this task last let others run
         self._eager_turns = 0
 
     async def run(self) -> None:
         """Answer calls until the peer closes, is idle for too long, or breaks a rule."""
-        allowed = self._rules.access.allows(self._peer)
+        allowed = self._peer.role > Role.NONE
         framer = Framer(self._rules.message_limit if allowed else DENIED_LIMIT)
         answer = self._answer if allowed else self._deny
         try:
@@ -189,7 +190,9 @@ class _Connection:
 
     def _denial(self) -> Denied:
         _log.warning("connection.denied %s gid=%d", self._peer, self._peer.gid)
-        return Denied(f"user {self._peer.uid} may not call this daemon; its settings list who may")
+        return Denied(
+            f"user {self._peer.uid} may not call this daemon; '[access]' in its settings gives users and groups roles"
+        )
 
     async def _give_up(self, error: GantryError) -> None:
         """Refuse a message without its end, and let the caller finish sending it so that it reads why."""

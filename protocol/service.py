@@ -9,12 +9,13 @@ Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
 import functools
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-from common.errors import GantryError, InternalError, InvalidRequest, UnknownMethod
+from common.access import Role, check_role
+from common.errors import Denied, GantryError, InternalError, InvalidRequest, UnknownMethod
 from protocol.envelope import (
     Batch,
     Call,
@@ -42,10 +43,11 @@ class MalformedArguments(InvalidRequest):
 
 @attrs.frozen
 class Route:
-    """One method: its request class, and who answers it."""
+    """One method: its request class, who answers it, and what the caller must be."""
 
     kind: type[Request[Any]]
     handler: Handler
+    role: Role = attrs.field(kw_only=True)
     # it changes nothing and may last long: cancelled when its caller hangs up; any other is carried out to its end
     only_waits: bool = attrs.field(default=False, kw_only=True)
 
@@ -68,6 +70,11 @@ class Service:
         self._routes = {route.kind.METHOD: route for route in routes}
         if len(self._routes) != len(routes):
             raise ValueError("a method is listed twice in the table")
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """What the caller of each method must be."""
+        return {method: route.role for method, route in self._routes.items()}
 
     @property
     def methods(self) -> frozenset[str]:
@@ -120,9 +127,13 @@ class Service:
     async def _carry_out(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
             route = self._route(call.method)
+            check_role(peer.role, route.role, peer.uid, route.kind.METHOD)
             request = structure_request(route.kind, call.params)
         except InvalidRequest as error:
             return _refuse(call, error, close=close)
+        except Denied as error:
+            _log.warning("call.denied method=%s %s role=%s", call.method, peer, peer.role.word)
+            return _fail(call, error)
         try:
             if line is not None and route.only_waits:
                 reply = await line.while_connected(functools.partial(route.handler, request, peer))

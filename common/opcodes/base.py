@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
 
+from common.access import Role
 from common.dependencies import Dependency
 from common.errors import GantryError, InvalidRequest
 from common.jobs import SUBMIT_PRIORITIES
@@ -72,6 +73,8 @@ class OpCode:
     LOCKS: ClassVar[LockRules] = {}
     # runs alone in the cluster: the BGL exclusively, and no other locks
     TAKES_BIG_LOCK: ClassVar[bool] = False
+    # what a user must be to submit it; it acts with the daemons' rights, unless its unit sees to something else
+    SUBMIT_ROLE: ClassVar[Role] = Role.OPERATE
 
     dry_run: bool | None = None
     debug_level: int | None = attrs.field(default=None, validator=at_least(0))

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import attrs
 
+from common.access import Role
 from common.lockdecl import ALL_EXCLUSIVE, ALL_SHARED, SOME_SHARED, LockRules, Scope, exclusive, shared
 from common.locks import LockLevel
 from common.objects.kinds import DiskTemplate, Hypervisor, SshKeyType
@@ -20,6 +21,7 @@ from common.opcodes.types import PRIVATE, JsonObject, ListAction, NonEmpty, Opti
 class OpClusterPostInit(OpCode):
     """Run the hooks that follow the making of a cluster."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
 
@@ -27,6 +29,7 @@ class OpClusterPostInit(OpCode):
 class OpClusterDestroy(OpCode):
     """Take the cluster apart."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
 
@@ -140,6 +143,7 @@ class OpClusterConfigQuery(OpCode):
 class OpClusterRename(OpCode):
     """Give the cluster another name."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "name"
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
@@ -150,6 +154,7 @@ class OpClusterRename(OpCode):
 class OpClusterSetParams(OpCode):
     """Change the cluster's parameters; what is unset stays as it is."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {
         LockLevel.INSTANCE: ALL_SHARED,
         LockLevel.NODEGROUP: ALL_SHARED,
@@ -206,6 +211,7 @@ class OpClusterSetParams(OpCode):
 class OpClusterRedistConf(OpCode):
     """Send the configuration to all nodes again."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: ALL_SHARED}
 
 
@@ -213,6 +219,7 @@ class OpClusterRedistConf(OpCode):
 class OpClusterActivateMasterIp(OpCode):
     """Set up the master's address."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
 
@@ -220,6 +227,7 @@ class OpClusterActivateMasterIp(OpCode):
 class OpClusterDeactivateMasterIp(OpCode):
     """Take down the master's address."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
 
@@ -227,6 +235,7 @@ class OpClusterDeactivateMasterIp(OpCode):
 class OpClusterRenewCrypto(OpCode):
     """Renew certificates and keys of the nodes."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: ALL_EXCLUSIVE}
 
     node_certificates: bool = False

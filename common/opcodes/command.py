@@ -2,10 +2,11 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 
+from common.access import Role
 from common.errors import InvalidRequest
 from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
@@ -26,6 +27,8 @@ def _shortened(text: str) -> str:
 @attrs.frozen(kw_only=True)
 class OpRunCommand(OpCode):
     """Run a program under locks; it succeeds if the exit code is one of those expected."""
+
+    SUBMIT_ROLE: ClassVar[Role] = Role.SUBMIT
 
     # the program and its arguments; no shell, unless `shell` is set: then the words are joined by blanks
     argv: tuple[str, ...] = attrs.field(validator=_some)

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import attrs
 
+from common.access import Role
 from common.lockdecl import ALL_SHARED, SOME_EXCLUSIVE, SOME_SHARED, LockRules, exclusive
 from common.locks import LockLevel
 from common.objects.kinds import AllocPolicy, DiskTemplate
@@ -19,6 +20,7 @@ from common.opcodes.types import JsonObject, NonEmpty
 class OpGroupAdd(OpCode):
     """Make a node group."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
 
@@ -35,6 +37,7 @@ class OpGroupAdd(OpCode):
 class OpGroupAssignNodes(OpCode):
     """Put nodes into a node group."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: SOME_EXCLUSIVE, LockLevel.NODE: exclusive("nodes")}
 
@@ -48,6 +51,7 @@ class OpGroupAssignNodes(OpCode):
 class OpGroupSetParams(OpCode):
     """Change a node group's parameters; what is unset stays as it is."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_EXCLUSIVE}
 
@@ -64,6 +68,7 @@ class OpGroupSetParams(OpCode):
 class OpGroupRemove(OpCode):
     """Remove an empty node group."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
 
@@ -74,6 +79,7 @@ class OpGroupRemove(OpCode):
 class OpGroupRename(OpCode):
     """Give a node group another name."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
 
     group_name: NonEmpty

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import attrs
 
+from common.access import Role
 from common.lockdecl import ALL_SHARED, SOME_EXCLUSIVE, SOME_SHARED, LockRules, exclusive, shared
 from common.locks import LockLevel
 from common.objects.kinds import NicMode
@@ -18,6 +19,7 @@ from common.opcodes.types import NonEmpty
 class OpNetworkAdd(OpCode):
     """Make a network."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: ALL_SHARED, LockLevel.NETWORK: exclusive("network_name")}
 
@@ -36,6 +38,7 @@ class OpNetworkAdd(OpCode):
 class OpNetworkRemove(OpCode):
     """Remove a network."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: ALL_SHARED, LockLevel.NETWORK: exclusive("network_name")}
 
@@ -47,6 +50,7 @@ class OpNetworkRemove(OpCode):
 class OpNetworkRename(OpCode):
     """Give a network another name; since 3.1."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NETWORK: exclusive("network_name")}
 
     network_name: NonEmpty
@@ -57,6 +61,7 @@ class OpNetworkRename(OpCode):
 class OpNetworkSetParams(OpCode):
     """Change a network; what is unset stays as it is."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NETWORK: exclusive("network_name")}
 
@@ -73,6 +78,7 @@ class OpNetworkSetParams(OpCode):
 class OpNetworkConnect(OpCode):
     """Connect a network to a node group."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {
         LockLevel.NODEGROUP: shared("group_name"),
@@ -92,6 +98,7 @@ class OpNetworkConnect(OpCode):
 class OpNetworkDisconnect(OpCode):
     """Disconnect a network from a node group."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_EXCLUSIVE}
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import attrs
 
+from common.access import Role
 from common.lockdecl import ALL_EXCLUSIVE, SOME_SHARED, LockRules, Scope, exclusive, shared
 from common.locks import LockLevel
 from common.opcodes.base import OpCode
@@ -35,6 +36,7 @@ class OnNode(OpCode):
 class OpOobCommand(OpCode):
     """Run a command of the out-of-band helper."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: ALL_EXCLUSIVE}
 
     # none: all
@@ -52,6 +54,7 @@ class OpOobCommand(OpCode):
 class OpRestrictedCommand(OpCode):
     """Run one of the commands that nodes allow."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: shared("nodes")}
 
     use_locking: bool = False
@@ -64,6 +67,7 @@ class OpRestrictedCommand(OpCode):
 class OpNodeRemove(OnNode):
     """Take a node out of the cluster."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
 
@@ -71,6 +75,7 @@ class OpNodeRemove(OnNode):
 class OpNodeAdd(OpCode):
     """Add a node to the cluster."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "node_name"
     TAKES_BIG_LOCK: ClassVar[bool] = True
 
@@ -136,6 +141,8 @@ class OpRepairNodeStorage(OnNode):
 @attrs.frozen(kw_only=True)
 class OpNodeSetParams(OnNode):
     """Change a node's parameters and roles; what is unset stays as it is."""
+
+    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
 
     force: bool = False
     hv_state: JsonObject | None = None

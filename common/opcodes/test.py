@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import attrs
 
+from common.access import Role
 from common.lockdecl import NO_LOCKS, SOME_EXCLUSIVE, LockDeclaration, LockRules, Resolver, declare
 from common.locks import Lock, LockLevel, LockMode, member_lock
 from common.objects.kinds import DiskTemplate, Hypervisor
@@ -40,6 +41,8 @@ def _seconds(value: float) -> str:
 class OpTestDelay(OpCode):
     """Sleep, on the master or on nodes, holding the locks of those nodes."""
 
+    SUBMIT_ROLE: ClassVar[Role] = Role.SUBMIT
+
     # seconds
     duration: Number = attrs.field(validator=at_least(0))
     on_master: bool = True
@@ -64,6 +67,8 @@ class OpTestDelay(OpCode):
 @attrs.frozen(kw_only=True)
 class OpTestDummy(OpCode):
     """Take locks, log, return or fail, submit jobs: whatever a test needs."""
+
+    SUBMIT_ROLE: ClassVar[Role] = Role.SUBMIT
 
     # returned as the opcode's result
     result: Json = None

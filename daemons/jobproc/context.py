@@ -132,7 +132,8 @@ class UnitContext:
             the jobs might then run twice.
         """
         with BlockingClient(self.settings.paths.query_socket, daemon="the queue daemon") as client:
-            return client.call(SubmitManyJobs(inherit(self._record.job.ops[self.op_index].input, jobs)))
+            inherited = inherit(self._record.job.ops[self.op_index].input, jobs)
+            return client.call(SubmitManyJobs(inherited, by_job=self.job_id))
 
     def keep_locks_until(self, leash: int) -> None:
         """Something that the opcode started may outlive it: its locks are kept until this pipe ends."""

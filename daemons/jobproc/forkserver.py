@@ -31,6 +31,7 @@ from typing import Final
 import orjson
 import setproctitle
 
+from common.access import Role
 from common.errors import Conflict, GantryError
 from common.locks import JobId
 from common.log import get_log, rename_program
@@ -48,7 +49,7 @@ from daemons.jobproc.warmup import warm_up
 from protocol.dial import reachable
 from protocol.envelope import Call, failure
 from protocol.forkserver import JobExited, StartJob
-from protocol.peer import Access, peer_of
+from protocol.peer import own_access, peer_of, with_role
 
 NAME: Final = "forkserver"
 # set across an exec: what the program before has left for this one
@@ -70,7 +71,7 @@ class ForkServer:
         self._settings = settings
         self._listener = listener
         self._children = children
-        self._access = Access()
+        self._access = own_access()
         self._connections: list[ControlConnection] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
@@ -113,8 +114,8 @@ class ForkServer:
                 _log.warning("accept.failed", error=error, next="try again")
                 time.sleep(0.1)
             return
-        peer = peer_of(sock)
-        if not self._access.allows(peer):
+        peer = with_role(peer_of(sock), self._access)
+        if peer.role < Role.FULL:
             _log.warning("connection.denied", peer=peer)
             sock.close()
             return

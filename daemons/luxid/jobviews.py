@@ -7,10 +7,13 @@ Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
 
 from collections.abc import Callable
 
+import attrs
+
 from common.jobs import Job, JobState, LogEntry
 from common.locks import JobId
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.privacy import Viewer, public_job
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
@@ -30,6 +33,11 @@ class JobViews:
         phase = self._queue.phase(job.job_id)
         complete = self._logs.complete if phase is Phase.RUNNING else None
         return JobView(job, is_blocked=phase is Phase.BLOCKED, complete=complete)
+
+    @staticmethod
+    def seen_by(viewer: Viewer, view: JobView) -> JobView:
+        """What this user sees of it."""
+        return view if viewer.may_see(view.job) else attrs.evolve(view, job=public_job(view.job), complete=None)
 
     def state(self, job_id: JobId) -> JobState | None:
         """The state of a live job as it is shown."""

@@ -3,9 +3,11 @@
 Source: DESIGN section 6; luxid.md 5.10.
 """
 
+import os
 import time
 from typing import Final
 
+import attrs
 import trio
 
 from common.daemon import run_daemon
@@ -37,10 +39,11 @@ from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter
 from daemons.luxid.store import Store, open_store
 from daemons.luxid.submissionkeys import SubmissionKeys
+from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.client import Client
 from protocol.forkserver import JobExited
-from protocol.server import Access, ServerRules, Service, serve_unix
+from protocol.server import ServerRules, Service, serve_unix
 from protocol.subscription import WconfdEvents
 
 NAME: Final = "luxid"
@@ -166,11 +169,15 @@ def _service(
     nursery.start_soon(rules.load)
     following = Following(scheduler, rules, WconfdEvents(settings.paths.wconfd_socket))
     nursery.start_soon(following.run)
+    access, own_uid = settings.access, os.getuid()
+    # the members of `gids` have all rights but this one: Ganeti's rule
+    privileged = attrs.evolve(access, gids=()).access(own_uid)
+    submitters = Submitters(access.access(own_uid), scheduler)
     canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
     return Service(
         routes(
             Handlers(
-                submission=Submission(scheduler, settings.luxid, keys, Access(frozenset(settings.access.uids))),
+                submission=Submission(scheduler, settings.luxid, keys, privileged, submitters),
                 jobs=Jobs(scheduler, canceller),
                 waiting=Waiting(scheduler),
                 queue=Queue(scheduler),
@@ -187,11 +194,12 @@ def _service(
 
 
 def _rules(settings: Settings) -> ServerRules:
+    access = settings.access.access(os.getuid())
     return ServerRules(
         idle_timeout_s=IDLE_TIMEOUT_S,
         close_on_bad_arguments=True,
-        access=Access(frozenset(settings.access.uids), frozenset(settings.access.gids)),
-        socket_mode=settings.access.socket_mode,
+        access=access,
+        socket_mode=settings.access.socket_mode | (0o666 if access.is_shared else 0),
     )
 
 

@@ -5,6 +5,7 @@ Source: luxid.md 2.2; STYLE 2.4.
 
 import attrs
 
+from common.access import Role
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.configcache import ConfigCache, needing_config
 from daemons.luxid.handlers.explaining import Explaining
@@ -38,38 +39,42 @@ class Handlers:
 
 
 def routes(to: Handlers) -> list[Route]:
-    """The table; without a configuration none of it is answered but the wait for a status."""
+    """The table; without a configuration none of it is answered but the wait for a status.
+
+    The role is what a caller needs at least. Handlers ask for more where it depends on the arguments: a job of another
+    user is changed, and seen whole, by *operate* only (`daemons.luxid.rights`), opcodes name their own.
+    """
     return [needing_config(route, to.config) for route in _table(to)]
 
 
 def _table(to: Handlers) -> list[Route]:
     return [
-        Route(luxi.SubmitJob, to.submission.submit_job),
-        Route(luxi.SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue),
-        Route(luxi.SubmitManyJobs, to.submission.submit_many_jobs),
-        Route(luxi.WaitForJobChange, to.waiting.wait_for_job_change, only_waits=True),
-        Route(luxi.CancelJob, to.jobs.cancel_job),
-        Route(luxi.ChangeJobPriority, to.jobs.change_job_priority),
-        Route(luxi.PickupJob, to.jobs.pickup_job),
-        Route(luxi.ArchiveJob, to.jobs.archive_job),
-        Route(luxi.AutoArchiveJobs, to.jobs.auto_archive_jobs),
-        Route(luxi.SetDrainFlag, to.queue.set_drain_flag),
-        Route(luxi.SetWatcherPause, to.queue.set_watcher_pause),
-        Route(luxi.QueryJobs, to.objects.query_jobs),
-        Route(luxi.QueryConfigValues, to.cluster.query_config_values),
-        Route(luxi.QueryClusterInfo, to.cluster.query_cluster_info),
-        Route(luxi.ReadJobOutput, to.output.read_job_output, only_waits=True),
-        Route(luxi.Query, to.objects.query),
-        Route(luxi.QueryFields, to.objects.query_fields),
-        Route(luxi.QueryNodes, to.objects.query_nodes),
-        Route(luxi.QueryGroups, to.objects.query_groups),
-        Route(luxi.QueryNetworks, to.objects.query_networks),
-        Route(luxi.QueryInstances, to.objects.query_instances),
-        Route(luxi.QueryFilters, to.objects.query_filters),
-        Route(luxi.ReplaceFilter, to.filters.replace_filter),
-        Route(luxi.DeleteFilter, to.filters.delete_filter),
-        Route(luxi.ExplainJobs, to.explaining.explain_jobs),
-        Route(luxi.ReadJobWaits, to.history.read_job_waits),
-        Route(luxi.QueryExports, to.objects.query_exports),
-        Route(luxi.QueryTags, to.objects.query_tags),
+        Route(luxi.SubmitJob, to.submission.submit_job, role=Role.SUBMIT),
+        Route(luxi.SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue, role=Role.ADMIN),
+        Route(luxi.SubmitManyJobs, to.submission.submit_many_jobs, role=Role.SUBMIT),
+        Route(luxi.WaitForJobChange, to.waiting.wait_for_job_change, only_waits=True, role=Role.READ),
+        Route(luxi.CancelJob, to.jobs.cancel_job, role=Role.SUBMIT),
+        Route(luxi.ChangeJobPriority, to.jobs.change_job_priority, role=Role.SUBMIT),
+        Route(luxi.PickupJob, to.jobs.pickup_job, role=Role.OPERATE),
+        Route(luxi.ArchiveJob, to.jobs.archive_job, role=Role.SUBMIT),
+        Route(luxi.AutoArchiveJobs, to.jobs.auto_archive_jobs, role=Role.OPERATE),
+        Route(luxi.SetDrainFlag, to.queue.set_drain_flag, role=Role.OPERATE),
+        Route(luxi.SetWatcherPause, to.queue.set_watcher_pause, role=Role.OPERATE),
+        Route(luxi.QueryJobs, to.objects.query_jobs, role=Role.READ),
+        Route(luxi.QueryConfigValues, to.cluster.query_config_values, role=Role.READ),
+        Route(luxi.QueryClusterInfo, to.cluster.query_cluster_info, role=Role.READ),
+        Route(luxi.ReadJobOutput, to.output.read_job_output, only_waits=True, role=Role.READ),
+        Route(luxi.Query, to.objects.query, role=Role.READ),
+        Route(luxi.QueryFields, to.objects.query_fields, role=Role.READ),
+        Route(luxi.QueryNodes, to.objects.query_nodes, role=Role.READ),
+        Route(luxi.QueryGroups, to.objects.query_groups, role=Role.READ),
+        Route(luxi.QueryNetworks, to.objects.query_networks, role=Role.READ),
+        Route(luxi.QueryInstances, to.objects.query_instances, role=Role.READ),
+        Route(luxi.QueryFilters, to.objects.query_filters, role=Role.READ),
+        Route(luxi.ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
+        Route(luxi.DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
+        Route(luxi.ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
+        Route(luxi.ReadJobWaits, to.history.read_job_waits, role=Role.READ),
+        Route(luxi.QueryExports, to.objects.query_exports, role=Role.READ),
+        Route(luxi.QueryTags, to.objects.query_tags, role=Role.READ),
     ]

@@ -3,6 +3,7 @@
 Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 """
 
+import os
 import sys
 from typing import Final
 
@@ -23,7 +24,7 @@ from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol.server import Access, ServerRules, Service, serve_unix
+from protocol.server import ServerRules, Service, serve_unix
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)
@@ -81,7 +82,7 @@ def _remove_leftovers(paths: Paths) -> None:
 def _rules(settings: Settings) -> ServerRules:
     return ServerRules(
         idle_timeout_s=settings.wconfd.idle_timeout_s,
-        access=Access(frozenset(settings.access.uids), frozenset(settings.access.gids)),
+        access=settings.access.access(os.getuid()),
         socket_mode=0o600,
     )
 

@@ -3,6 +3,7 @@
 Source: wconfd.md section 2; STYLE 2.4.
 """
 
+from common.access import Role
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.handlers.changes import change_routes
@@ -22,9 +23,12 @@ from protocol.wconfd import Echo
 def routes(
     locks: LockStore, config: ConfigStore, deaths: Deaths, reservations: ReservationStore, short_lock: ShortLock
 ) -> list[Route]:
-    """The table."""
+    """The table. What others may do here is look; the configuration, which has secrets, is for operators.
+
+    Job processes and luxid are the daemons' user; so locks and changes are for those with all rights.
+    """
     return [
-        Route(Echo, _echo),
+        Route(Echo, _echo, role=Role.READ),
         *lock_routes(locks, deaths),
         *event_routes(locks, config),
         *config_routes(config, locks),

@@ -10,6 +10,7 @@ from typing import Any
 import attrs
 import trio
 
+from common.access import Role
 from common.errors import GantryError, JobLost, PrerequisiteError
 from common.predicate import NO_VALUE, Field, compile_expression
 from protocol.luxi import (
@@ -139,7 +140,7 @@ class FakeLuxid:
             QueryClusterInfo: self._cluster_info,
             ReadJobOutput: self._read_output,
         }
-        return [Route(kind, self._kept(handler)) for kind, handler in table.items()]
+        return [Route(kind, self._kept(handler), role=Role.READ) for kind, handler in table.items()]
 
     def _kept(self, handler: Any) -> Any:
         async def keep(call: Any, _: Peer) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from common.access import Role
 from common.clusterinit import create_cluster
 from common.errors import ConfigVerifyError
 from common.paths import Paths
@@ -74,7 +75,7 @@ def daemons(paths: Paths, *problems: str) -> Iterator[None]:
     paths.version_file.write_text("1\n")
     paths.serial_file.write_text("7\n")
     with ExitStack() as stack:
-        stack.enter_context(serving(paths.wconfd_socket, [Route(VerifyConfig, verify)]))
+        stack.enter_context(serving(paths.wconfd_socket, [Route(VerifyConfig, verify, role=Role.READ)]))
         for path in (paths.query_socket, paths.forkserver_socket):
             stack.enter_context(serving(path, []))
         yield

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from common.access import Role
 from common.locks import JobId, Owner, parse_lock, parse_mode
 from common.paths import Paths
 from protocol.luxi import SubmitJob, SubmitManyJobs
@@ -103,7 +104,7 @@ def fake_wconfd(root: Path, answers: dict[type[Request[Any]], Any]) -> Iterator[
             calls.append(call)
             return call.text if answer is Echo else answer
 
-        return Route(kind, tell)
+        return Route(kind, tell, role=Role.READ)
 
     with serving(paths.wconfd_socket, [route(kind, answer) for kind, answer in answers.items()]):
         yield calls

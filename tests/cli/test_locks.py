@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cli.lockview import read_lock_view
+from common.access import Role
 from common.errors import ProtocolError
 from common.paths import Paths
 from protocol.server import Peer, Route
@@ -33,7 +34,7 @@ def fake_wconfd(root: Path, answer: Any) -> Iterator[None]:
     async def tell(_: Any, __: Peer) -> Any:
         return answer
 
-    with serving(paths.wconfd_socket, [Route(ListLocksWaitingStatus, tell)]):
+    with serving(paths.wconfd_socket, [Route(ListLocksWaitingStatus, tell, role=Role.READ)]):
         yield
 
 

@@ -8,6 +8,7 @@ import attrs
 import orjson
 import trio
 
+from common.access import Role
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.deaths import Deaths
@@ -22,7 +23,7 @@ from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.service import Service
 
-PEER = Peer(pid=1, uid=0, gid=0)
+PEER = Peer(pid=1, uid=0, gid=0, role=Role.FULL)
 
 
 @attrs.frozen

@@ -8,6 +8,7 @@ import attrs
 import pytest
 
 import common.settings
+from common.access import Role
 from common.errors import InvalidRequest, NotFound
 from common.paths import Paths
 from common.settings import (
@@ -66,6 +67,17 @@ def test_users_and_groups_have_names_or_numbers(tmp_path: Path) -> None:
     assert (settings.access.uids, settings.access.gids) == ((1000, 0), (0, 7))
 
 
+def test_roles_are_given_to_users_and_groups_by_name_or_number(tmp_path: Path) -> None:
+    settings = read(tmp_path, '[access]\nread = ["@root", "@7"]\nsubmit = [1003, "root"]\nadmin = ["@0"]\nuids = [9]')
+
+    access = settings.access.access(own_uid=5)
+
+    assert access.uids == {1003: Role.SUBMIT, 0: Role.SUBMIT, 9: Role.FULL}
+    assert access.gids == {0: Role.ADMIN, 7: Role.READ}
+    assert access.is_shared
+    assert not read(tmp_path, "[access]\ngids = [7]").access.access(own_uid=5).is_shared
+
+
 def test_a_given_root_comes_before_the_environment_before_the_system(tmp_path: Path, system: Path) -> None:
     environ = {"GANTRY_ROOT": str(tmp_path / "env")}
 
@@ -106,6 +118,11 @@ def test_the_systems_file_is_read(system: Path) -> None:
         ("[luxid]\nkill_grace_s = nan", r"got nan: kill_grace_s must be at least 0"),
         ("[luxid]\nexecutor = 'prog'", r"'executor' in '\[luxid\]' must be a list of strings, got 'prog'"),
         ("[access]\nuids = [1.5]", r"'uids' in '\[access\]' must be a list of users, by name or number, got \[1.5\]"),
+        ("[access]\nread = ['@no-such-group']", r"there is no group 'no-such-group' on this machine"),
+        (
+            "[access]\nsubmit = 'root'",
+            r"'submit' in '\[access\]' must be a list of users and @groups, by name or number",
+        ),
         ("[access]\nsocket_mode = 1660", r"socket_mode must be a file mode such as 0o660"),
         ("[luxid\n", r"not valid TOML: .*line 1"),
     ],

@@ -87,7 +87,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     # ours
     "opid": _per_op(lambda op: op.input.get("OP_ID")),
     "summary_text": lambda view: ",".join(summary_of(op.input) for op in view.job.ops),
-    "user": lambda view: submitter(view.job.ops[0].input.get("reason")) if view.job.ops else "",
+    "user": lambda view: submitter(view.job),
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),
     "end_ts": lambda view: _stamp(view.job.end_at),

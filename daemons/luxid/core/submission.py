@@ -15,6 +15,7 @@ from common.locks import JobId
 from common.opcodes.base import OpCode, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.reasons import ReasonEntry, opcode_source
+from common.submitter import JobOwner, owner_entry
 
 ParsedJob = tuple[OpCode, ...]
 
@@ -41,17 +42,24 @@ def _parse_op(op: Mapping[str, Any], where: str) -> OpCode:
 
 
 def build_jobs(
-    jobs: Sequence[ParsedJob], first_id: JobId, received: tuple[Timestamp, int], exists: Callable[[JobId], bool]
+    jobs: Sequence[ParsedJob],
+    first_id: JobId,
+    received: tuple[Timestamp, int],
+    exists: Callable[[JobId], bool],
+    owner: JobOwner | None = None,
 ) -> tuple[Job, ...]:
     """The jobs with the ids from `first_id` on, dependencies absolute, opcodes in their normal form.
 
     Args:
         received: the time, as `[seconds, microseconds]` and in nanoseconds.
         exists: whether a job is in the queue or the archive.
+        owner: whose the jobs are; None: the daemons' user's.
     Raises: InvalidRequest: a dependency on nothing, on the future, or on the job itself.
     """
     ids = [JobId(first_id + place) for place in range(len(jobs))]
     received_at, received_ns = received
+    if owner is not None:
+        jobs = [_owned(ops, owner_entry(owner, received_ns)) for ops in jobs]
     return tuple(
         Job(
             job_id=ids[place],
@@ -60,6 +68,10 @@ def build_jobs(
         )
         for place, ops in enumerate(jobs)
     )
+
+
+def _owned(ops: ParsedJob, entry: ReasonEntry) -> ParsedJob:
+    return (attrs.evolve(ops[0], reason=(*ops[0].reason, entry)), *ops[1:])
 
 
 def _build_op(

@@ -17,6 +17,7 @@ from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.privacy import Viewer
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.signals import signal_process
 from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
@@ -36,7 +37,14 @@ class Jobs:
         # one at a time: two must not move the same file
         self._archiving = trio.Lock()
 
+    def _check_owned(self, call: CancelJob | ChangeJobPriority | ArchiveJob, peer: Peer) -> None:
+        """Raises: Denied: the job is another's, and the peer no operator."""
+        viewer = Viewer(peer.uid, peer.role)
+        if not viewer.sees_all and (job := self._scheduler.table.get(call.job_id)) is not None:
+            viewer.check_owned(job, call.METHOD)
+
     async def cancel_job(self, call: CancelJob, peer: Peer) -> list[Any]:
+        self._check_owned(call, peer)
         _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
         return list(await self._canceller.cancel(call.job_id, kill=call.kill))
 
@@ -46,6 +54,7 @@ class Jobs:
     async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
         if call.priority not in SUBMIT_PRIORITIES.values():
             raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
+        self._check_owned(call, peer)
         phase = self._scheduler.queue.phase(call.job_id)
         if phase in (Phase.READY, Phase.BLOCKED):
             return await self._rewrite_priority(call, peer)
@@ -74,6 +83,7 @@ class Jobs:
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
         """A final file is the last that its process writes, so the process need not be gone."""
+        self._check_owned(call, peer)
         async with self._archiving:
             job = self._scheduler.table.get(call.job_id)
             if job is None or job.next_index is not None:

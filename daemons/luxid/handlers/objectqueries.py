@@ -15,6 +15,8 @@ from common.asciijson import ascii_json
 from common.errors import GantryError, PrerequisiteError
 from common.locks import JobId
 from common.objects.filter import FilterRule
+from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.privacy import Viewer
 from daemons.luxid.core.query.configindex import ConfigIndex, Row, find_named
 from daemons.luxid.core.query.engine import Plan, Things
 from daemons.luxid.core.query.groups import GROUPS
@@ -26,6 +28,7 @@ from daemons.luxid.core.query.nodes import EXPORTS, NODES
 from daemons.luxid.core.query.rules import RULES
 from daemons.luxid.handlers.configcache import WAIT_S, ConfigCache
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
+from daemons.luxid.jobviews import JobViews
 from daemons.luxid.scheduler import Scheduler
 from protocol import luxi
 from protocol.client import Client
@@ -86,7 +89,7 @@ class ObjectQueries:
         """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
         things = _things(call.what)
         plan = things.plan(call.fields, call.filter)
-        data = await _encode(plan.rows, await self._found(call.what, plan))
+        data = await _encode(plan.rows, await self._found(call.what, plan, peer))
         return orjson.Fragment(b'{"fields":%b,"data":[%b]}' % (ascii_json(plan.definitions()), data))
 
     async def query_fields(self, call: luxi.QueryFields, peer: Peer) -> dict[str, Any]:
@@ -94,7 +97,7 @@ class ObjectQueries:
 
     async def query_jobs(self, call: luxi.QueryJobs, peer: Peer) -> orjson.Fragment:
         plan = JOBS.plan_classic(call.fields)
-        rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None)
+        rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None, peer)
         return orjson.Fragment(b"[%b]" % await _encode(plan.classic_rows, rows))
 
     async def query_nodes(self, call: luxi.QueryNodes, peer: Peer) -> orjson.Fragment:
@@ -140,11 +143,11 @@ class ObjectQueries:
         plan = objects.things.plan_classic(fields, objects.things.named(names, *by))
         return await _classic_reply(plan, objects.rows(await self._config.current()))
 
-    async def _found(self, what: QueryKind, plan: Plan[Any]) -> AsyncGenerator[Sequence[Any], None]:
+    async def _found(self, what: QueryKind, plan: Plan[Any], peer: Peer) -> AsyncGenerator[Sequence[Any], None]:
         """The things to be shown, in pieces, before the filter."""
         match what:
             case QueryKind.JOB:
-                return self._job_rows(plan, None if plan.asked is None else job_ids_of(plan.asked))
+                return self._job_rows(plan, None if plan.asked is None else job_ids_of(plan.asked), peer)
             case QueryKind.LOCK:
                 return _one_piece(await self._lock_rows())
             case QueryKind.FILTER:
@@ -155,12 +158,19 @@ class ObjectQueries:
             rows = find_named(rows, plan.asked, objects.things.what, is_host=objects.is_host)
         return _one_piece(rows)
 
-    def _job_rows(self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None) -> AsyncGenerator[list[JobRow], None]:
+    def _job_rows(
+        self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer
+    ) -> AsyncGenerator[list[JobRow], None]:
+        """The jobs as the peer sees them: also for a filter nothing else is there."""
+        if plan.used <= {"id"}:
+            return self._jobs.unread(job_ids)
         if job_ids is not None:
-            return self._jobs.unread(job_ids) if plan.used <= {"id"} else self._jobs.named(job_ids)
-        # that it is filtered by does not count (luxid.md 7.3)
-        archived = any(field.name == "archived" for field in plan.fields)
-        return self._jobs.unread(None) if plan.used <= {"id"} else self._jobs.every(archived=archived)
+            rows = self._jobs.named(job_ids)
+        else:
+            # that it is filtered by does not count (luxid.md 7.3)
+            rows = self._jobs.every(archived=any(field.name == "archived" for field in plan.fields))
+        viewer = Viewer(peer.uid, peer.role)
+        return rows if viewer.sees_all else _seen_by(viewer, rows)
 
     async def _lock_rows(self) -> list[LockRow]:
         status = await self._wconfd.call_retrying(ListLocksWaitingStatus(), WAIT_S)
@@ -176,6 +186,12 @@ def _things(what: QueryKind) -> Things[Any]:
 
 def _rules(config: ConfigIndex) -> list[FilterRule]:
     return sorted(config.config.filters.values(), key=lambda rule: rule.uuid)
+
+
+async def _seen_by(viewer: Viewer, pieces: AsyncGenerator[list[JobRow], None]) -> AsyncGenerator[list[JobRow], None]:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            yield [JobViews.seen_by(viewer, row) if isinstance(row, JobView) else row for row in piece]
 
 
 async def _one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:

@@ -7,6 +7,7 @@ import trio
 from common.errors import JobLost
 from common.locks import JobId
 from daemons.luxid.bells import wait_for_any
+from daemons.luxid.core.privacy import Viewer
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import JobOutput, OutputStream, ReadJobOutput
@@ -24,9 +25,10 @@ class Output:
         self._watch = watch
 
     async def read_job_output(self, call: ReadJobOutput, peer: Peer) -> JobOutput:
-        """Raises: JobLost: there is no such job, not even in the archive."""
+        """Raises: JobLost: there is no such job, not even in the archive. Denied: it is another's."""
         if call.job_id not in self._scheduler.table and not self._scheduler.store.is_archived(call.job_id):
             raise JobLost(f"there is no job {call.job_id}, neither in the queue nor in the archive")
+        await self._check_may_see(call.job_id, peer)
         answer = self._read(call)
         timeout_s = min(call.timeout, LONGEST_WAIT_S)
         if answer.text or answer.is_end or timeout_s <= 0:
@@ -39,6 +41,17 @@ class Output:
             while not ((answer := self._read(call)).text or answer.is_end):
                 await wait_for_any(printed, changed)
         return answer
+
+    async def _check_may_see(self, job_id: JobId, peer: Peer) -> None:
+        viewer = Viewer(peer.uid, peer.role)
+        if viewer.sees_all:
+            return
+        job = self._scheduler.table.get(job_id)
+        if job is None:
+            job = await trio.to_thread.run_sync(self._scheduler.store.find_archived, job_id)
+        if job is None:
+            raise JobLost(f"the file of job {job_id} cannot be read")
+        viewer.check_owned(job, "the output")
 
     def _read(self, call: ReadJobOutput) -> JobOutput:
         # asked before reading: what is printed is printed before the job ends

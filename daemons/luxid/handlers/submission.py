@@ -7,17 +7,20 @@ import time
 from collections.abc import Sequence
 from typing import Any, Final
 
+from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
 from common.filters import JobRejected, rejection
 from common.jobs import Job, to_timestamp
 from common.locks import JobId
 from common.log import get_log
 from common.settings import LuxidSettings
+from daemons.luxid.core.rights import Submitter, authorize
 from daemons.luxid.core.submission import ParsedJob, build_jobs, parse_jobs
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submissionkeys import KeyClaim, SubmissionKeys
+from daemons.luxid.submitters import Submitters
 from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
-from protocol.peer import Access, Peer
+from protocol.peer import Peer
 from protocol.service import MalformedArguments
 
 _log: Final = get_log(__name__)
@@ -27,51 +30,69 @@ class Submission:
     """The methods that take jobs.
 
     Args:
-        privileged: who may submit to a drained queue.
+        privileged: whose administrators may submit to a drained queue.
     """
 
-    def __init__(self, scheduler: Scheduler, settings: LuxidSettings, keys: SubmissionKeys, privileged: Access) -> None:
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        settings: LuxidSettings,
+        keys: SubmissionKeys,
+        privileged: Access,
+        submitters: Submitters,
+    ) -> None:
         self._scheduler = scheduler
         self._store = scheduler.store
         self._limit = settings.max_queued_jobs
         self._keys = keys
         self._privileged = privileged
+        self._submitters = submitters
         # jobs that are being written
         self._arriving = 0
 
     async def submit_job(self, call: SubmitJob, peer: Peer) -> JobId:
-        return (await self._submit([call.job], call.key, peer))[0]
+        return (await self._submit([call.job], call.key, peer, await self._submitters.of(peer, call.user)))[0]
 
     async def submit_job_to_drained_queue(self, call: SubmitJobToDrainedQueue, peer: Peer) -> JobId:
-        if not self._privileged.allows(peer):
+        if self._privileged.role_of(peer.uid, peer.all_groups) < Role.ADMIN:
             raise Denied(
                 f"user {peer.uid} may not submit to a drained queue; root, the daemon's own user and those in "
-                "'uids' of '[access]' may"
+                "'uids' or 'admin' of '[access]' may"
             )
-        return (await self._take(_read([call.job]), peer))[0].job_id
+        submitter = await self._submitters.of(peer)
+        return (await self._take(self._read([call.job], submitter), peer, submitter))[0].job_id
 
     async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> list[list[Any]]:
-        return [[True, job_id] for job_id in await self._submit(call.jobs, call.key, peer)]
+        submitter = await self._submitters.of(peer, call.user, call.by_job)
+        return [[True, job_id] for job_id in await self._submit(call.jobs, call.key, peer, submitter)]
 
-    async def _submit(self, inputs: Sequence[JobInput], key: str | None, peer: Peer) -> list[JobId]:
+    async def _submit(
+        self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
+    ) -> list[JobId]:
         """Take the jobs, or tell what became of them when they were sent before."""
-        parsed = _read(inputs)
+        parsed = self._read(inputs, submitter)
         if key is None or not parsed:
             self._check_drained()
-            return [job.job_id for job in await self._take(parsed, peer)] if parsed else []
-        async with self._keys.claim(peer.uid, key, parsed) as claim:
+            return [job.job_id for job in await self._take(parsed, peer, submitter)] if parsed else []
+        async with self._keys.claim(submitter.uid, key, parsed) as claim:
             if claim.earlier is not None:
                 _log.info("submission.repeated", jobs=claim.earlier.count, first=claim.earlier.first_id, uid=peer.uid)
                 return [JobId(job_id) for job_id in claim.earlier.job_ids]
             self._check_drained()
-            return [job.job_id for job in await self._take(parsed, peer, claim)]
+            return [job.job_id for job in await self._take(parsed, peer, submitter, claim)]
 
-    async def _take(self, parsed: Sequence[ParsedJob], peer: Peer, claim: KeyClaim | None = None) -> Sequence[Job]:
+    def _read(self, inputs: Sequence[JobInput], submitter: Submitter) -> Sequence[ParsedJob]:
+        """Raises: MalformedArguments; Denied: the submitter may not submit one of these opcodes."""
+        return authorize(_read(inputs), submitter, self._submitters.host)
+
+    async def _take(
+        self, parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
+    ) -> Sequence[Job]:
         self._check_room(len(parsed))
         now_ns = time.time_ns()
         received = (to_timestamp(now_ns / 1e9), now_ns)
         # no await from the look at the serial until `add_jobs` has spent the ids
-        jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, self._exists)
+        jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, self._exists, submitter.owner)
         self._check_rules(jobs)
         self._arriving += len(jobs)
         try:
@@ -83,7 +104,7 @@ class Submission:
         if claim is not None:
             claim.fulfil(jobs)
         for job, ops in zip(jobs, parsed, strict=True):
-            _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), uid=peer.uid, client_pid=peer.pid)
+            _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), **_who(peer, submitter))
             secrets = [op.secret_parameters() for op in ops]
             if any(secrets):
                 self._scheduler.secrets[job.job_id] = secrets
@@ -110,6 +131,11 @@ class Submission:
 
     def _exists(self, job_id: JobId) -> bool:
         return job_id in self._scheduler.table or self._store.is_archived(job_id)
+
+
+def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:
+    who = {"uid": submitter.uid, "client_pid": peer.pid}
+    return who if submitter.uid == peer.uid else {**who, "by_uid": peer.uid}
 
 
 def _read(inputs: Sequence[JobInput]) -> Sequence[ParsedJob]:

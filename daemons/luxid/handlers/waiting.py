@@ -13,6 +13,7 @@ from common.asciijson import ascii_json
 from common.errors import JobLost, PrerequisiteError
 from common.jobs import Job
 from daemons.luxid.core.fields import JobView, entries_of, log_entries, row_of, select_fields
+from daemons.luxid.core.privacy import Viewer
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import WaitForJobChange
 from protocol.peer import Peer
@@ -39,15 +40,16 @@ class Waiting:
     async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> list[Any]:
         if call.job_id not in self._scheduler.table:
             raise JobLost(f"there is no job {call.job_id} in the queue")
+        viewer = Viewer(peer.uid, peer.role)
         timeout_s = max(0.0, min(call.timeout, LONGEST_WAIT_S))
         with self._scheduler.bells.listen(call.job_id) as bell:
             with trio.move_on_after(timeout_s):
                 while True:
-                    news = self._news(call)
+                    news = self._news(call, viewer)
                     if news.is_final or news.differs_from(call.previous):
                         return [news.values, news.entries]
                     await bell.wait()
-            return [self._news(call).values, []]
+            return [self._news(call, viewer).values, []]
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, also from the archive."""
@@ -59,14 +61,16 @@ class Waiting:
             raise JobLost(f"the file of job {call.job_id} cannot be read")
         return JobView(archived, is_archived=True)
 
-    def _news(self, call: WaitForJobChange) -> _News:
+    def _news(self, call: WaitForJobChange, viewer: Viewer) -> _News:
         after = _last_known(call)
         view = self._look(call)
-        fresh = self._scheduler.views.newer_log(view.job, after) if after is not None else []
+        may_see = viewer.may_see(view.job)
+        fresh = self._scheduler.views.newer_log(view.job, after) if after is not None and may_see else []
         if fresh:
             # whoever reads a line finds the job in the state that it had when it wrote it
             self._scheduler.views.catch_up()
             view = self._look(call)
+        view = self._scheduler.views.seen_by(viewer, view)
         is_final = view.job.is_final
         try:
             values = row_of(view, select_fields(call.fields))

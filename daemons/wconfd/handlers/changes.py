@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
+from common.access import Role
 from common.errors import Unavailable
 from common.log import get_log
 from common.objects.cluster import Cluster
@@ -191,22 +192,22 @@ def change_routes(short_lock: ShortLock, reservations: ReservationStore) -> tupl
     """The rows of the daemon's table that change single objects."""
     to = ChangeHandlers(short_lock, reservations)
     return (
-        Route(wconfd.AddInstance, to.add_instance),
-        Route(wconfd.AddInstanceDisk, to.add_instance_disk),
-        Route(wconfd.AttachInstanceDisk, to.attach_instance_disk),
-        Route(wconfd.DetachInstanceDisk, to.detach_instance_disk),
-        Route(wconfd.RemoveInstanceDisk, to.remove_instance_disk),
-        Route(wconfd.RemoveInstance, to.remove_instance),
-        Route(wconfd.SetInstanceStatus, to.set_instance_status),
-        Route(wconfd.SetInstancePrimaryNode, to.set_instance_primary_node),
-        Route(wconfd.AllocatePort, to.allocate_port),
-        Route(wconfd.AddTcpUdpPort, to.add_tcp_udp_port),
-        Route(wconfd.UpdateCluster, to.update_cluster),
-        Route(wconfd.UpdateNode, to.update_node),
-        Route(wconfd.UpdateInstance, to.update_instance),
-        Route(wconfd.UpdateNodeGroup, to.update_node_group),
-        Route(wconfd.UpdateNetwork, to.update_network),
-        Route(wconfd.UpdateDisk, to.update_disk),
-        Route(wconfd.ReplaceFilter, to.replace_filter),
-        Route(wconfd.DeleteFilter, to.delete_filter),
+        Route(wconfd.AddInstance, to.add_instance, role=Role.FULL),
+        Route(wconfd.AddInstanceDisk, to.add_instance_disk, role=Role.FULL),
+        Route(wconfd.AttachInstanceDisk, to.attach_instance_disk, role=Role.FULL),
+        Route(wconfd.DetachInstanceDisk, to.detach_instance_disk, role=Role.FULL),
+        Route(wconfd.RemoveInstanceDisk, to.remove_instance_disk, role=Role.FULL),
+        Route(wconfd.RemoveInstance, to.remove_instance, role=Role.FULL),
+        Route(wconfd.SetInstanceStatus, to.set_instance_status, role=Role.FULL),
+        Route(wconfd.SetInstancePrimaryNode, to.set_instance_primary_node, role=Role.FULL),
+        Route(wconfd.AllocatePort, to.allocate_port, role=Role.FULL),
+        Route(wconfd.AddTcpUdpPort, to.add_tcp_udp_port, role=Role.FULL),
+        Route(wconfd.UpdateCluster, to.update_cluster, role=Role.FULL),
+        Route(wconfd.UpdateNode, to.update_node, role=Role.FULL),
+        Route(wconfd.UpdateInstance, to.update_instance, role=Role.FULL),
+        Route(wconfd.UpdateNodeGroup, to.update_node_group, role=Role.FULL),
+        Route(wconfd.UpdateNetwork, to.update_network, role=Role.FULL),
+        Route(wconfd.UpdateDisk, to.update_disk, role=Role.FULL),
+        Route(wconfd.ReplaceFilter, to.replace_filter, role=Role.FULL),
+        Route(wconfd.DeleteFilter, to.delete_filter, role=Role.FULL),
     )

@@ -10,6 +10,7 @@ import attrs
 import orjson
 import trio
 
+from common.access import Role
 from common.errors import ConfigVerifyError, Conflict
 from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
 from common.log import get_log
@@ -55,14 +56,14 @@ def config_routes(store: ConfigStore, locks: ConfigLocks) -> tuple[Route, ...]:
     """The rows of the daemon's table that are about the whole configuration."""
     handlers = ConfigHandlers(store, locks)
     return (
-        Route(ReadConfig, handlers.read_config),
-        Route(VerifyConfig, handlers.verify_config),
-        Route(LockConfig, handlers.lock_config),
-        Route(UnlockConfig, handlers.unlock_config),
-        Route(WriteConfig, handlers.write_config),
-        Route(WriteConfigAndUnlock, handlers.write_config_and_unlock),
-        Route(FlushConfig, handlers.flush_config),
-        Route(FlushConfigGroup, handlers.flush_config_group),
+        Route(ReadConfig, handlers.read_config, role=Role.OPERATE),
+        Route(VerifyConfig, handlers.verify_config, role=Role.READ),
+        Route(LockConfig, handlers.lock_config, role=Role.FULL),
+        Route(UnlockConfig, handlers.unlock_config, role=Role.FULL),
+        Route(WriteConfig, handlers.write_config, role=Role.FULL),
+        Route(WriteConfigAndUnlock, handlers.write_config_and_unlock, role=Role.FULL),
+        Route(FlushConfig, handlers.flush_config, role=Role.FULL),
+        Route(FlushConfigGroup, handlers.flush_config_group, role=Role.FULL),
     )
 
 

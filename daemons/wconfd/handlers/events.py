@@ -5,6 +5,7 @@ Source: DESIGN sections 6 and 8; the methods are ours.
 
 import attrs
 
+from common.access import Role
 from common.objects.config import Config
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.explain import explain_holdings, explain_wait
@@ -49,7 +50,7 @@ def event_routes(locks: LockStore, config: ConfigStore) -> tuple[Route, ...]:
     to = EventHandlers(locks, config)
     config.watchers.append(to.tell_config)
     return (
-        Route(wconfd.Subscribe, to.subscribe),
-        Route(wconfd.ExplainWait, to.explain_wait),
-        Route(wconfd.ExplainHoldings, to.explain_holdings),
+        Route(wconfd.Subscribe, to.subscribe, role=Role.READ),
+        Route(wconfd.ExplainWait, to.explain_wait, role=Role.READ),
+        Route(wconfd.ExplainHoldings, to.explain_holdings, role=Role.READ),
     )

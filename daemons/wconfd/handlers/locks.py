@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 
+from common.access import Role
 from common.locks import Lock, LockMode, Owner
 from common.log import get_log
 from daemons.wconfd.core import waiting
@@ -114,19 +115,19 @@ def lock_routes(locks: LockStore, deaths: Deaths) -> tuple[Route, ...]:
     """The rows of the daemon's table that are about locks."""
     to = LockHandlers(locks, deaths)
     return (
-        Route(wconfd.ListLocks, to.list_locks),
-        Route(wconfd.ListAllLocks, to.list_all_locks),
-        Route(wconfd.ListAllLocksOwners, to.list_all_locks_owners),
-        Route(wconfd.ListLocksWaitingStatus, to.list_locks_waiting_status),
-        Route(wconfd.TryUpdateLocks, to.try_update_locks),
-        Route(wconfd.UpdateLocksWaiting, to.update_locks_waiting),
-        Route(wconfd.HasPendingRequest, to.has_pending_request),
-        Route(wconfd.WaitLocks, to.wait_locks, only_waits=True),
-        Route(wconfd.FreeLocks, to.free_locks),
-        Route(wconfd.FreeLocksLevel, to.free_locks_level),
-        Route(wconfd.DownGradeLocksLevel, to.down_grade_locks_level),
-        Route(wconfd.IntersectLocks, to.intersect_locks),
-        Route(wconfd.OpportunisticLockUnion, to.opportunistic_lock_union),
-        Route(wconfd.GuardedOpportunisticLockUnion, to.guarded_opportunistic_lock_union),
-        Route(wconfd.CleanupLocks, to.cleanup_locks),
+        Route(wconfd.ListLocks, to.list_locks, role=Role.READ),
+        Route(wconfd.ListAllLocks, to.list_all_locks, role=Role.READ),
+        Route(wconfd.ListAllLocksOwners, to.list_all_locks_owners, role=Role.READ),
+        Route(wconfd.ListLocksWaitingStatus, to.list_locks_waiting_status, role=Role.READ),
+        Route(wconfd.TryUpdateLocks, to.try_update_locks, role=Role.FULL),
+        Route(wconfd.UpdateLocksWaiting, to.update_locks_waiting, role=Role.FULL),
+        Route(wconfd.HasPendingRequest, to.has_pending_request, role=Role.READ),
+        Route(wconfd.WaitLocks, to.wait_locks, only_waits=True, role=Role.FULL),
+        Route(wconfd.FreeLocks, to.free_locks, role=Role.FULL),
+        Route(wconfd.FreeLocksLevel, to.free_locks_level, role=Role.FULL),
+        Route(wconfd.DownGradeLocksLevel, to.down_grade_locks_level, role=Role.FULL),
+        Route(wconfd.IntersectLocks, to.intersect_locks, role=Role.FULL),
+        Route(wconfd.OpportunisticLockUnion, to.opportunistic_lock_union, role=Role.FULL),
+        Route(wconfd.GuardedOpportunisticLockUnion, to.guarded_opportunistic_lock_union, role=Role.FULL),
+        Route(wconfd.CleanupLocks, to.cleanup_locks, role=Role.FULL),
     )

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 import orjson
 
+from common.access import Role
 from common.errors import Conflict
 from common.locks import BGL, CONFIG_LOCK, LockMode, LockRequest, Owner
 from common.log import get_log
@@ -86,8 +87,8 @@ def misc_routes(config: ConfigStore, locks: LockStore, livelock: str) -> tuple[R
     """The rows of the daemon's table that belong nowhere else. Args: livelock: the daemon's own."""
     to = MiscHandlers(config, locks, Owner("wconfd", livelock))
     return (
-        Route(wconfd.GetObject, to.get_object),
-        Route(wconfd.GetConfigStatus, to.config_status),
-        Route(wconfd.ReloadConfig, to.reload_config),
-        Route(wconfd.PrepareClusterDestruction, to.prepare_cluster_destruction),
+        Route(wconfd.GetObject, to.get_object, role=Role.OPERATE),
+        Route(wconfd.GetConfigStatus, to.config_status, role=Role.READ),
+        Route(wconfd.ReloadConfig, to.reload_config, role=Role.FULL),
+        Route(wconfd.PrepareClusterDestruction, to.prepare_cluster_destruction, role=Role.FULL),
     )

@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from common.access import Role
 from common.locks import Owner
 from common.log import get_log
 from common.objects.config import Config
@@ -136,18 +137,18 @@ def reservation_routes(
     """The rows of the daemon's table that are about reservations."""
     to = ReservationHandlers(store, config, short_lock, random_bytes)
     return (
-        Route(wconfd.DropAllReservations, to.drop_all),
-        Route(wconfd.ComputeDrbdMap, to.compute_drbd_map),
-        Route(wconfd.AllocateDrbdMinor, to.allocate_drbd_minor),
-        Route(wconfd.ReleaseDrbdMinors, to.release_drbd_minors),
-        Route(wconfd.GenerateMac, to.generate_mac),
-        Route(wconfd.ReserveMac, to.reserve_mac),
-        Route(wconfd.GenerateDrbdSecret, to.generate_drbd_secret),
-        Route(wconfd.ReserveLv, to.reserve_lv),
-        Route(wconfd.ReserveIp, to.reserve_ip),
-        Route(wconfd.ReleaseIp, to.release_ip),
-        Route(wconfd.GenerateIp, to.generate_ip),
-        Route(wconfd.ListReservedIps, to.list_reserved_ips),
-        Route(wconfd.CommitTemporaryIps, to.commit_temporary_ips),
-        Route(wconfd.CommitReleaseTemporaryIp, to.commit_release_temporary_ip),
+        Route(wconfd.DropAllReservations, to.drop_all, role=Role.FULL),
+        Route(wconfd.ComputeDrbdMap, to.compute_drbd_map, role=Role.OPERATE),
+        Route(wconfd.AllocateDrbdMinor, to.allocate_drbd_minor, role=Role.FULL),
+        Route(wconfd.ReleaseDrbdMinors, to.release_drbd_minors, role=Role.FULL),
+        Route(wconfd.GenerateMac, to.generate_mac, role=Role.FULL),
+        Route(wconfd.ReserveMac, to.reserve_mac, role=Role.FULL),
+        Route(wconfd.GenerateDrbdSecret, to.generate_drbd_secret, role=Role.FULL),
+        Route(wconfd.ReserveLv, to.reserve_lv, role=Role.FULL),
+        Route(wconfd.ReserveIp, to.reserve_ip, role=Role.FULL),
+        Route(wconfd.ReleaseIp, to.release_ip, role=Role.FULL),
+        Route(wconfd.GenerateIp, to.generate_ip, role=Role.FULL),
+        Route(wconfd.ListReservedIps, to.list_reserved_ips, role=Role.READ),
+        Route(wconfd.CommitTemporaryIps, to.commit_temporary_ips, role=Role.FULL),
+        Route(wconfd.CommitReleaseTemporaryIp, to.commit_release_temporary_ip, role=Role.FULL),
     )

@@ -43,7 +43,7 @@ def submit_as(cluster: Cluster, uid: int, gid: int) -> int:
 )
 def test_who_may_connect_may_not_always_pass_the_drain(idle: Cluster, uid: int, gid: int, outcome: int) -> None:
     idle.configure(f"[access]\nuids = [{NAMED_USER}]\ngids = [{NAMED_GROUP}]\nsocket_mode = 0o666\n")
-    idle.paths.sockets.chmod(0o777)
+    idle.paths.sockets.chmod(0o711)
     idle.start("luxid")
     idle.luxi(SetDrainFlag(True))
 

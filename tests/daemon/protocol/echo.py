@@ -11,6 +11,7 @@ import attrs
 import orjson
 import trio
 
+from common.access import Role
 from common.errors import NotFound, OrderViolation
 from protocol.framing import ETX, MAX_REPLY, Framer
 from protocol.messages import Request
@@ -91,8 +92,8 @@ class EchoService:
             Hold: self._hold,
             Whoami: self._whoami,
         }
-        routes = [Route(kind, handler) for kind, handler in handlers.items()]
-        self.service = Service([*routes, Route(Wait, self._wait, only_waits=True)])
+        routes = [Route(kind, handler, role=Role.READ) for kind, handler in handlers.items()]
+        self.service = Service([*routes, Route(Wait, self._wait, only_waits=True, role=Role.READ)])
 
     async def _echo(self, request: Echo, peer: Peer) -> str:
         return request.text

@@ -17,6 +17,7 @@ import pytest
 import trio
 import trio.testing
 
+from common.access import Role
 from common.errors import NotFound
 from protocol.hangup import CallerGone, HangUps, Line
 from protocol.peer import Peer
@@ -179,7 +180,7 @@ async def test_a_wait_that_fails_says_so_to_a_caller_that_is_there(path: Path) -
     async def handler(request: Find, peer: Peer) -> None:
         raise NotFound("no such thing")
 
-    service = Service([Route(Find, handler, only_waits=True)])
+    service = Service([Route(Find, handler, only_waits=True, role=Role.READ)])
     async with serving(path, service), await raw_caller(path) as caller:
         reply = await caller.ask(ganeti("find", "x"))
 
@@ -189,7 +190,7 @@ async def test_a_wait_that_fails_says_so_to_a_caller_that_is_there(path: Path) -
 async def test_a_service_without_a_line_waits(echo: EchoService) -> None:
     echo.release.set()
 
-    answer = await echo.service.answer(ganeti("wait"), Peer(1, 0, 0))
+    answer = await echo.service.answer(ganeti("wait"), Peer(1, 0, 0, role=Role.FULL))
 
     assert orjson.loads(answer.payload or b"")["result"] == "waited"
 
@@ -204,7 +205,7 @@ def streaming() -> Iterator[tuple[Publisher, Service]]:
     async def echo(request: Echo, peer: Peer) -> str:
         return request.text
 
-    yield publisher, Service([Route(Wait, handler), Route(Echo, echo)])
+    yield publisher, Service([Route(Wait, handler, role=Role.READ), Route(Echo, echo, role=Role.READ)])
 
 
 async def test_a_subscriber_that_only_ended_what_it_says_is_told_on(path: Path) -> None:

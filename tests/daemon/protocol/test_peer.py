@@ -3,16 +3,20 @@
 import os
 import socket
 
-from protocol.peer import Access, Peer, peer_of
+from common.access import Access, Role
+from protocol.peer import Peer, peer_of, with_role
 
 
-def test_access_is_by_user_group_or_supplementary_group() -> None:
-    access = Access(uids={10}, gids={20}, own_uid=5)
+def test_the_role_is_the_highest_by_user_group_or_supplementary_group() -> None:
+    access = Access(own_uid=5, uids={10: Role.SUBMIT}, gids={20: Role.READ, 21: Role.OPERATE})
 
-    for allowed in (Peer(1, 0, 9), Peer(1, 5, 9), Peer(1, 10, 9), Peer(1, 7, 20), Peer(1, 7, 9, frozenset({20}))):
-        assert access.allows(allowed)
-    for refused in (Peer(1, 7, 9), Peer(1, 20, 10), Peer(1, 7, 0, frozenset({10}))):
-        assert not access.allows(refused)
+    def role(*who: int, groups: frozenset[int] = frozenset()) -> Role:
+        return with_role(Peer(1, *who, groups), access).role
+
+    assert (role(0, 9), role(5, 9)) == (Role.FULL, Role.FULL)
+    assert (role(10, 9), role(7, 20), role(7, 9, groups=frozenset({20}))) == (Role.SUBMIT, Role.READ, Role.READ)
+    assert (role(10, 20), role(10, 20, groups=frozenset({21}))) == (Role.SUBMIT, Role.OPERATE)
+    assert {role(7, 9), role(20, 10), role(7, 0, groups=frozenset({10}))} == {Role.NONE}
 
 
 def test_kernel_names_the_peer() -> None:

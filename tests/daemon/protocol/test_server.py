@@ -16,6 +16,7 @@ import pytest
 import trio
 import trio.testing
 
+from common.access import Role
 from common.errors import Conflict, NotFound, Unavailable
 from protocol.framing import ETX
 from protocol.peer import Peer
@@ -167,7 +168,7 @@ async def test_reply_that_is_no_json_is_an_internal_error(path: Path) -> None:
     async def handler(request: Echo, peer: Peer) -> object:
         return object()
 
-    async with serving(path, Service([Route(Echo, handler)])), await raw_caller(path) as caller:
+    async with serving(path, Service([Route(Echo, handler, role=Role.READ)])), await raw_caller(path) as caller:
         reply = await caller.ask(ganeti("echo", "x"))
 
         assert reply["error"]["code"] == "internal"
@@ -302,7 +303,7 @@ async def test_connection_that_pipelines_lets_others_run_after_some_turns(path: 
         answered += 1
         return request.text
 
-    async with serving(path, Service([Route(Echo, handler)])), await raw_caller(path) as caller:
+    async with serving(path, Service([Route(Echo, handler, role=Role.READ)])), await raw_caller(path) as caller:
         await caller.send(*[ganeti("echo", "x")] * call_count)
         while answered < call_count:
             await trio.lowlevel.checkpoint()
@@ -316,7 +317,7 @@ async def test_error_that_is_no_json_is_an_internal_error(path: Path) -> None:
     async def handler(request: Echo, peer: Peer) -> str:
         raise NotFound("x", thing=object())
 
-    async with serving(path, Service([Route(Echo, handler)])), await raw_caller(path) as caller:
+    async with serving(path, Service([Route(Echo, handler, role=Role.READ)])), await raw_caller(path) as caller:
         assert (await caller.ask(ganeti("echo", "x")))["error"]["code"] == "internal"
 
 
@@ -499,4 +500,4 @@ async def test_method_listed_twice_is_refused() -> None:
         return request.text
 
     with pytest.raises(ValueError, match="twice"):
-        Service([Route(Echo, handler), Route(Echo, handler)])
+        Service([Route(Echo, handler, role=Role.READ), Route(Echo, handler, role=Role.READ)])

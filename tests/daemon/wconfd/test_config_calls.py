@@ -8,6 +8,7 @@ import orjson
 import pytest
 import trio
 
+from common.access import Role
 from common.clusterinit import create_cluster
 from common.locks import CONFIG_LOCK, JobId, Lock, LockLevel, LockMode, LockRequest, Owner
 from common.paths import Paths
@@ -19,7 +20,7 @@ from protocol.service import Service
 pytestmark = pytest.mark.trio
 
 A, B = (Owner(JobId(number), f"/run/livelocks/job_{number}") for number in (1, 2))
-PEER = Peer(pid=1, uid=0, gid=0)
+PEER = Peer(pid=1, uid=0, gid=0, role=Role.FULL)
 
 
 class ConfigLock:

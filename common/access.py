@@ -1,0 +1,100 @@
+"""Who may do what: roles, and to whom they are given.
+
+Theory. The kernel says who calls (SO_PEERCRED); the settings say what that user may do. Roles are in line, each may
+what those before it may:
+
+    read      look: lists, locks, rules, reasons; of others' jobs not the arguments, environment, results and output
+    submit    submit jobs, whose commands run as the submitter; cancel, reprioritize and archive one's own
+    operate   see all of every job and change it; drain, filter rules, opcodes that act with the daemons' rights
+    admin     change the configuration; commands as any user, root too
+    full      act as the daemons' user: root, that user, and those whom `uids` and `gids` name (Ganeti's rule)
+
+Whoever has several of them by user and groups has the highest.
+
+Source: DESIGN section 4, "Who is calling".
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from common.errors import Denied
+
+
+class Role(enum.IntEnum):
+    """What a user may do; a greater one may all that a smaller one may."""
+
+    # may not even connect
+    NONE = 0
+    READ = 1
+    SUBMIT = 2
+    OPERATE = 3
+    ADMIN = 4
+    FULL = 5
+
+    @property
+    def word(self) -> str:
+        """The role as the settings name it."""
+        return self.name.lower()
+
+
+@attrs.frozen
+class Grantee:
+    """A user or a group to whom a role is given."""
+
+    number: int
+    is_group: bool = False
+
+
+@attrs.frozen
+class Access:
+    """The roles of an installation; root and the daemons' user have all rights."""
+
+    own_uid: int
+    uids: Mapping[int, Role] = attrs.field(factory=dict)
+    gids: Mapping[int, Role] = attrs.field(factory=dict)
+    # users who may submit in the name of others, besides root and the daemons' user
+    trusted: frozenset[int] = frozenset()
+
+    def role_of(self, uid: int, gids: Iterable[int]) -> Role:
+        """The highest role that the user has, by himself or by a group; NONE if nobody gave him any."""
+        if uid in (0, self.own_uid):
+            return Role.FULL
+        by_group = (self.gids.get(gid, Role.NONE) for gid in gids)
+        return max(self.uids.get(uid, Role.NONE), max(by_group, default=Role.NONE))
+
+    def may_speak_for_others(self, uid: int) -> bool:
+        """Whether the user may submit in the name of another."""
+        return uid in (0, self.own_uid) or uid in self.trusted
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether anybody has a role that is less than all rights."""
+        return any(role < Role.FULL for role in (*self.uids.values(), *self.gids.values()))
+
+
+def grant(own_uid: int, given: Mapping[Role, Iterable[Grantee]], trusted: Iterable[int] = ()) -> Access:
+    """Roles by user and by group; of several for the same one the highest."""
+    uids: dict[int, Role] = {}
+    gids: dict[int, Role] = {}
+    for role in sorted(given):
+        for grantee in given[role]:
+            (gids if grantee.is_group else uids)[grantee.number] = role
+    return Access(own_uid, uids, gids, frozenset(trusted))
+
+
+def check_role(role: Role, needed: Role, uid: int, what: str) -> None:
+    """Make sure that a user may do something.
+
+    Args:
+        what: begins the message: "SetDrainFlag".
+    Raises: Denied: says which role is missing, and who gives it.
+    """
+    if role < needed:
+        had = f"has only '{role.word}'" if role > Role.NONE else "has no role"
+        raise Denied(
+            f"{what} needs the role '{needed.word}', and user {uid} {had}; an administrator gives roles in "
+            "'[access]' of the settings, and restarts the daemons",
+            needed=needed.word,
+        )

@@ -1,0 +1,72 @@
+"""What others see of a job, and who are others.
+
+Theory. What others see is made by taking away, before any field is read: so no field, filter or summary can tell more.
+Arguments beyond the program's name, environment, results, log and output are the owner's and the operators'. The name
+that somebody gave the job (its comment), its locks, dependencies, times and states are everybody's.
+
+Source: DESIGN section 4, "Who is calling".
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import attrs
+
+from common.access import Role, check_role
+from common.jobs import Job, JobOp
+from common.submitter import owner_of
+
+# of an opcode's input; besides, the program's name
+_PUBLIC: Final = (
+    *("OP_ID", "dry_run", "debug_level", "priority", "depends", "comment", "reason"),
+    *("locks", "user", "shell", "timeout"),
+)
+
+
+@attrs.frozen
+class Viewer:
+    """Who looks at jobs."""
+
+    uid: int
+    role: Role
+
+    @property
+    def sees_all(self) -> bool:
+        return self.role >= Role.OPERATE
+
+    def may_see(self, job: Job) -> bool:
+        """Whether he may see all of this job."""
+        return self.sees_all or self._owns(job)
+
+    def check_owned(self, job: Job, what: str) -> None:
+        """Make sure that the job is his, or that he is an operator.
+
+        Args:
+            what: begins the message: "CancelJob", "the output".
+        Raises: Denied: it is another's.
+        """
+        if not self.may_see(job):
+            whose = repr(owner.shown) if (owner := owner_of(job)) is not None else "the daemons' user"
+            check_role(self.role, Role.OPERATE, self.uid, f"{what} of job {job.job_id}, which {whose} submitted,")
+
+    def _owns(self, job: Job) -> bool:
+        owner = owner_of(job)
+        return owner is not None and owner.uid == self.uid
+
+
+def public_job(job: Job) -> Job:
+    """What everybody may see of a job."""
+    return attrs.evolve(job, ops=tuple(map(_public_op, job.ops)), extra={})
+
+
+def _public_op(op: JobOp) -> JobOp:
+    return attrs.evolve(op, input=_public_input(op.input), result=None, log=(), extra={})
+
+
+def _public_input(op_input: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {key: op_input[key] for key in _PUBLIC if key in op_input}
+    argv = op_input.get("argv")
+    if isinstance(argv, list | tuple) and argv:
+        # of a shell's line not even the first word: it may be an assignment
+        shown["argv"] = ["sh"] if op_input.get("shell") else [argv[0]]
+    return shown

@@ -1,0 +1,97 @@
+"""Who submits: the user at the other end of the socket, the owner of the job that asks, or whom a trusted user names.
+
+Source: DESIGN section 4, "Who is calling".
+"""
+
+import os
+import pwd
+from typing import Final
+
+import trio
+
+from common.access import Access, Role, check_role
+from common.errors import Denied, InvalidRequest
+from common.locks import JobId
+from common.submitter import owner_of
+from daemons.luxid.core.rights import Host, Submitter
+from daemons.luxid.scheduler import Scheduler
+from protocol.peer import Peer
+
+
+class Submitters:
+    """Tells the submitter of each call."""
+
+    def __init__(self, access: Access, scheduler: Scheduler) -> None:
+        self._access = access
+        self._scheduler = scheduler
+        self.host: Final = Host(os.getuid(), _login_of(os.getuid()))
+
+    async def of(self, peer: Peer, user: str | None = None, by_job: JobId | None = None) -> Submitter:
+        """Who submits by this call.
+
+        Args:
+            user: in whose name; None: his own.
+            by_job: the job whose process calls; None: no job's, or one's that does not say so (Ganeti's).
+        Raises: Denied: he may not name another, or that one may not submit. InvalidRequest: no such user or job.
+        """
+        if user is not None:
+            return await self._named(user, peer)
+        if by_job is not None and peer.uid != self.host.uid:
+            raise Denied(f"only the process of a job may name it, and user {peer.uid} has none")
+        if peer.uid == self.host.uid:
+            return await self._of_job(by_job or self._job_of(peer), peer)
+        # who acts as the daemons' user needs no name
+        login = "" if peer.role is Role.FULL else await trio.to_thread.run_sync(_login_of, peer.uid)
+        return Submitter(peer.uid, login, peer.role)
+
+    async def _named(self, login: str, peer: Peer) -> Submitter:
+        if not self._access.may_speak_for_others(peer.uid):
+            raise Denied(
+                f"user {peer.uid} may not submit in the name of {login!r}; 'trusted' in '[access]' of the settings "
+                "names those who may"
+            )
+        named = await self._known(login)
+        if named.role > max(peer.role, Role.ADMIN):
+            raise Denied(f"{login!r} has all rights; nobody else can submit in that name")
+        return named
+
+    async def _of_job(self, job_id: JobId | None, peer: Peer) -> Submitter:
+        """The owner of the job: what it submits is his."""
+        if job_id is None:
+            return Submitter(peer.uid, self.host.login, Role.FULL)
+        job = self._scheduler.table.get(job_id)
+        if job is None:
+            raise InvalidRequest(f"job {job_id} is not in the queue, so it can submit nothing")
+        owner = owner_of(job)
+        if owner is None:
+            return Submitter(peer.uid, self.host.login, Role.FULL)
+        submitter = await self._known(owner.login)
+        if submitter.uid != owner.uid:
+            raise Denied(f"job {job_id} is of user {owner.uid}, and {owner.login!r} is user {submitter.uid} by now")
+        return submitter
+
+    async def _known(self, login: str) -> Submitter:
+        """A user of this machine with his role. Raises: Denied: he may not submit. InvalidRequest: there is none."""
+        submitter = await trio.to_thread.run_sync(self._look_up, login)
+        check_role(submitter.role, Role.SUBMIT, submitter.uid, f"a submission of {login!r}")
+        return submitter
+
+    def _look_up(self, login: str) -> Submitter:
+        try:
+            found = pwd.getpwnam(login)
+        except (KeyError, ValueError):
+            raise InvalidRequest(f"there is no user {login!r:.80} on this machine") from None
+        groups = os.getgrouplist(found.pw_name, found.pw_gid)
+        return Submitter(found.pw_uid, found.pw_name, self._access.role_of(found.pw_uid, groups))
+
+    def _job_of(self, peer: Peer) -> JobId | None:
+        """The job whose process this is."""
+        running = map(self._scheduler.job, self._scheduler.queue.running())
+        return next((job.job_id for job in running if job.process_id == peer.pid), None)
+
+
+def _login_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return ""

@@ -1,0 +1,138 @@
+"""What a submitter may submit, as whom it runs, and what others see of it."""
+
+from typing import Any
+
+import attrs
+import pytest
+
+from common.access import Role
+from common.errors import Denied
+from common.jobs import Job, JobState, LogEntry
+from common.locks import JobId
+from common.opcodes.registry import opcode_classes, parse_opcode
+from common.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
+from daemons.luxid.core.fields import FIELDS, JobView
+from daemons.luxid.core.privacy import Viewer, public_job
+from daemons.luxid.core.rights import Host, Submitter, authorize
+from daemons.luxid.core.submission import build_jobs
+
+ROOT, SERVICE = Host(0, "root"), Host(900, "gantry")
+ALICE, ADMIN = Submitter(1003, "alice", Role.SUBMIT), Submitter(1004, "adam", Role.ADMIN)
+FULL = Submitter(900, "gantry", Role.FULL)
+
+
+def run(**fields: Any) -> dict[str, Any]:
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": ["rsync", "-a", "/hush"], **fields}
+
+
+def allowed(op: dict[str, Any], submitter: Submitter, host: Host = ROOT) -> Any:
+    [[authorized]] = authorize([(parse_opcode(op),)], submitter, host)
+    return authorized
+
+
+def job_of(who: Submitter, *ops: dict[str, Any]) -> Job:
+    parsed = authorize([tuple(map(parse_opcode, ops))], who, ROOT)
+    return build_jobs(parsed, JobId(7), ((1, 0), 10**9), lambda _: False, who.owner)[0]
+
+
+def test_a_command_says_as_whom_it_runs_unless_that_is_the_daemons_user() -> None:
+    assert allowed(run(), ALICE).user == "alice"
+    assert allowed(run(user="alice"), ALICE).user == "alice"
+    assert allowed(run(), FULL).user is None
+    assert allowed(run(user="root"), FULL).user == "root"
+    assert (allowed(run(), ADMIN).user, allowed(run(user="root"), ADMIN).user) == ("adam", "root")
+
+
+def test_a_command_as_another_needs_an_administrator() -> None:
+    for role in (Role.SUBMIT, Role.OPERATE):
+        with pytest.raises(Denied, match=r"^opcode 1: a command as 'root' needs the role 'admin'"):
+            allowed(run(user="root"), attrs.evolve(ALICE, role=role))
+
+
+def test_daemons_that_cannot_become_another_user_refuse_his_commands() -> None:
+    for who, user in ((ALICE, None), (ADMIN, None), (ADMIN, "root")):
+        with pytest.raises(Denied, match=r"the daemons run as 'gantry', who cannot become another user"):
+            allowed(run(user=user), who, SERVICE)
+
+    assert allowed(run(user="gantry"), ADMIN, SERVICE).user == "gantry"
+    assert allowed(run(), FULL, SERVICE).user is None
+
+
+def test_the_place_of_what_is_refused_is_told() -> None:
+    delay = parse_opcode({"OP_ID": "OP_TEST_DELAY", "duration": 0})
+    rename = parse_opcode({"OP_ID": "OP_CLUSTER_RENAME", "name": "x"})
+
+    with pytest.raises(Denied, match=r"^job 2, opcode 2: OP_CLUSTER_RENAME needs the role 'admin'"):
+        authorize([(delay,), (delay, rename)], ALICE, ROOT)
+
+
+def test_opcodes_that_act_with_the_daemons_rights_are_not_for_everybody() -> None:
+    harmless = {op_id for op_id, kind in opcode_classes().items() if kind.SUBMIT_ROLE <= Role.SUBMIT}
+
+    assert harmless == {"OP_RUN_COMMAND", "OP_TEST_DELAY", "OP_TEST_DUMMY"}
+
+
+def test_the_owner_is_in_the_first_opcode_once_and_nothing_that_a_client_sends_is() -> None:
+    forged = [[OWNER_SOURCE, "uid=1;login=daemon", 5], ["gnt:user", "why", 6], ["gantry:login", "root", 7]]
+
+    job = job_of(ALICE, run(reason=forged), run(reason=forged))
+
+    sources = [[entry[0] for entry in op.input["reason"]] for op in job.ops]
+    own = "gnt:opcode:run_command"
+    assert sources == [["gnt:user", "gantry:login", OWNER_SOURCE, own], ["gnt:user", "gantry:login", own]]
+    assert (owner_of(job), submitter(job)) == (JobOwner(1003, "alice"), "alice")
+
+
+def test_a_job_of_the_daemons_user_has_no_owner_whatever_its_trail_says() -> None:
+    job = job_of(FULL, run(reason=[[OWNER_SOURCE, "uid=1003;login=alice", 5], ["gantry:login", "carol", 6]]))
+
+    assert (owner_of(job), submitter(job)) == (None, "carol")
+
+
+@pytest.mark.parametrize("text", ["", "uid=;login=alice", "login=alice", "uid=-1;login=x", "uid=1003"])
+def test_an_owner_that_cannot_be_read_is_nobody(text: str) -> None:
+    job = job_of(ALICE, run())
+    [op] = job.ops
+    damaged = attrs.evolve(op, input={**op.input, "reason": [[OWNER_SOURCE, text, 1]]})
+
+    assert owner_of(attrs.evolve(job, ops=(damaged,))) == JobOwner(NO_UID, "")
+
+
+def test_others_see_the_programs_name_and_nothing_that_it_was_given_or_said() -> None:
+    job = job_of(ALICE, run(env={"HUSH": "hush"}, cwd="/hush", locks={"node/n1": "shared"}, exit_codes=[3]))
+    log = (LogEntry(1, (1, 1), "message", "hush"),)
+    [op] = job.ops
+    ended = attrs.evolve(job, ops=(attrs.evolve(op, state=JobState.SUCCESS, result={"tail": ["hush"]}, log=log),))
+
+    view = JobView(public_job(ended))
+    seen = {name: read(view) for name, read in FIELDS.items()}
+
+    assert "hush" not in str(seen).lower()
+    assert seen["summary"] == ["RUN_COMMAND(rsync)"]
+    assert (seen["status"], seen["user"], seen["ops"][0]["locks"]) == ("success", "alice", {"node/n1": "shared"})
+    assert (seen["opresult"], seen["oplog"]) == ([None], [[]])
+
+
+def test_the_name_that_somebody_gave_the_work_is_for_everybody() -> None:
+    job = public_job(job_of(ALICE, run(comment="backup of web1")))
+
+    assert FIELDS["summary"](JobView(job)) == ["RUN_COMMAND(backup of web1)"]
+
+
+def test_of_a_line_for_the_shell_others_see_not_even_the_first_word() -> None:
+    job = public_job(job_of(ALICE, run(argv=["PASSWORD=hush", "mysql"], shell=True)))
+
+    assert "hush" not in str(job)
+
+
+def test_who_may_see_and_change_a_job() -> None:
+    job, roots = job_of(ALICE, run()), job_of(FULL, run())
+
+    def sees(uid: int, role: Role) -> tuple[bool, bool]:
+        viewer = Viewer(uid, role)
+        return viewer.may_see(job), viewer.may_see(roots)
+
+    assert (sees(1003, Role.SUBMIT), sees(1004, Role.SUBMIT)) == ((True, False), (False, False))
+    assert sees(1004, Role.OPERATE) == (True, True)
+    with pytest.raises(Denied, match=r"^CancelJob of job 7, which 'alice' submitted, needs the role 'operate'"):
+        Viewer(1004, Role.SUBMIT).check_owned(job, "CancelJob")
