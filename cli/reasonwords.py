@@ -134,6 +134,10 @@ def _moment(reason: Reason) -> str:
     return f"luxid is busy with it ({reason['phase']}), that takes a moment"
 
 
+def _unreadable(reason: Reason) -> str:
+    return f"the file of job/{reason['job_id']} cannot be read just now, and is tried again: {reason['why']}"
+
+
 def _obstacle(reason: Reason) -> str:
     return f"no job is started: {reason['what']}"
 
@@ -152,6 +156,7 @@ _WRITERS: Final[Mapping[str, Callable[[Reason], str]]] = {
     "unknown": _unknown,
     "moment": _moment,
     "obstacle": _obstacle,
+    "unreadable": _unreadable,
 }
 # jobs that a line names
 _NAMED: Final = 10

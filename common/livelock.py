@@ -31,6 +31,7 @@ Source: DESIGN section 5; wconfd.md 3.2.
 """
 
 import contextlib
+import enum
 import errno
 import fcntl
 import os
@@ -45,6 +46,19 @@ from typing import Final, Self
 PROBE_AGAIN_AFTER_S: Final = (0.001, 0.005, 0.02, 0.1)
 
 _PROOFS_OF_ABSENCE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
+# of a probe that could not be made; they pass
+_NO_PROOFS: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOLCK, errno.EIO, errno.EINTR, errno.ESTALE}
+)
+
+
+class Life(enum.Enum):
+    """What a probe of a livelock tells."""
+
+    ALIVE = "alive"
+    DEAD = "dead"
+    # the probe failed (no descriptors, no memory, a disk error): probe again
+    UNKNOWN = "unknown"
 
 
 class Livelock:
@@ -103,28 +117,44 @@ class Livelock:
 def is_alive(path: str) -> bool:
     """Whether the process that created this livelock lives, or anything that inherited it.
 
-    Never raises. No file, or none that is regular: dead. A probe that fails for any other reason
-    than a free lock (no permission, no descriptors left): alive, since nobody alive may lose its locks.
+    Never raises. As `probe`; a probe that failed: alive, since nobody alive may lose its locks. So who has
+    to notice a death asks `probe`, and again while that is not known.
+    """
+    return probe(path) is not Life.DEAD
+
+
+def probe(path: str) -> Life:
+    """Whether the process that created this livelock lives, or anything that inherited it, as far as can be told now.
+
+    Never raises. No file, or none that is regular: dead. No permission to look: alive.
     A path that this very process holds is not touched: alive.
     """
     try:
         if path in _held:
-            return True
+            return Life.ALIVE
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
-            return False
+            return Life.DEAD
         # the same file by another name (a symbolic link somewhere in the path)
         if any(os.path.samestat(status, os.fstat(livelock.fd)) for livelock in tuple(_held.values())):
-            return True
-        return _is_locked(path)
+            return Life.ALIVE
+        _try_lock(path)
+        return Life.DEAD
     except ValueError:
         # a NUL in the path: there is no such file
-        return False
+        return Life.DEAD
     except OSError as error:
-        return error.errno not in _PROOFS_OF_ABSENCE
+        return _life_by_error(error.errno)
 
 
-def _is_locked(path: str) -> bool:
+def _life_by_error(number: int | None) -> Life:
+    if number in _PROOFS_OF_ABSENCE:
+        return Life.DEAD
+    return Life.UNKNOWN if number in _NO_PROOFS else Life.ALIVE
+
+
+def _try_lock(path: str) -> None:
+    """Raises: OSError: somebody holds it, or it cannot be tried."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
         # shared, so that two who probe at once do not take each other for the holder
@@ -132,7 +162,6 @@ def _is_locked(path: str) -> bool:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     finally:
         os.close(fd)
-    return False
 
 
 @contextlib.contextmanager

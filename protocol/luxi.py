@@ -330,8 +330,8 @@ class DeleteFilter(Request[Any]):
 class ExplainJobs(Request[tuple[Any, ...]]):
     """Why jobs do not run: for each id, in order, a list of `{"kind": ..., ...}`; null for one that is not live.
 
-    Kinds: dependency, filter, limit, slots, order, aged weight, weight, moment, obstacle; of a job whose process waits
-    for locks: lock, turn, lock chain; and unknown: what wconfd did not tell in time. Ours.
+    Kinds: dependency, filter, limit, slots, order, aged weight, weight, moment, obstacle, unreadable; of a job whose
+    process waits for locks: lock, turn, lock chain; and unknown: what wconfd did not tell in time. Ours.
     """
 
     METHOD = "ExplainJobs"

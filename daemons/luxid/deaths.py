@@ -13,13 +13,14 @@ from typing import Final
 
 import trio
 
-from common.errors import DamagedFile
+from common.deathprobe import is_found_dead
+from common.errors import DamagedFile, GantryError, NotFound
 from common.jobs import Job
 from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.recovery import after_death
+from daemons.luxid.core.recovery import DEATH_SOURCE, after_death, fail_job
 from daemons.luxid.rewriting import timestamp
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter
@@ -77,7 +78,7 @@ class Deaths:
                 if self._is_current(job) and job.job_id not in self._probing:
                     self._scheduler.swept_deaths += 1
                     _log.warning("sweep.found_dead", job=job.job_id, effect="handled now; no event told of it")
-                    await self.settle(job)
+                    self._nursery.start_soon(self.settle, job)
 
     async def settle(self, job: Job) -> None:
         """The process of this job, as last seen, is dead: end the job, or let it go on with a new process."""
@@ -88,7 +89,11 @@ class Deaths:
         # from here on nobody else settles it, and its file is ours
         scheduler.queue.hold(job_id)
         self._starter.forget(job)
-        job = scheduler.logs.complete(self._reread(job))
+        try:
+            job = await scheduler.unread.until_read(job_id, self._read_whole)
+        except (NotFound, DamagedFile) as error:
+            await self._end_unknown(job, error)
+            return
         if job.next_index is None:
             scheduler.ended(job)
             return
@@ -102,16 +107,22 @@ class Deaths:
         else:
             await self._starter.failed(job, "the job's process ended before it did anything")
 
+    def _read_whole(self, job_id: JobId) -> Job:
+        """The job with all its log lines. Raises: as `Store.read_job`."""
+        return self._scheduler.logs.add_all(self._scheduler.store.read_job(job_id))
+
+    async def _end_unknown(self, job: Job, error: GantryError) -> None:
+        """Nobody can tell what the job, as last seen, has done: it is never run again."""
+        _log.error("job.damaged", job=job.job_id, reason=error, moved_to=self._scheduler.store.paths.damaged)
+        await self._scheduler.rewriting.set_aside(job.job_id)
+        text = f"the process of job {job.job_id} ended, and what it did is not known: {error.message}"
+        await self._scheduler.rewriting.finish(fail_job(job, text, DEATH_SOURCE, timestamp(), time.time_ns()))
+
     async def _probe(self, job_id: JobId) -> None:
         try:
-            for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
-                await trio.sleep(pause_s)
-                if self._scheduler.queue.phase(job_id) is not Phase.RUNNING:
-                    return
-                job = self._scheduler.job(job_id)
-                if not _lives(job):
-                    self._nursery.start_soon(self.settle, job)
-                    return
+            job = self._scheduler.job(job_id)
+            if job.livelock is None or await is_found_dead(job.livelock):
+                self._nursery.start_soon(self.settle, job)
         finally:
             self._probing.discard(job_id)
             if job_id in self._told_again:
@@ -126,13 +137,6 @@ class Deaths:
         if self._scheduler.queue.phase(job.job_id) is not Phase.RUNNING:
             return False
         return self._scheduler.job(job.job_id).livelock == job.livelock
-
-    def _reread(self, job: Job) -> Job:
-        try:
-            return self._scheduler.store.read_job(job.job_id)
-        except (OSError, DamagedFile) as error:
-            _log.error("job.unreadable", job=job.job_id, reason=error, effect="ended by what was seen last")
-            return job
 
 
 def _lives(job: Job) -> bool:

@@ -55,7 +55,7 @@ class Following:
     def _tell(self, holdings: Iterable[Holdings]) -> None:
         """Nobody can start because of it, so nothing is decided: who comes next may be another one."""
         for owner, held in holdings:
-            job = self._scheduler.table.get(JobId(owner.ident)) if isinstance(owner.ident, int) else None
+            job = self._scheduler.table.in_memory(JobId(owner.ident)) if isinstance(owner.ident, int) else None
             # an earlier process of the job may be found dead late
             if job is not None and job.livelock == owner.livelock:
                 self._scheduler.queue.locks_changed(job.job_id, dict(held))

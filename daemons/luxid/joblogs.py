@@ -11,6 +11,7 @@ import contextlib
 import os
 from typing import Final
 
+from common.errors import Unavailable
 from common.joblog import add_lines, read_all_lines, read_lines
 from common.jobs import Job, LogEntry
 from common.locks import JobId
@@ -51,11 +52,20 @@ class JobLogs:
                 return found
             offset = after
 
-    def complete(self, job: Job) -> Job:
-        """The job with all its lines. Never raises."""
+    def add_all(self, job: Job) -> Job:
+        """The job with all its lines. Raises: Unavailable: they cannot be read for the moment."""
+        path = self._paths.job_log(job.job_id)
         try:
-            return add_lines(job, read_all_lines(self._paths.job_log(job.job_id)))
+            return add_lines(job, read_all_lines(path))
         except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"'{path}' cannot be read: {reason}") from error
+
+    def complete(self, job: Job) -> Job:
+        """The job with all its lines, as far as they can be read. Never raises."""
+        try:
+            return self.add_all(job)
+        except Unavailable as error:
             _log.warning("joblog.unreadable", job=job.job_id, reason=error)
             return job
 

@@ -10,19 +10,22 @@ from typing import Final
 
 import trio
 
+from common.errors import Unavailable
 from common.jobs import Job
 from common.locks import JobId
+from common.log import get_log
 
 FINAL_KEPT: Final = 10_000
 LONG_LOG: Final = 50
 _READ_AT_ONCE: Final = 200
+_log: Final = get_log(__name__)
 
 
 class JobTable:
     """Live jobs by id.
 
     Args:
-        read: reads a live job's file; None: there is none that can be read.
+        read: reads a live job's file; None: there is none; raises Unavailable: it cannot be read for the moment.
     """
 
     def __init__(self, read: Callable[[JobId], Job | None]) -> None:
@@ -57,10 +60,17 @@ class JobTable:
         self._jobs.pop(job_id, None)
 
     def get(self, job_id: JobId) -> Job | None:
-        """The job, from disk if need be; None: it is not live, or its file cannot be read."""
+        """The job, from disk if need be; None: it is not live.
+
+        Raises: Unavailable: its file cannot be read for the moment; only of a job that has ended.
+        """
         if job_id not in self._jobs:
             return None
         return self._jobs[job_id] or self._read(job_id)
+
+    def in_memory(self, job_id: JobId) -> Job | None:
+        """The job, without a look at the disk; one that has not ended always is there."""
+        return self._jobs.get(job_id)
 
     def unended(self, job_id: JobId) -> Job:
         """A live job that has not ended; such a one is always in memory."""
@@ -68,19 +78,29 @@ class JobTable:
         assert job is not None
         return job
 
-    async def get_many(self, job_ids: Sequence[JobId]) -> list[Job | None]:
-        """`get` for many, in their order; files are read in a thread, so that nobody is kept waiting."""
+    async def get_many(self, job_ids: Sequence[JobId], *, is_lenient: bool = False) -> list[Job | None]:
+        """`get` for many, in their order; files are read in a thread, so that nobody is kept waiting.
+
+        Args:
+            is_lenient: also of a job whose file cannot be read it gives None, and the log says so.
+        Raises: Unavailable: as `get`, unless it is lenient.
+        """
+        read = self._read_leniently if is_lenient else self._read
         found = [self._jobs.get(job_id) for job_id in job_ids]
         on_disk = [place for place, job in enumerate(found) if job is None and job_ids[place] in self._jobs]
         for start in range(0, len(on_disk), _READ_AT_ONCE):
             places = on_disk[start : start + _READ_AT_ONCE]
-            jobs = await trio.to_thread.run_sync(self._read_all, [job_ids[place] for place in places])
+            jobs = await trio.to_thread.run_sync(lambda ids: list(map(read, ids)), [job_ids[place] for place in places])
             for place, job in zip(places, jobs, strict=True):
                 found[place] = job
         return found
 
-    def _read_all(self, job_ids: Sequence[JobId]) -> list[Job | None]:
-        return [self._read(job_id) for job_id in job_ids]
+    def _read_leniently(self, job_id: JobId) -> Job | None:
+        try:
+            return self._read(job_id)
+        except Unavailable as error:
+            _log.warning("job.unreadable", job=job_id, reason=error, effect="passed over")
+            return None
 
     def _keep(self, job_id: JobId) -> None:
         self._kept.append(job_id)

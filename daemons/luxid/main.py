@@ -108,7 +108,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     # who died between being judged and being watched told nobody
     deaths.suspect_all()
 
-    files = ChangedFiles(scheduler)
+    files = ChangedFiles(scheduler, nursery)
     tell = FolderEvents(
         jobs_changed=files.replaced,
         logs_grew=files.logs_grew,

@@ -59,6 +59,16 @@ class Rewriting:
             await trio.sleep(_WRITE_RETRY_S)
         self._ended(job)
 
+    async def set_aside(self, job_id: JobId) -> None:
+        """Set the damaged file of a held job aside; tries until the disk takes it."""
+        while True:
+            try:
+                await self._store.set_damaged_aside(job_id)
+                return
+            except Unavailable as error:
+                _log.error("job.not_set_aside", job=job_id, reason=error, retry_s=_WRITE_RETRY_S)
+            await trio.sleep(_WRITE_RETRY_S)
+
     async def change(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
         """Change the file of a job that is ready or blocked, which nobody can start meanwhile.
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import trio
 
-from common.jobs import Job
+from common.jobs import Job, JobState
 from common.locks import JobId
 from common.log import get_log
 from common.objects.filter import FilterRule
@@ -29,6 +29,7 @@ from daemons.luxid.loading import FoundJob
 from daemons.luxid.pausing import Pauses
 from daemons.luxid.rewriting import Rewriting
 from daemons.luxid.store import Store
+from daemons.luxid.unread import UnreadFiles
 from daemons.luxid.waitfiles import WaitFiles
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing
@@ -45,6 +46,7 @@ class Scheduler:
         self.table = JobTable(store.find_live)
         self.logs = JobLogs(store.paths)
         self.waits = WaitFiles(store.paths)
+        self.unread = UnreadFiles()
         self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
         self.views = JobViews(self.queue, self.table, self.logs)
         self.rewriting = Rewriting(store, self.queue, self.table, self.ended, self.requeue)
@@ -63,6 +65,8 @@ class Scheduler:
         self.on_ended: Callable[[Job], None] = _ignore
         # why no job is started for the moment
         self._obstacles: set[str] = set()
+        # jobs whose states others wait for, and that cannot be read
+        self._sought: set[JobId] = set()
         self._is_pumping = False
         self.pauses = Pauses(store.paths)
         self._nursery: trio.Nursery | None = None
@@ -166,6 +170,10 @@ class Scheduler:
             self._nursery.start_soon(self.rewriting.end_rejected, rejected)
         for job_id in decisions.unblocked:
             self.bells.ring(job_id)
+        for job_id in decisions.untold:
+            if job_id not in self._sought:
+                self._sought.add(job_id)
+                self._nursery.start_soon(self._find_out, job_id)
         for job_id in decisions.pause:
             self.pauses.ask(job_id)
         for job_id in decisions.resume:
@@ -184,6 +192,16 @@ class Scheduler:
     def clear(self, why: str) -> None:
         self._obstacles.discard(why)
         self.pump()
+
+    async def _find_out(self, job_id: JobId) -> None:
+        """Tell those who wait for a job how it ended, as soon as its file can be read."""
+        state = await self.unread.until_read(job_id, self._state_if_awaited)
+        self._sought.discard(job_id)
+        self.queue.found(job_id, state)
+        self.pump()
+
+    def _state_if_awaited(self, job_id: JobId) -> JobState | None:
+        return self.store.archived_state(job_id) if self.queue.is_awaited(job_id) else None
 
     async def _pump_on(self) -> None:
         """After those who wait for the event loop, go on with what was left unfinished."""

@@ -10,12 +10,13 @@ import contextlib
 import fcntl
 import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import trio
 
 from common.atomicfile import FileWrite, move_files, write_file
-from common.errors import Conflict, DamagedFile, Unavailable
+from common.errors import Conflict, DamagedFile, NotFound, Unavailable
 from common.groupcommit import GroupCommit
 from common.jobfile import decode_job, encode_job
 from common.jobs import Job, JobState
@@ -82,23 +83,52 @@ class Store:
             raise Unavailable(f"job {job.job_id} cannot be written: {_reason(error)}") from error
 
     def read_job(self, job_id: JobId) -> Job:
-        """Raises: DamagedFile, OSError."""
-        path = self.paths.job_file(job_id)
-        return decode_job(path.read_bytes(), str(path))
+        """A live job as its file says.
+
+        Raises:
+            NotFound: there is no such file.
+            DamagedFile: it holds no job.
+            Unavailable: it cannot be read for the moment, which says nothing about the job.
+        """
+        return _read_job(self.paths.job_file(job_id), job_id)
 
     def find_live(self, job_id: JobId) -> Job | None:
-        """A live job as its file says; None: there is no file that can be read."""
-        return self._find(job_id, archived=False)
+        """A live job as its file says; None: there is no file, or a damaged one. Raises: Unavailable, as `read_job`."""
+        return _find(self.paths.job_file(job_id), job_id)
 
     def find_archived(self, job_id: JobId) -> Job | None:
-        return self._find(job_id, archived=True)
+        """An archived job, as `find_live`."""
+        return _find(self.paths.archived_job_file(job_id), job_id)
 
     def archived_state(self, job_id: JobId) -> JobState | None:
+        """None: there is no such job in the archive. Raises: Unavailable: that cannot be told for the moment."""
         job = self.find_archived(job_id)
         return job.state if job is not None else None
 
     def is_archived(self, job_id: JobId) -> bool:
-        return self.paths.archived_job_file(job_id).exists()
+        """Raises: Unavailable: that cannot be told for the moment."""
+        path = self.paths.archived_job_file(job_id)
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise Unavailable(f"'{path}' cannot be looked at: {_reason(error)}") from error
+        return True
+
+    async def set_damaged_aside(self, job_id: JobId) -> None:
+        """Move the damaged file of a live job to where those that are found at start go, durably; none is no error.
+
+        Raises: Unavailable: the disk refused.
+        """
+        path = self.paths.job_file(job_id)
+        with trio.CancelScope(shield=True):
+            try:
+                await trio.to_thread.run_sync(move_files, [(path, self.paths.damaged / path.name)])
+            except FileNotFoundError:
+                return
+            except OSError as error:
+                raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
 
     async def archive(self, job_ids: Sequence[JobId]) -> None:
         """Set the files of final jobs aside, durably.
@@ -132,16 +162,6 @@ class Store:
         self.paths.queue_lock.unlink(missing_ok=True)
         os.close(self._lock_fd)
 
-    def _find(self, job_id: JobId, *, archived: bool) -> Job | None:
-        path = self.paths.archived_job_file(job_id) if archived else self.paths.job_file(job_id)
-        try:
-            return decode_job(path.read_bytes(), str(path))
-        except FileNotFoundError:
-            return None
-        except (OSError, DamagedFile) as error:
-            _log.warning("job.unreadable", job=job_id, file=path, reason=error)
-            return None
-
 
 def open_store(paths: Paths) -> Store:
     """Lock the queue and read its serial; makes a queue where there is none.
@@ -158,6 +178,32 @@ def open_store(paths: Paths) -> Store:
     except BaseException:
         os.close(fd)
         raise
+
+
+def _read_job(path: Path, job_id: JobId) -> Job:
+    """Raises: NotFound, DamagedFile, Unavailable; see `Store.read_job`."""
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no file '{path}'") from None
+    except IsADirectoryError:
+        raise DamagedFile(f"'{path}' is a folder", file=str(path)) from None
+    except OSError as error:
+        raise Unavailable(f"'{path}' cannot be read: {_reason(error)}") from error
+    job = decode_job(content, str(path))
+    if job.job_id != job_id:
+        raise DamagedFile(f"'{path}' holds job {job.job_id}", file=str(path))
+    return job
+
+
+def _find(path: Path, job_id: JobId) -> Job | None:
+    try:
+        return _read_job(path, job_id)
+    except NotFound:
+        return None
+    except DamagedFile as error:
+        _log.warning("job.damaged", file=path, reason=error)
+        return None
 
 
 def _take_lock(paths: Paths) -> int:

@@ -23,8 +23,9 @@ from typing import Final, Protocol
 
 import trio
 
+from common.deathprobe import is_found_dead
 from common.errors import GantryError
-from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 from common.locks import Owner
 from common.log import get_log
 from common.watch import EventKind, FolderWatch
@@ -78,8 +79,8 @@ class Deaths:
             await self.clean_up()
             self._remove_stale_files()
             task_status.started()
-            nursery.start_soon(self._look_at_newcomers)
-            nursery.start_soon(self._try_again)
+            nursery.start_soon(self._look_at_newcomers, nursery)
+            nursery.start_soon(self._try_again, nursery)
             while True:
                 events = await watch.events()
                 if any(event.needs_rescan for event in events):
@@ -126,20 +127,24 @@ class Deaths:
                 await table.settled()
         return len(dead)
 
-    async def _look_at_newcomers(self) -> None:
+    async def _look_at_newcomers(self, nursery: trio.Nursery) -> None:
         while True:
             for path in await self._locks.known.newcomers():
-                if not is_alive(path):
-                    await self._bury(path)
+                match probe(path):
+                    case Life.DEAD:
+                        await self._bury(path)
+                    case Life.UNKNOWN:
+                        nursery.start_soon(self._probe, path)
+                    case Life.ALIVE:
+                        pass
 
-    async def _try_again(self) -> None:
+    async def _try_again(self, nursery: trio.Nursery) -> None:
         while True:
             await self._has_unburied.wait()
             await trio.sleep(RETRY_S)
             paths, self._unburied, self._has_unburied = self._unburied, set(), trio.Event()
             for path in paths:
-                if not is_alive(path):
-                    await self._bury(path)
+                nursery.start_soon(self._probe, path)
 
     def _spared_for_s(self, name: str) -> float | None:
         """Until when a file must not be deleted, in seconds from now; None: it is gone."""
@@ -155,11 +160,8 @@ class Deaths:
         _remove_if_dead(path)
 
     async def _probe(self, path: str) -> None:
-        for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
-            await trio.sleep(pause_s)
-            if not is_alive(path):
-                await self._bury(path)
-                return
+        if await is_found_dead(path):
+            await self._bury(path)
 
     async def _bury(self, path: str) -> None:
         """Free all owners of a livelock whose process is dead, and delete the file."""

@@ -44,6 +44,8 @@ TRAIL = [["gnt:user", "the mirror is down", 1], ["luxid", "", 2]]
          "of that 7.5 for node locks, beside those of job/4"),
         ({"kind": "moment", "phase": "held"}, "luxid is busy with it (held), that takes a moment"),
         ({"kind": "obstacle", "what": "the fork server is away"}, "no job is started: the fork server is away"),
+        ({"kind": "unreadable", "job_id": 4, "why": "'job-4' cannot be read: too many open files"},
+         "the file of job/4 cannot be read just now, and is tried again: 'job-4' cannot be read: too many open files"),
         ({"kind": "unknown", "what": "which locks it waits for, if any", "why": "wconfd is not running"},
          "it is not known which locks it waits for, if any: wconfd is not running"),
         ({"kind": "weather", "rain": 3}, '{"kind":"weather","rain":3}'),

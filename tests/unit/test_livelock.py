@@ -1,5 +1,6 @@
 """Livelock files by themselves: names, modes, what counts as dead; processes are in tests/daemon."""
 
+import errno
 import fcntl
 import os
 import re
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.livelock import Livelock, is_alive
+from common.livelock import Life, Livelock, is_alive, probe
 
 
 def test_a_livelock_is_an_empty_private_file_named_after_prefix_and_second(tmp_path: Path) -> None:
@@ -122,6 +123,23 @@ def test_a_probe_that_fails_says_alive(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(os, "open", refuse)
 
     assert is_alive(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO])
+def test_a_probe_that_cannot_be_made_proves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    (tmp_path / "file").touch()
+
+    def fail(*_: object) -> int:
+        raise OSError(number, os.strerror(number))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", fail)
+        assert probe(str(tmp_path / "file")) is Life.UNKNOWN
+        assert is_alive(str(tmp_path / "file"))
+
+    assert probe(str(tmp_path / "file")) is Life.DEAD
 
 
 def test_a_probe_leaks_no_descriptor(tmp_path: Path) -> None:

@@ -60,6 +60,8 @@ class Decisions:
     rejected: tuple[Rejected, ...] = ()
     # they waited for other jobs until just now, and read queued again
     unblocked: tuple[JobId, ...] = ()
+    # jobs that others wait for, and whose states could not be told: to be found out
+    untold: tuple[JobId, ...] = ()
     # running ones that are to stop before their next opcode; and that need not any more
     pause: tuple[JobId, ...] = ()
     resume: tuple[JobId, ...] = ()

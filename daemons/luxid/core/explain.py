@@ -151,6 +151,15 @@ class BeingWritten(Reason):
     phase: str
 
 
+@attrs.frozen
+class Unreadable(Reason):
+    """Its file, or that of a job it waits for, cannot be read for the moment; it is tried again."""
+
+    KIND = "unreadable"
+    job_id: JobId
+    why: str
+
+
 def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], Shown | None]) -> tuple[Reason, ...]:
     """Every reason that luxid has why the job does not run; none if it has a process and may use it, or has ended.
 

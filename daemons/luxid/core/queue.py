@@ -40,7 +40,8 @@ class JobQueue:
     Args:
         slots: jobs that may have a process at once.
         start_limit: jobs that may be `starting` at once.
-        archived_state: the final state of a job that is no longer in the queue; None: there is none.
+        archived_state: the final state of a job that is no longer in the queue; None: there is none; raises
+            Unavailable: that cannot be told for the moment. `decide` then asks for it, and `found` tells it.
     """
 
     def __init__(
@@ -122,16 +123,11 @@ class JobQueue:
             self._judging.forget(self._entries[job_id])
             self._entries.drop(job_id)
         self._ended[job_id] = state
-        for dependent in self._waits.dependents(job_id):
-            self._history.note(self._entries[dependent])
-        for dependent, doomed in self._waits.end(job_id, state).items():
-            self._touched += 1
-            if doomed is not None:
-                self._doomed.append(doomed)
-                self.hold(dependent)
-            elif dependent not in self._waits:
-                self._unblocked.append(dependent)
-                self._entries.move(self._entries[dependent], Phase.READY)
+        self._judge_dependents(job_id, state)
+
+    def found(self, job_id: JobId, state: JobState | None) -> None:
+        """The state of a job that is not in the queue, which could not be told before; None: there is no such job."""
+        self._judge_dependents(job_id, state)
 
     def forget(self, job_id: JobId) -> None:
         """The job, which has ended, is archived."""
@@ -160,6 +156,7 @@ class JobQueue:
             doomed=doomed,
             rejected=self._judging.take_rejected(),
             unblocked=unblocked,
+            untold=self._waits.take_untold(),
             pause=changes.pause,
             resume=changes.resume,
             is_unfinished=self._judging.is_unfinished,
@@ -209,6 +206,10 @@ class JobQueue:
         """The jobs that a blocked one waits for."""
         return tuple(sorted(self._waits.of(job_id)))
 
+    def is_awaited(self, job_id: JobId) -> bool:
+        """Whether a blocked job waits for this one."""
+        return bool(self._waits.dependents(job_id))
+
     def dependencies(self, job_id: JobId) -> list[Dependency]:
         """What a blocked job waits for, and in which state."""
         return [dependency for _, unmet in sorted(self._waits.of(job_id).items()) for dependency in unmet]
@@ -243,6 +244,18 @@ class JobQueue:
             self._doomed.append(doomed)
         elif not self._judging.is_rejected(entry):
             self._entries.move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
+
+    def _judge_dependents(self, job_id: JobId, state: JobState | None) -> None:
+        for dependent in self._waits.dependents(job_id):
+            self._history.note(self._entries[dependent])
+        for dependent, doomed in self._waits.end(job_id, state).items():
+            self._touched += 1
+            if doomed is not None:
+                self._doomed.append(doomed)
+                self.hold(dependent)
+            elif dependent not in self._waits:
+                self._unblocked.append(dependent)
+                self._entries.move(self._entries[dependent], Phase.READY)
 
     # choices
 

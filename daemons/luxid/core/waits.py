@@ -9,7 +9,7 @@ Source: chained-jobs design; luxid.md 5.4.
 from collections.abc import Callable, Mapping
 
 from common.dependencies import Dependency, DependencyVerdict, judge
-from common.errors import InvalidRequest
+from common.errors import InvalidRequest, Unavailable
 from common.jobs import Job, JobState
 from common.locks import JobId
 from daemons.luxid.core.decisions import Doomed
@@ -19,7 +19,8 @@ class Waits:
     """The unmet dependencies of blocked jobs.
 
     Args:
-        state_of: the state of a job, any that is not final while it has not ended; None: there is no such job.
+        state_of: the state of a job, any that is not final while it has not ended; None: there is no such job;
+            raises Unavailable: that cannot be told for the moment. Then it is waited for, as one that has not ended.
     """
 
     def __init__(self, state_of: Callable[[JobId], JobState | None]) -> None:
@@ -28,6 +29,8 @@ class Waits:
         self._unmet: dict[JobId, dict[JobId, list[Dependency]]] = {}
         # job -> the blocked jobs that wait for it
         self._dependents: dict[JobId, set[JobId]] = {}
+        # jobs that are waited for because nobody can tell their states; since these were last taken
+        self._untold: set[JobId] = set()
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._unmet
@@ -37,7 +40,12 @@ class Waits:
         unmet: dict[JobId, list[Dependency]] = {}
         for dependency in next_dependencies(job):
             target = JobId(dependency.job_id)
-            state = self._state_of(target)
+            try:
+                state = self._state_of(target)
+            except Unavailable:
+                self._untold.add(target)
+                unmet.setdefault(target, []).append(dependency)
+                continue
             verdict = _judge(dependency, state)
             if verdict is DependencyVerdict.WAIT:
                 unmet.setdefault(target, []).append(dependency)
@@ -53,8 +61,14 @@ class Waits:
         """The jobs that wait for this one."""
         return frozenset(self._dependents.get(target, ()))
 
-    def end(self, target: JobId, state: JobState) -> dict[JobId, Doomed | None]:
-        """A job ended: those that waited for it, and why they can never be met. They wait for it no longer."""
+    def take_untold(self) -> tuple[JobId, ...]:
+        """The jobs, new since the last call, whose states could not be told; `end` is to be called when they can."""
+        untold, self._untold = tuple(sorted(self._untold)), set()
+        return untold
+
+    def end(self, target: JobId, state: JobState | None) -> dict[JobId, Doomed | None]:
+        """A job ended, or there is none: those that waited for it, and why they can never be met. They wait for it no
+        longer."""
         return {job_id: self._judge_end(job_id, target, state) for job_id in sorted(self._dependents.pop(target, ()))}
 
     def forget(self, job_id: JobId) -> None:
@@ -73,7 +87,7 @@ class Waits:
         """The jobs that blocked ones wait for, each with those that wait."""
         return {job_id: frozenset(waiting) for job_id, waiting in self._dependents.items()}
 
-    def _judge_end(self, job_id: JobId, target: JobId, state: JobState) -> Doomed | None:
+    def _judge_end(self, job_id: JobId, target: JobId, state: JobState | None) -> Doomed | None:
         unmet = self._unmet[job_id]
         for dependency in unmet.pop(target):
             if _judge(dependency, state) is not DependencyVerdict.MET:

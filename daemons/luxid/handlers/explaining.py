@@ -17,7 +17,7 @@ from common.errors import GantryError, Unavailable
 from common.jobs import JobState
 from common.locks import JobId, Owner
 from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.explain import LevelWeight, Reason, Shown, explain
+from daemons.luxid.core.explain import BeingWritten, LevelWeight, Reason, Shown, Unreadable, explain
 from daemons.luxid.core.lockwaits import NotKnown, lock_reasons
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
@@ -53,10 +53,12 @@ class Explaining:
         return told
 
     async def _explain(self, job_id: JobId, asked: "_Asked") -> list[dict[str, Any]] | None:
-        job = self._scheduler.table.get(job_id)
-        if job is None:
+        if job_id not in self._scheduler.table:
             return None
         reasons: Sequence[Reason] = explain(self._scheduler.queue, job_id, time.time(), self._shown)
+        if unreadable := self._unreadable(job_id):
+            # that it is held is told by why it is
+            reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
         obstacles: list[dict[str, Any]] = []
         if self._scheduler.queue.phase(job_id) is Phase.RUNNING:
             reasons = (*reasons, *await self._lock_reasons(job_id, asked))
@@ -90,15 +92,20 @@ class Explaining:
 
     def _owner(self, job_id: JobId) -> Owner | None:
         """As whom the job's process asks for locks."""
-        job = self._scheduler.table.get(job_id)
+        job = self._scheduler.table.in_memory(job_id)
         return Owner(job_id, job.livelock) if job is not None and job.livelock is not None else None
 
     def _shown(self, job_id: JobId) -> Shown | None:
-        job, state = self._scheduler.table.get(job_id), self._scheduler.views.state(job_id)
-        if job is None or state is None:
+        job = self._scheduler.table.in_memory(job_id)
+        if job is None:
             return None
         at = job.start_at or job.received_at
-        return Shown(state, at[0] + at[1] / 1e6 if at else None)
+        return Shown(self._scheduler.views.of(job).state, at[0] + at[1] / 1e6 if at else None)
+
+    def _unreadable(self, job_id: JobId) -> tuple[Reason, ...]:
+        """The files that are waited for: its own, and those of jobs that it waits for."""
+        unread, awaited = self._scheduler.unread, self._scheduler.queue.waits_for(job_id)
+        return tuple(Unreadable(each, why) for each in (job_id, *awaited) if (why := unread.reason(each)) is not None)
 
 
 class _Asked:

@@ -11,9 +11,10 @@ from typing import Final
 
 import trio
 
-from common.errors import GantryError
+from common.errors import GantryError, Unavailable
 from common.jobs import Job
 from common.locks import JobId
+from common.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.core.fields import JobView
 from daemons.luxid.core.query.jobs import JobRow, UnreadJob
@@ -22,6 +23,7 @@ from daemons.luxid.scheduler import Scheduler
 # made in one go, before others have their turn
 _BATCH: Final = 500
 _PREFIX: Final = "job-"
+_log: Final = get_log(__name__)
 
 
 class JobRows:
@@ -31,21 +33,22 @@ class JobRows:
         self._scheduler = scheduler
 
     async def named(self, job_ids: Sequence[JobId]) -> AsyncGenerator[list[JobRow], None]:
-        """These jobs, in this order, also archived ones; one that does not exist is an UnreadJob."""
-        for batch in _batches(job_ids):
-            live = await self._live(batch)
-            absent = [job_id for job_id, job in zip(batch, live, strict=True) if job is None]
-            archived = await self._archived(absent) if absent else {}
-            yield [self._row(job_id, job, archived) for job_id, job in zip(batch, live, strict=True)]
+        """These jobs, in this order, also archived ones; one that does not exist is an UnreadJob.
+
+        Raises: Unavailable: the file of one cannot be read for the moment.
+        """
+        async with aclosing(self._rows(job_ids, is_lenient=False)) as batches:
+            async for batch in batches:
+                yield batch
 
     async def every(self, *, archived: bool) -> AsyncGenerator[list[JobRow], None]:
-        """All live jobs, by id; also those that are archived, if that is asked for."""
+        """All live jobs, by id; also those that are archived, if that is asked for. Who cannot be read is left out."""
         job_ids = self._scheduler.table.ids()
         if archived:
             set_aside = await trio.to_thread.run_sync(_archived_ids, self._scheduler.store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})
         # none: archived since the ids were listed, or taken out of the archive
-        async with aclosing(self.named(job_ids)) as batches:
+        async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
                 yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
 
@@ -55,23 +58,35 @@ class JobRows:
             yield [UnreadJob(job_id) for job_id in batch]
             await trio.lowlevel.checkpoint()
 
+    async def _rows(self, job_ids: Sequence[JobId], *, is_lenient: bool) -> AsyncGenerator[list[JobRow], None]:
+        for batch in _batches(job_ids):
+            live = await self._scheduler.table.get_many(batch, is_lenient=is_lenient)
+            await trio.lowlevel.checkpoint()
+            absent = [job_id for job_id, job in zip(batch, live, strict=True) if job is None]
+            archived = await self._archived(absent, is_lenient=is_lenient) if absent else {}
+            yield [self._row(job_id, job, archived) for job_id, job in zip(batch, live, strict=True)]
+
     def _row(self, job_id: JobId, job: Job | None, archived: dict[JobId, Job]) -> JobRow:
         if job is not None:
             return self._scheduler.views.of(job)
         found = archived.get(job_id)
         return JobView(found, is_archived=True) if found is not None else UnreadJob(job_id)
 
-    async def _live(self, job_ids: Sequence[JobId]) -> list[Job | None]:
-        jobs = await self._scheduler.table.get_many(job_ids)
-        await trio.lowlevel.checkpoint()
-        return jobs
-
-    async def _archived(self, job_ids: Sequence[JobId]) -> dict[JobId, Job]:
+    async def _archived(self, job_ids: Sequence[JobId], *, is_lenient: bool) -> dict[JobId, Job]:
         def read() -> dict[JobId, Job]:
-            jobs = ((job_id, self._scheduler.store.find_archived(job_id)) for job_id in job_ids)
+            jobs = ((job_id, self._read_archived(job_id, is_lenient=is_lenient)) for job_id in job_ids)
             return {job_id: job for job_id, job in jobs if job is not None}
 
         return await trio.to_thread.run_sync(read)
+
+    def _read_archived(self, job_id: JobId, *, is_lenient: bool) -> Job | None:
+        try:
+            return self._scheduler.store.find_archived(job_id)
+        except Unavailable as error:
+            if not is_lenient:
+                raise
+            _log.warning("job.unreadable", job=job_id, reason=error, effect="left out of a list")
+            return None
 
 
 def job_ids_of(values: Sequence[str | int]) -> list[JobId]:

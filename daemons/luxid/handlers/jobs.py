@@ -100,7 +100,7 @@ class Jobs:
             job_ids = self._scheduler.table.ids()
             while looked_at < len(job_ids) and trio.current_time() < deadline:
                 batch = job_ids[looked_at : looked_at + _BATCH]
-                jobs = await self._scheduler.table.get_many(batch)
+                jobs = await self._scheduler.table.get_many(batch, is_lenient=True)
                 old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
                 await self._archive(old)
                 looked_at += len(batch)

@@ -36,7 +36,7 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
         # the kernel tells of the rename; that is the event which is lost
         watch._queue.take()
         assert scheduler.queue.phase(JobId(1)) is not None
-        files = ChangedFiles(scheduler)
+        files = ChangedFiles(scheduler, nursery)
         tell = FolderEvents(files.replaced, files.logs_grew, lambda _: None, overflow=files.look_at_all)
         lost = [FolderEvent("", EventKind.OVERFLOW)]
         watch._queue.take = lambda: lost and [lost.pop()]  # type: ignore[method-assign]

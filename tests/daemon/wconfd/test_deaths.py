@@ -8,6 +8,7 @@ from common.livelock import Livelock
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
+from tests.support.descriptors import no_descriptors
 from tests.support.durable import durable_locks
 from tests.support.wait import wait_until
 
@@ -36,6 +37,22 @@ def test_its_locks_go_to_who_waits_and_nothing_is_left_of_it(
         what="the disk names the living alone",
         state=lambda: durable_locks(cluster.paths.locks_data),
     )
+
+
+def test_a_death_that_cannot_be_probed_frees_its_locks_when_it_can(
+    cluster: Cluster, call: Wire, job: Job, spawn: Spawn
+) -> None:
+    dying = spawn(1)
+    call("tryUpdateLocks", dying.owner, N)
+    call("tryUpdateLocks", job(2), [["node/m", "shared"]])
+
+    with no_descriptors(cluster.daemons["wconfd"].pid):
+        dying.kill()
+        wait_until(lambda: "livelock.not_probed" in cluster.log("wconfd"), what="wconfd says that it cannot probe")
+        assert call("listLocks", dying.owner) == N
+
+    wait_until(lambda: call("listLocks", dying.owner) == [], what="its locks are free")
+    assert call("listLocks", job(2)) == [["node/m", "shared"]]
 
 
 def test_a_process_of_ganetis_kind_that_waits_is_told(call: Wire, spawn: Spawn) -> None:

@@ -1,0 +1,36 @@
+"""Probing a livelock of which something was told, until it is certain that its holder lives or is dead.
+
+Source: DESIGN sections 5 and 11, "an error of the disk or of descriptors".
+"""
+
+from typing import Final
+
+import trio
+
+from common.livelock import PROBE_AGAIN_AFTER_S, Life, probe
+from common.log import get_log
+
+_LONGEST_PAUSE_S: Final = 5.0
+_log: Final = get_log(__name__)
+
+
+async def is_found_dead(path: str) -> bool:
+    """Whether the holder is dead, asked when an event has told of its livelock.
+
+    Probes again as `PROBE_AGAIN_AFTER_S` says, and with growing pauses for as long as a probe cannot be made.
+    """
+    for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
+        await trio.sleep(pause_s)
+        if await _life_of(path) is Life.DEAD:
+            return True
+    return False
+
+
+async def _life_of(path: str) -> Life:
+    """What a probe tells that could be made."""
+    pause_s = PROBE_AGAIN_AFTER_S[-1]
+    while (life := probe(path)) is Life.UNKNOWN:
+        _log.warning("livelock.not_probed", livelock=path, effect="its holder counts as alive", retry_s=pause_s)
+        await trio.sleep(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    return life
