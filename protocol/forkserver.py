@@ -16,6 +16,9 @@ each ended by ETX; P is the job process, L luxid:
 An external executor does as Ganeti's: between the last two it asks, by an empty message, for the secrets. Ours gets
 them with the go-ahead, in one write, and luxid need not come back to it.
 
+A process of ours that cannot make its livelock sends `error: ` and the reason in place of the path, and ends: that is
+no fault of the job, which is started again later.
+
 If luxid dies before the go-ahead, P reads end-of-file, removes its livelock and exits: the job
 file then says queued and names a dead livelock, so the next luxid starts the job again, once.
 
@@ -29,6 +32,8 @@ from protocol.messages import Request
 
 GO_AHEAD = b""
 WANT_SECRETS = b""
+# begins what a process says that cannot start for the moment; a path begins with a slash
+REFUSAL = b"error: "
 
 
 @attrs.frozen

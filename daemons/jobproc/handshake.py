@@ -3,6 +3,7 @@
 Source: protocol.forkserver; luxid.md 9.1.
 """
 
+import contextlib
 import socket
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,7 +12,7 @@ import orjson
 
 from common.errors import ProtocolError
 from common.log import get_log
-from protocol.forkserver import GO_AHEAD
+from protocol.forkserver import GO_AHEAD, REFUSAL
 from protocol.framing import Framer, pack
 
 # for each opcode of the job its secret parameters, or None
@@ -39,6 +40,13 @@ def shake_hands(sock: socket.socket, livelock_path: str) -> Secrets | None:
         except (OSError, EOFError):
             return None
         return _take_secrets(messages)
+
+
+def refuse(sock: socket.socket, reason: str) -> None:
+    """Tell luxid that this process cannot start for the moment, which is not its job's fault; closes the socket."""
+    with sock, contextlib.suppress(OSError):
+        sock.setblocking(True)
+        sock.sendall(pack(REFUSAL + reason.encode(errors="replace")))
 
 
 def _take_secrets(messages: "_Messages") -> Secrets:

@@ -31,7 +31,8 @@ from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.settings import Settings
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.handshake import Secrets, shake_hands
+from daemons.jobproc.handshake import Secrets, refuse, shake_hands
+from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.output import OutputFile
@@ -51,21 +52,20 @@ def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: Process
     Args:
         sock: to luxid; closed here.
         signals: installed.
-    Raises:
-        OSError: the livelock cannot be made; nothing has happened to the job.
     """
-    livelock = Livelock.create(settings.paths.livelocks, f"job_{job_id:06d}")
+    try:
+        livelock = Livelock.create(settings.paths.livelocks, f"job_{job_id:06d}")
+    except OSError as error:
+        _log.error("job.not_started", job=job_id, reason=f"the livelock cannot be made: {error}")
+        refuse(sock, f"its livelock cannot be made: {(error.strerror or str(error)).lower()}")
+        return 1
     secrets = shake_hands(sock, livelock.path)
     if secrets is None:
         _log.warning("job.not_started", job=job_id, reason="luxid gave no go-ahead")
         livelock.remove()
         return 1
-    try:
-        path = settings.paths.job_file(job_id)
-        log_path = settings.paths.job_log(job_id)
-        record = JobRecord.load(path, log_path, livelock=livelock.path, process_id=os.getpid())
-    except (OSError, GantryError) as error:
-        _log.error("job.unreadable", job=job_id, error=error)
+    record = load_record(job_id, settings.paths, livelock, signals)
+    if record is None:
         livelock.remove()
         return 1
     life = _Life(job_id, record, livelock, settings, signals, secrets)

@@ -11,6 +11,7 @@ Source: luxid.md 5.9, 9.1; DESIGN section 7.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import signal
@@ -34,6 +35,7 @@ _PATIENCE_S: Final = 0.1
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL)
 # the executor reads it as a number
 _DEBUG: Final = "GNT_DEBUG"
+_PASSING: Final = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ETXTBSY)
 _log: Final = get_log(__name__)
 
 
@@ -74,7 +76,9 @@ class ExternalExecutor:
     async def start(self, job_id: JobId) -> Started:
         """Run the program for this job.
 
-        Raises: StartFailed: it cannot be run.
+        Raises:
+            StartFailed: it cannot be run.
+            Unavailable: nothing can be run for the moment, for want of processes, memory or descriptors.
         Cancellation: a process that was made all the same finds its standard input closed, and ends.
         """
         if self._nursery is None:
@@ -88,7 +92,8 @@ class ExternalExecutor:
                 start_new_session=True,
             )
         except OSError as error:
-            raise StartFailed(f"'{self._argv[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from error
+            kind = Unavailable if error.errno in _PASSING else StartFailed
+            raise kind(f"'{self._argv[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from error
         assert process.stdin is not None
         assert process.stdout is not None
         self._processes[process.pid] = process

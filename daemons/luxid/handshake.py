@@ -13,8 +13,8 @@ from typing import Any, Final
 import orjson
 import trio
 
-from common.errors import GantryError
-from protocol.forkserver import GO_AHEAD, WANT_SECRETS
+from common.errors import GantryError, Unavailable
+from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS
 from protocol.framing import Framer, pack
 
 _LIMIT: Final = 64 * 2**10
@@ -23,6 +23,10 @@ _CHUNK: Final = 4096
 
 class StartFailed(GantryError):
     """the job's process ended before it was told to start"""
+
+
+class NoAnswer(StartFailed):
+    """the job's process did not answer in time; it may only be slow"""
 
 
 class Handshake:
@@ -41,9 +45,14 @@ class Handshake:
     async def livelock(self) -> str:
         """The absolute path of the livelock that the process holds.
 
-        Raises: StartFailed: it ended, or sent something else.
+        Raises:
+            StartFailed: it ended, or sent something else.
+            NoAnswer: it said nothing in time.
+            Unavailable: it cannot start for the moment, and says why.
         """
         message = await self._receive()
+        if message.startswith(REFUSAL):
+            raise Unavailable(f"the job's process cannot start: {message[len(REFUSAL) :].decode('utf-8', 'replace')}")
         path = message.decode("utf-8", "replace")
         if not os.path.isabs(path) or "\0" in path or "\ufffd" in path:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
@@ -89,5 +98,5 @@ class Handshake:
             raise StartFailed from error
         return self._messages.pop(0)
 
-    def _no_answer(self) -> StartFailed:
-        return StartFailed(f"no answer from the job's process within {self._timeout_s:g} s")
+    def _no_answer(self) -> NoAnswer:
+        return NoAnswer(f"no answer from the job's process within {self._timeout_s:g} s")

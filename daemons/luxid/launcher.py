@@ -47,6 +47,8 @@ class StartRules:
     own_livelock: str | None = None
     # whether a process asks for its secrets, as protocol/forkserver.py says
     asks_secrets: bool = False
+    # whether a process that does not answer in time is taken for a slow one: then it is no attempt, and the job waits
+    may_be_slow: bool = False
 
 
 class Launcher(Protocol):
@@ -84,7 +86,7 @@ class ForkServerClient:
     ATTEMPTS: Final = 3
 
     def __init__(self, paths: Paths, events: LauncherEvents) -> None:
-        self.rules = StartRules(self.ATTEMPTS)
+        self.rules = StartRules(self.ATTEMPTS, may_be_slow=True)
         self._path = paths.forkserver_socket
         self._events = events
         self._sock: socket.socket | None = None
@@ -96,12 +98,12 @@ class ForkServerClient:
         """Ask for a process for this job.
 
         Raises:
-            Unavailable: the fork server is away. A child that was made all the same finds its socket
-                closed and ends without having done anything.
+            Unavailable: the fork server is away, or we have no descriptors. A child that was made all the same
+                finds its socket closed and ends without having done anything.
             RemoteError: it refuses, e.g. the system has no room for another process.
         Cancellation: likewise; the connection is made anew, as the reply would be taken for the next one's.
         """
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours, theirs = _socket_pair()
         try:
             with theirs:
                 async with self._turn:
@@ -197,6 +199,14 @@ class ForkServerClient:
         if self._replies is not None:
             self._replies.close()
             self._replies = None
+
+
+def _socket_pair() -> tuple[socket.socket, socket.socket]:
+    """Raises: Unavailable: no descriptors are left."""
+    try:
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unavailable(f"no socket for a job's process: {(error.strerror or str(error)).lower()}") from error
 
 
 async def _send_with_fd(sock: socket.socket, message: bytes, fd: int) -> None:

@@ -17,7 +17,7 @@ from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import START_SOURCE, fail_job
-from daemons.luxid.handshake import Handshake, StartFailed
+from daemons.luxid.handshake import Handshake, NoAnswer
 from daemons.luxid.launcher import Launcher, Started
 from daemons.luxid.rewriting import timestamp
 from daemons.luxid.scheduler import Scheduler
@@ -25,7 +25,8 @@ from protocol.forkserver import JobExited
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
-BACK_OFF: Final = "a start failed"
+# and then why, for those who ask what holds their job
+BACK_OFF: Final = "a start failed and is tried again soon"
 _log: Final = get_log(__name__)
 
 
@@ -64,7 +65,7 @@ class Starter:
         try:
             await self._start(job)
         except Unavailable as error:
-            # the fork server is away, or the disk is full: not the job's fault
+            # the fork server is away or slow, the disk is full, descriptors are short: not the job's fault
             await self._back_off(job, error.message)
         except RemoteError as error:
             if error.code == "conflict":
@@ -134,7 +135,7 @@ class Starter:
         try:
             async with started.stream:
                 handshake = Handshake(started.stream, self._timeout_s)
-                await self._write_process(job, started, await handshake.livelock())
+                await self._write_process(job, started, await self._livelock(handshake))
                 secrets = self._scheduler.secrets.get(job.job_id)
                 asks = self._launcher.rules.asks_secrets
                 await handshake.give_go_ahead(secrets or [None] * len(job.ops), asks=asks)
@@ -146,7 +147,16 @@ class Starter:
     async def _launch(self, job: Job) -> Started:
         with trio.move_on_after(self._timeout_s):
             return await self._launcher.start(job.job_id)
-        raise StartFailed(f"no process was made within {self._timeout_s:g} s")
+        raise Unavailable(f"no process was made within {self._timeout_s:g} s")
+
+    async def _livelock(self, handshake: Handshake) -> str:
+        """Raises: GantryError: the process is not there; Unavailable: that is not the job's fault."""
+        try:
+            return await handshake.livelock()
+        except NoAnswer as error:
+            if self._launcher.rules.may_be_slow:
+                raise Unavailable(error.message) from error
+            raise
 
     async def _write_process(self, job: Job, started: Started, livelock: str) -> None:
         is_ours = self._launcher.rules.own_livelock is None
@@ -166,14 +176,17 @@ class Starter:
     async def _wait_for_exit(self, job: Job, reason: str) -> None:
         """An earlier process of this job has let its livelock go and is about to end: only then comes the next."""
         _log.debug("job.start_early", job=job.job_id, reason=reason)
-        with trio.move_on_after(LONGEST_PAUSE_S):
+        with trio.move_on_after(LONGEST_PAUSE_S) as scope:
             await self._exits[job.job_id].wait()
+        if scope.cancelled_caught:
+            _log.warning("job.start_waits", job=job.job_id, reason=reason, next="ask for a process again")
         self._scheduler.requeue(job)
 
     async def _back_off(self, job: Job, reason: str) -> None:
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
         _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
-        self._scheduler.obstruct(BACK_OFF)
+        obstacle = f"{BACK_OFF}: {reason}"
+        self._scheduler.obstruct(obstacle)
         self._scheduler.requeue(job)
         await trio.sleep(pause_s)
-        self._scheduler.clear(BACK_OFF)
+        self._scheduler.clear(obstacle)

@@ -14,6 +14,7 @@ from common.jobs import JobState
 from common.livelock import is_alive
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from protocol.framing import pack
+from tests.support.descriptors import no_descriptors
 from tests.support.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 
@@ -57,6 +58,33 @@ def test_job_runs_to_success_with_its_result(host: JobHost) -> None:
     assert job.livelock is not None
     assert not Path(job.livelock).exists()
     assert host.wconfd.owners() == []
+
+
+def test_a_process_that_cannot_read_its_job_begins_when_it_can(host: JobHost) -> None:
+    host.write_job(7, {**DUMMY, "result": "done"})
+    started = host.fork(7)
+
+    with no_descriptors(started.pid):
+        host.go(started)
+        wait_until(lambda: host.log().count("job.unreadable job=7") > 1, what="it has tried again")
+        assert host.states(7) == ["queued"]
+
+    has_ended(host, started)
+    assert host.job(7).ops[0].result == "done"
+
+
+def test_a_process_that_is_canceled_before_it_could_read_its_job_leaves_it_alone(host: JobHost) -> None:
+    host.write_job(7, DUMMY)
+    started = host.fork(7)
+
+    with no_descriptors(started.pid):
+        host.go(started)
+        wait_until(lambda: "job.unreadable job=7" in host.log(), what="it cannot read")
+        kill(started.pid, signal.SIGTERM)
+        has_ended(host, started)
+
+    assert host.states(7) == ["queued"]
+    assert not Path(started.livelock).exists()
 
 
 def test_opcode_whose_locks_are_free_asks_wconfd_twice(host: JobHost) -> None:
@@ -409,7 +437,7 @@ def test_damaged_job_file_is_left_as_it_is(host: JobHost, content: bytes) -> Non
 
     assert status != 0
     assert host.paths.job_file(1).read_bytes() == content
-    assert "job.unreadable" in host.log()
+    assert "job.damaged" in host.log()
     assert not Path(started.livelock).exists()
 
 

@@ -1,5 +1,7 @@
 """What luxid remembers of a job's processes goes when the job ends."""
 
+import errno
+import os
 from pathlib import Path
 
 import attrs
@@ -12,9 +14,9 @@ from common.locks import JobId
 from common.paths import Paths
 from common.settings import LuxidSettings
 from daemons.luxid.core.decisions import Phase
-from daemons.luxid.launcher import Started, StartRules
+from daemons.luxid.launcher import ForkServerClient, LauncherEvents, Started, StartRules
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.starting import Starter
+from daemons.luxid.starting import BACK_OFF, Starter
 from daemons.luxid.store import Store, open_store
 from protocol.framing import pack
 from tests.support.wait import wait_until_async
@@ -26,10 +28,11 @@ class FakeLauncher:
     """Processes that send a livelock's path and take the go-ahead; they only exist as a stream."""
 
     def __init__(self) -> None:
-        self.rules = StartRules(attempts=3)
+        self.rules = StartRules(attempts=3, may_be_slow=True)
         self.starts = 0
         self.is_away = False
-        self.sends = b"/livelocks/job_1"
+        # None: nothing at all
+        self.sends: bytes | None = b"/livelocks/job_1"
         self._ends: list[trio.socket.SocketType] = []
 
     async def start(self, job_id: JobId) -> Started:
@@ -37,7 +40,8 @@ class FakeLauncher:
         if self.is_away:
             raise Unavailable("away")
         ours, theirs = trio.socket.socketpair()
-        await theirs.send(pack(self.sends))
+        if self.sends is not None:
+            await theirs.send(pack(self.sends))
         self._ends.append(theirs)
         return Started(999_999, trio.SocketStream(ours))
 
@@ -60,13 +64,13 @@ class Parts:
     launcher: FakeLauncher
 
 
-async def run_parts(tmp_path: Path, nursery: trio.Nursery) -> Parts:
+async def run_parts(tmp_path: Path, nursery: trio.Nursery, timeout_s: float = 10.0) -> Parts:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
     await nursery.start(store.commits.run)
     scheduler, launcher = Scheduler(store, LuxidSettings()), FakeLauncher()
-    starter = Starter(scheduler, launcher, 10.0)
+    starter = Starter(scheduler, launcher, timeout_s)
     scheduler.begin(nursery, starter.start)
     return Parts(store, scheduler, starter, launcher)
 
@@ -114,6 +118,38 @@ async def test_a_launcher_that_is_away_costs_the_job_nothing(tmp_path: Path) -> 
         nursery.cancel_scope.cancel()
     parts.launcher.close()
     parts.store.close()
+
+
+@pytest.mark.parametrize("sends", [None, b"error: its livelock cannot be made: no space left on device"])
+async def test_a_process_that_is_slow_or_cannot_start_is_no_attempt_of_its_job(
+    tmp_path: Path, sends: bytes | None
+) -> None:
+    async with trio.open_nursery() as nursery:
+        parts = await run_parts(tmp_path, nursery, timeout_s=0.01)
+        parts.launcher.sends = sends
+        parts.scheduler.add([new_job()])
+        await wait_until_async(lambda: parts.launcher.starts > 3, what="several starts")
+        await wait_until_async(
+            lambda: any(BACK_OFF in obstacle for obstacle in parts.scheduler.obstacles), what="it is told"
+        )
+
+        parts.launcher.sends = b"/livelocks/job_1"
+        await until_phase(parts, Phase.RUNNING)
+        nursery.cancel_scope.cancel()
+    parts.launcher.close()
+    parts.store.close()
+
+
+async def test_a_start_for_want_of_descriptors_is_no_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_socket(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    paths = Paths.under_root(tmp_path)
+    client = ForkServerClient(paths, LauncherEvents(lambda: None, lambda: None, lambda _: None))
+    monkeypatch.setattr("socket.socketpair", no_socket)
+
+    with pytest.raises(Unavailable, match="too many open files"):
+        await client.start(JobId(1))
 
 
 @pytest.mark.parametrize("sends", [b"relative/path", b"/with\xff", b"x" * 100_000])

@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from common.locks import JobId
+from protocol.luxi import ExplainJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
+from tests.support.disks import immutable
 from tests.support.wait import wait_until
 
 StartFake = Callable[[str], None]
@@ -84,6 +87,37 @@ def test_a_fork_server_that_refuses_fails_no_job(idle: Cluster, start_fake: Star
 
     assert idle.status(job_id) == "queued"
     assert "no room for another process" in idle.log("luxid")
+
+
+def test_a_fork_server_that_hangs_fails_no_job(idle: Cluster) -> None:
+    idle.configure("[luxid]\nstart_timeout_s = 0.1\nsweep_s = 3600.0\n")
+    idle.start("forkserver", "luxid")
+    tally = idle.root / "tally"
+    idle.daemons["forkserver"].send_signal(signal.SIGSTOP)
+    job_id = idle.submit(command("sh", "-c", f"echo >> {tally}"))
+
+    wait_until(lambda: idle.log("luxid").count("job.start_failed") >= 4, what="several attempts")
+    wait_until(lambda: any("no process was made" in why for why in why_not(idle, job_id)), what="luxid tells why")
+    assert idle.status(job_id) == "queued"
+    idle.daemons["forkserver"].send_signal(signal.SIGCONT)
+
+    assert idle.wait(job_id) == ["success"]
+    assert tally.read_bytes() == b"\n"
+
+
+def test_processes_that_cannot_make_their_livelocks_fail_no_job(cluster: Cluster) -> None:
+    with immutable(cluster.paths.livelocks):
+        job_id = cluster.submit(dummy())
+        wait_until(lambda: cluster.log("luxid").count("its livelock cannot be made") >= 4, what="several attempts")
+        assert cluster.status(job_id) == "queued"
+
+    assert cluster.wait(job_id) == ["success"]
+
+
+def why_not(cluster: Cluster, job_id: JobId) -> list[str]:
+    """What keeps luxid from starting the job."""
+    (reasons,) = cluster.luxi(ExplainJobs((job_id,)))
+    return [reason["what"] for reason in reasons or () if reason["kind"] == "obstacle"]
 
 
 def test_a_process_that_is_killed_is_noticed_by_an_event_and_its_slot_is_free(cluster: Cluster) -> None:

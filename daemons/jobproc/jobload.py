@@ -1,0 +1,43 @@
+"""Reading the job when its process begins: patiently, since an error of reading says nothing about the job.
+
+Source: DESIGN section 11, "an error of the disk or of descriptors".
+"""
+
+import os
+from typing import Final
+
+from common.errors import GantryError
+from common.livelock import Livelock
+from common.locks import JobId
+from common.log import get_log
+from common.paths import Paths
+from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.signals import ProcessSignals
+
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
+_log = get_log(__name__)
+
+
+def load_record(job_id: JobId, paths: Paths, livelock: Livelock, signals: ProcessSignals) -> JobRecord | None:
+    """The job's record, as soon as its file can be read.
+
+    Returns: None: there is no file or a damaged one, or the job is to be canceled before it could be read; nothing
+        has happened to it, and luxid judges it when this process is gone.
+    """
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return JobRecord.load(
+                paths.job_file(job_id), paths.job_log(job_id), livelock=livelock.path, process_id=os.getpid()
+            )
+        except (FileNotFoundError, NotADirectoryError, IsADirectoryError, GantryError) as error:
+            _log.error("job.damaged", job=job_id, reason=error, effect="left to luxid")
+            return None
+        except OSError as error:
+            _log.error("job.unreadable", job=job_id, reason=error, effect="it begins when it is read", retry_s=pause_s)
+        if signals.cancel_asked:
+            return None
+        # a signal ends the pause
+        signals.wait(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
