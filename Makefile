@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test bench lint format clean
+.PHONY: demo test bench faults cuts lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
@@ -14,6 +14,12 @@ test: $(READY)
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
+
+faults: $(READY)
+	@$(BIN)/python -m tests.reliability.faults $(if $(RUNS),--sample $(RUNS)) $(if $(SEED),--seed $(SEED))
+
+cuts: $(READY)
+	@$(BIN)/python -m tests.reliability.cuts $(if $(CUTS),--sample $(CUTS)) $(if $(SEED),--seed $(SEED))
 
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests

@@ -1,0 +1,209 @@
+"""The client of a run: it asks, keeps what it was told, and has daemons that ended started again."""
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+
+from common.errors import GantryError, RemoteError, Unavailable
+from common.livelock import Livelock
+from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from protocol import wconfd
+from protocol.blocking import BlockingClient
+from protocol.luxi import (
+    ArchiveJob,
+    AutoArchiveJobs,
+    CancelJob,
+    DeleteFilter,
+    ReplaceFilter,
+    SetDrainFlag,
+    SubmitJob,
+    SubmitManyJobs,
+    WaitForJobChange,
+)
+from protocol.messages import Request
+from tests.reliability.farm import Farm
+from tests.reliability.ledger import FINAL, Exchange, Outcome
+from tests.reliability.oracle import Rules, View
+from tests.reliability.views import view_of_daemons
+
+# everything is at rest after this, or it never will be
+PATIENCE_S: Final = 45.0
+_TRIES: Final = 12
+
+
+class NoRest(Exception):
+    """something did not end by itself"""
+
+
+class Driver:
+    """Asks the daemons of a farm, one call after the other."""
+
+    def __init__(self, farm: Farm, tally: Path) -> None:
+        self.farm = farm
+        self.tally = tally
+        self.exchanges: list[Exchange] = []
+        self.internal_errors: list[str] = []
+        self.rules = Rules()
+        self._luxid = BlockingClient(farm.paths.query_socket, connect_timeout_s=0.05)
+        self._wconfd = BlockingClient(farm.paths.wconfd_socket, connect_timeout_s=0.05)
+        self._owners: dict[str, Owner] = {}
+        self._livelocks: list[Livelock] = []
+        self._tokens = 0
+        tally.touch()
+
+    def close(self) -> None:
+        self._luxid.close()
+        self._wconfd.close()
+        for livelock in self._livelocks:
+            livelock.remove()
+
+    def work(self, *, locks: dict[str, str] | None = None, after: Sequence[int] = (), **fields: Any) -> dict[str, Any]:
+        """An opcode that says in the tally that it runs, and that it has run."""
+        self._tokens += 1
+        token = f"t{self._tokens}"
+        script = f"echo {token}+ >> {self.tally}; echo {token}- >> {self.tally}"
+        depends = {"depends": [[job_id, ["success"]] for job_id in after]} if after else {}
+        argv = ["/bin/sh", "-c", script]
+        return {"OP_ID": "OP_RUN_COMMAND", "argv": argv, "comment": token, "locks": locks or {}, **depends, **fields}
+
+    def submit(self, *ops: dict[str, Any]) -> list[int]:
+        """One job; its id in a list, or nothing if there was no answer."""
+        return list(
+            self._ask("submit", ((_tokens(ops),),), SubmitJob(ops), lambda job_id: (int(job_id),), repeat=False) or ()
+        )
+
+    def submit_many(self, *jobs: tuple[dict[str, Any], ...], key: str | None = None) -> list[int]:
+        tokens = tuple(_tokens(job) for job in jobs)
+        request = SubmitManyJobs(jobs, key)
+        ids = self._ask(
+            "submit", (tokens,), request, lambda rows: tuple(row[1] for row in rows), repeat=key is not None
+        )
+        return list(ids or ())
+
+    def wait_for(self, *job_ids: int, states: Sequence[str] = FINAL) -> None:
+        """Wait until the jobs are in one of these states (or final), and take note of what is seen."""
+        for job_id in job_ids:
+            state, deadline = None, time.monotonic() + PATIENCE_S
+            while state not in (*states, *FINAL):
+                request = WaitForJobChange(JobId(job_id), ("status",), None if state is None else [state], None, 2.0)
+                state = self._ask("saw", (job_id,), request, lambda reply: reply[0][0]) or state
+                if time.monotonic() > deadline:
+                    raise NoRest(f"job {job_id} is {state} for {PATIENCE_S:g} s")
+
+    def cancel(self, job_id: int) -> None:
+        self._ask(
+            "cancel", (job_id,), CancelJob(JobId(job_id)), lambda reply: bool(reply[0]) and "was canceled" in reply[1]
+        )
+
+    def archive(self, *job_ids: int) -> None:
+        if len(job_ids) == 1:
+            self._ask("archive", (job_ids,), ArchiveJob(JobId(job_ids[0])), bool)
+        else:
+            self._ask("archive", (job_ids,), AutoArchiveJobs(-1, 30), lambda reply: reply[0] == len(job_ids))
+
+    def drain(self, flag: bool) -> None:
+        self._ask("drain", (flag,), SetDrainFlag(flag))
+
+    def add_filter(self, name: str, *, uuid: str | None = None) -> str | None:
+        """A rule that is about no job."""
+        predicates = (("opcode", ["=", "OP_ID", "OP_NONE"]),)
+        request = ReplaceFilter(uuid, 1, predicates, "REJECT", (("test", name, 1),))
+        return self._ask("add-filter", (name,), request, str)
+
+    def delete_filter(self, uuid: str) -> None:
+        self._ask("delete-filter", (uuid,), DeleteFilter(uuid), repeat=False)
+
+    def add_port(self, port: int) -> None:
+        self._ask("port", (port,), wconfd.AddTcpUdpPort(port))
+
+    def lock(self, name: str, lock: str) -> None:
+        """Take a lock exclusively, as an owner that lives as long as this process."""
+        if name not in self._owners:
+            self._livelocks.append(livelock := Livelock.create(self.farm.paths.livelocks, name))
+            self._owners[name] = Owner(name, livelock.path)
+        requests = (LockRequest(parse_lock(lock), LockMode.EXCLUSIVE),)
+        request = wconfd.TryUpdateLocks(self._owners[name], requests)
+        if self._ask("lock", (name, lock), request, lambda blocked_on: blocked_on or True) is not True:
+            raise NoRest(f"{lock} cannot be had")
+
+    def free(self, name: str) -> None:
+        self._ask("free", (name,), wconfd.FreeLocks(self._owners[name]))
+
+    def take_rules(self, **rules: Any) -> None:
+        self.rules = attrs.evolve(self.rules, **rules)
+
+    def view(self) -> View:
+        """What the daemons say, as soon as they can be asked."""
+        for _ in range(_TRIES):
+            self.farm.revive()
+            try:
+                return view_of_daemons(self.farm.paths, self._luxid, self._wconfd)
+            except (Unavailable, RemoteError):
+                time.sleep(0.1)
+        return view_of_daemons(self.farm.paths, self._luxid, self._wconfd)
+
+    def rest(self) -> View:
+        """Wait until all jobs are final and no lock is held but those of this driver.
+
+        Raises: NoRest.
+        """
+        deadline = time.monotonic() + PATIENCE_S
+        pause = 0.005
+        while True:
+            view = self.view()
+            busy = [f"job {job.job_id} is {job.state}" for job in view.jobs if job.state not in FINAL]
+            busy += [
+                f"{owner} holds {set(locks)}"
+                for owner, locks in (view.locks or {}).items()
+                if owner not in self._owners
+            ]
+            if not busy:
+                return view
+            if time.monotonic() > deadline:
+                raise NoRest(f"after {PATIENCE_S:g} s: {'; '.join(busy)}")
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
+
+    def tally_lines(self) -> list[str]:
+        return self.tally.read_text().splitlines()
+
+    def _ask(
+        self,
+        what: str,
+        args: tuple[Any, ...],
+        request: Request[Any],
+        read: Callable[[Any], Any] = lambda answer: True,
+        *,
+        repeat: bool = True,
+    ) -> Any:
+        """The answer, or None."""
+        client = self._wconfd if type(request).__module__.startswith("protocol.wconfd") else self._luxid
+        for _ in range(_TRIES if repeat else 1):
+            exchange = Exchange(what, args)
+            self.exchanges.append(exchange)
+            try:
+                answer = read(client.call(request, timeout_s=20))
+            except RemoteError as error:
+                if error.code == "internal":
+                    self.internal_errors.append(f"{what} {args}: {error.message}")
+                # who was refused a job has none of it; other changes may have been made when the disk complains
+                self.exchanges[-1] = attrs.evolve(
+                    exchange, outcome=Outcome.REFUSED if what == "submit" else Outcome.UNKNOWN
+                )
+                if error.code != "unavailable":
+                    return None
+            except GantryError:
+                pass
+            else:
+                self.exchanges[-1] = attrs.evolve(exchange, outcome=Outcome.ANSWERED, answer=answer)
+                return answer
+            self.farm.revive()
+            time.sleep(0.02)
+        return None
+
+
+def _tokens(ops: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    return tuple(op["comment"] for op in ops)
