@@ -36,9 +36,9 @@ MOST_TOLD = 8
 def main(arguments: list[str]) -> int:
     given = _read(arguments)
     wrap_system_calls()
-    from tests.reliability.farm import import_daemons
+    from tests.reliability.farm import be_a_runner
 
-    import_daemons()
+    be_a_runner()
     # the loaders log what they repair
     logging.disable(logging.CRITICAL)
     if given.replay:

@@ -36,8 +36,9 @@ class CannotStart(Exception):
     """a daemon ended before it was ready, again and again"""
 
 
-def import_daemons() -> None:
-    """Load what the daemons need, once for all of them."""
+def be_a_runner() -> None:
+    """Load what the daemons need, once for all of them; SIGTERM ends the runner as Ctrl-C does, with all it started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     for module in MODULES.values():
         importlib.import_module(module)
     importlib.import_module("daemons.jobproc.warmup")
@@ -49,15 +50,22 @@ class Farm:
 
     Args:
         in_child: called in a new daemon with its name, before it does anything.
+        killing: entered while this farm kills.
     """
 
-    def __init__(self, root: Path, in_child: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        in_child: Callable[[str], None],
+        killing: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext,
+    ) -> None:
         self.root = root
         self.paths = Paths.under_root(root)
         self.pids: dict[str, int] = {}
         # how often a daemon was found ended
         self.ends: dict[str, int] = {}
         self._in_child = in_child
+        self._killing = killing
 
     def start(self, *names: str) -> None:
         """Start daemons (all, if none is named), and wait until each is ready; one that ends is started again.
@@ -85,7 +93,7 @@ class Farm:
         for name in names or ALL:
             pid = self.pids.pop(name, 0)
             if pid:
-                with contextlib.suppress(ProcessLookupError):
+                with self._killing(), contextlib.suppress(ProcessLookupError):
                     os.kill(pid, number)
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(pid, 0)
@@ -96,7 +104,7 @@ class Farm:
         deadline = time.monotonic() + START_S
         while children := _children():
             for pid in children:
-                with contextlib.suppress(ProcessLookupError):
+                with self._killing(), contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self._reap()
             if time.monotonic() > deadline:
@@ -146,6 +154,7 @@ class Farm:
     def _be(self, name: str, address: Path) -> None:
         code = 70
         try:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.environ["NOTIFY_SOCKET"] = str(address)
             sys.argv = [f"gantry-{name}", "--root", str(self.root)]
             fd = os.open(self._errors(name), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

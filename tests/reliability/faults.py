@@ -33,9 +33,9 @@ def main(arguments: list[str]) -> int:
     given = _read(arguments)
     # before trio is imported, which keeps the methods of sockets that it finds
     wrap_system_calls()
-    from tests.reliability.farm import import_daemons
+    from tests.reliability.farm import be_a_runner
 
-    import_daemons()
+    be_a_runner()
     with tempfile.TemporaryDirectory(prefix="gantry-faults-", dir=scratch()) as folder:
         root = Path(folder) / "root"
         if given.replay:

@@ -7,6 +7,7 @@ import random
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -17,7 +18,7 @@ from tests.reliability.driver import Driver, NoRest
 from tests.reliability.farm import SETTINGS, CannotStart, Farm
 from tests.reliability.ledger import Exchange, Ledger, answered
 from tests.reliability.oracle import Rules, judge, judge_rest
-from tests.reliability.recording import RecordingGate, read_log
+from tests.reliability.recording import RecordingGate, between_operations, read_log
 from tests.reliability.scenarios import SCENARIOS
 from tests.reliability.syscalls import files_under, set_gate
 from tests.reliability.trial import judge_files, make_installation, rubbish
@@ -86,7 +87,9 @@ def record(root: Path, scenario: str) -> Recording:
     tree = _tree_of(paths.data)
     nodes = {path: os.stat(path).st_ino for path in tree}
     client = os.getpid()
-    farm = Farm(root, lambda name: set_gate(RecordingGate(root, name, log, tally, client)))
+    farm = Farm(
+        root, lambda name: set_gate(RecordingGate(root, name, log, tally, client)), partial(between_operations, log)
+    )
     driver = Driver(farm, tally)
     try:
         farm.start()

@@ -149,6 +149,17 @@ class RecordingGate:
         self._role = "job" if self._role == "forkserver" else "command"
 
 
+@contextlib.contextmanager
+def between_operations(log: Path) -> Iterator[None]:
+    """While nobody is between a call and its line in the log: the moment to kill a process of the run."""
+    fd = bare_open(log, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 def read_log(path: Path) -> list[Operation]:
     content = path.read_bytes()
     found, at = [], 0

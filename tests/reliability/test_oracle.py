@@ -10,6 +10,7 @@ ANSWERED = Outcome.ANSWERED
 SUBMITTED = Exchange("submit", ((("t1",), ("t2",)),), ANSWERED, (1, 2))
 SAW = Exchange("saw", (1,), ANSWERED, "success")
 DOUBTFUL = Exchange("submit", ((("t3",), ("t4",)),))
+PLAIN = Rules()
 TALLY = ["t1+", "t1-", "t2+", "t2-"]
 
 
@@ -20,7 +21,7 @@ def job(job_id: int, state: str = "success", *, archived: bool = False, token: s
 GOOD = View((job(1), job(2)), drained=False, filters={}, ports=frozenset(), locks={})
 
 
-def found(view: View, *exchanges: Exchange, tally: list[str] = TALLY, rules: Rules = Rules()) -> list[str]:
+def found(view: View, *exchanges: Exchange, tally: list[str] = TALLY, rules: Rules = PLAIN) -> list[str]:
     return judge(Ledger.of([SUBMITTED, SAW, *exchanges]), view, tally, rules)
 
 
