@@ -181,22 +181,21 @@ def remove_files(paths: Iterable[Path]) -> None:
 def move_files(moves: Sequence[tuple[Path, Path]]) -> None:
     """Rename each (source, target), making folders of targets as needed (0750).
 
+    A folder is durable before anything is moved into it: a file system that does not order such changes could
+    lose the folder, and with it what is in its old place no more.
+
     Raises:
         NotYetDurable: all are done.
         OSError: the moves before the failing one are done, and durable unless the folders cannot be synced either;
             those after it are not done.
     Durability: on return the moves survive a loss of power.
     """
+    _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))
     folders: list[str] = []
-    made: set[str] = set()
     try:
         for source, target in moves:
-            folder = os.path.dirname(target)
-            if folder not in made:
-                folders += _make_folders(folder)
-                made.add(folder)
             os.rename(source, target)
-            folders += (folder, os.path.dirname(source))
+            folders += (os.path.dirname(target), os.path.dirname(source))
     except OSError:
         with contextlib.suppress(NotYetDurable):
             sync_folders(folders)
@@ -255,16 +254,24 @@ def _remove(paths: Iterable[str]) -> None:
             os.unlink(path)
 
 
-def _make_folders(folder: str) -> Iterator[str]:
-    """Make the folder and those above it; yields the parents, whose entries are new and need an fsync."""
-    missing: list[str] = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for path in reversed(missing):
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(path, _FOLDER_MODE)
-        yield os.path.dirname(path)
+def _make_folders(folders: Iterable[str]) -> None:
+    """Make the folders, and those above them, durably. Raises: OSError: one of them may be missing after a crash."""
+    parents: dict[str, None] = {}
+    for folder in folders:
+        missing: list[str] = []
+        while not os.path.isdir(folder):
+            missing.append(folder)
+            folder = os.path.dirname(folder)
+        # one that is there already, too: who made it may have died before it was durable
+        for path in reversed(missing or [folder]):
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(path, _FOLDER_MODE)
+            parents[os.path.dirname(path)] = None
+    try:
+        sync_folders(parents)
+    except NotYetDurable as error:
+        # nothing was moved, so it is an error like any other
+        raise OSError(error.errno, error.strerror, error.filename) from error
 
 
 def _sync_folder(folder: str) -> None:

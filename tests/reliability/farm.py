@@ -41,7 +41,8 @@ def be_a_runner() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for module in MODULES.values():
         importlib.import_module(module)
-    importlib.import_module("daemons.jobproc.warmup")
+    # it imports what the units need
+    importlib.import_module("daemons.jobproc.units.registry").unit_classes()
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 

@@ -1,5 +1,6 @@
 """Files are replaced whole, or not at all, with few fsyncs."""
 
+import errno
 import os
 import stat
 from collections.abc import Callable
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.atomicfile import FileWrite, move_files, write_file, write_files
+from common.atomicfile import FileWrite, NotYetDurable, move_files, write_file, write_files
 
 
 def count_fsyncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -173,7 +174,7 @@ def test_a_temporary_file_lies_beside_its_target_and_is_called_after_it(
     assert temp.suffix == ".tmp"
 
 
-def test_moving_makes_folders_and_syncs_each_folder_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_moving_makes_folders_and_syncs_each_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = tmp_path / "archive"
     for n in range(4):
         (tmp_path / f"job-{n}").write_bytes(b"%d" % n)
@@ -184,8 +185,29 @@ def test_moving_makes_folders_and_syncs_each_folder_once(tmp_path: Path, monkeyp
     assert contents(archive / "0") == {"job-0": b"0", "job-1": b"1"}
     assert contents(archive / "1") == {"job-2": b"2", "job-3": b"3"}
     assert stat.S_IMODE((archive / "1").stat().st_mode) == 0o750
-    # the source, the archive's parent (the same), the archive, its two folders
-    assert kinds == ["folder"] * 4
+    # the archive's parent, the archive; then its two folders, the source
+    assert kinds == ["folder"] * 5
+
+
+def test_nothing_is_moved_into_a_folder_that_is_not_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "job-1").write_bytes(b"1")
+    target = tmp_path / "archive" / "0" / "job-1"
+
+    def fails(descriptor: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    for _ in range(2):
+        with monkeypatch.context() as broken:
+            broken.setattr(os, "fsync", fails)
+            with pytest.raises(OSError, match="Input/output error") as raised:
+                move_files([(tmp_path / "job-1", target)])
+
+        assert not isinstance(raised.value, NotYetDurable)
+        assert (tmp_path / "job-1").exists()
+
+    move_files([(tmp_path / "job-1", target)])
+
+    assert target.read_bytes() == b"1"
 
 
 def test_a_failing_move_keeps_the_moves_before_it_and_drops_those_after(tmp_path: Path) -> None:
