@@ -86,6 +86,10 @@ def _live_and_exit(job_id: JobId, sock: socket.socket, live: Callable[[JobId, so
     code = 1
     try:
         code = live(job_id, sock)
+    except OSError as error:
+        # nothing has happened to the job (`life.run`): it is started again
+        with contextlib.suppress(BaseException):
+            _log.warning("job.not_started", job=job_id, reason=error)
     except BaseException:
         with contextlib.suppress(BaseException):
             _log.exception("job.crashed", job=job_id)
