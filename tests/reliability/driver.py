@@ -89,6 +89,7 @@ class Driver:
             state, deadline = None, time.monotonic() + PATIENCE_S
             while state not in (*states, *FINAL):
                 request = WaitForJobChange(JobId(job_id), ("status",), None if state is None else [state], None, 2.0)
+                self.farm.revive()
                 state = self._ask("saw", (job_id,), request, lambda reply: reply[0][0]) or state
                 if time.monotonic() > deadline:
                     raise NoRest(f"job {job_id} is {state} for {PATIENCE_S:g} s")
@@ -120,14 +121,13 @@ class Driver:
         self._ask("port", (port,), wconfd.AddTcpUdpPort(port))
 
     def lock(self, name: str, lock: str) -> None:
-        """Take a lock exclusively, as an owner that lives as long as this process."""
+        """Take a lock exclusively if it is free, as an owner that lives as long as this process."""
         if name not in self._owners:
             self._livelocks.append(livelock := Livelock.create(self.farm.paths.livelocks, name))
             self._owners[name] = Owner(name, livelock.path)
         requests = (LockRequest(parse_lock(lock), LockMode.EXCLUSIVE),)
         request = wconfd.TryUpdateLocks(self._owners[name], requests)
-        if self._ask("lock", (name, lock), request, lambda blocked_on: blocked_on or True) is not True:
-            raise NoRest(f"{lock} cannot be had")
+        self._ask("lock", (name, lock), request, lambda blocked_on: not blocked_on)
 
     def free(self, name: str) -> None:
         self._ask("free", (name,), wconfd.FreeLocks(self._owners[name]))

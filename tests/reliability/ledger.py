@@ -32,7 +32,7 @@ class Exchange:
     archive (job ids); answer: whether they are set aside
     drain (flag)      port (number): is one of the cluster's
     add-filter (name); answer: uuid      delete-filter (uuid)
-    lock (owner, lock): exclusive        free (owner)
+    lock (owner, lock): exclusive; answer: whether it was free        free (owner)
     """
 
     what: str
@@ -135,9 +135,9 @@ class Ledger:
 
     def _lock(self, exchange: Exchange, sure: bool) -> None:
         owner, lock = exchange.args
-        if sure:
+        if sure and exchange.answer:
             self.locks.setdefault(owner, set()).add(lock)
-        else:
+        elif not sure:
             self.vague_owners.add(owner)
 
     def _free(self, exchange: Exchange, sure: bool) -> None:

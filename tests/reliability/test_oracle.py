@@ -77,8 +77,8 @@ def test_a_flag_a_rule_a_port_and_a_lock_that_were_told_and_are_not_so() -> None
     assert found(GOOD, Exchange("add-filter", ("f",), ANSWERED, "uuid"))
     assert found(attrs.evolve(GOOD, filters={"uuid": "f"}))
     assert found(GOOD, Exchange("port", (14001,), ANSWERED))
-    assert found(GOOD, Exchange("lock", ("alice", "node/n1"), ANSWERED))
-    assert found(GOOD, Exchange("lock", ("alice", "node/n1"), ANSWERED), Exchange("free", ("alice",))) == []
+    assert found(GOOD, Exchange("lock", ("alice", "node/n1"), ANSWERED, True))
+    assert found(GOOD, Exchange("lock", ("alice", "node/n1"), ANSWERED, True), Exchange("free", ("alice",))) == []
 
 
 def test_what_has_not_come_to_rest() -> None:
