@@ -96,8 +96,8 @@ class ConfigHandlers:
         await self._locks.free_level(call.owner, LockLevel.CONFIG)
         return ()
 
-    async def write_config(self, call: WriteConfig, _: Peer) -> tuple[()]:
-        if not await self._write(call.owner, call.config):
+    async def write_config(self, call: WriteConfig, peer: Peer) -> tuple[()]:
+        if not await self._write(call.owner, call.config, peer):
             raise Conflict(
                 f"writeConfig needs the lock 'cluster/config' exclusively, which {call.owner} does not hold; "
                 "take it with lockConfig",
@@ -105,8 +105,8 @@ class ConfigHandlers:
             )
         return ()
 
-    async def write_config_and_unlock(self, call: WriteConfigAndUnlock, _: Peer) -> bool:
-        if not await self._write(call.owner, call.config):
+    async def write_config_and_unlock(self, call: WriteConfigAndUnlock, peer: Peer) -> bool:
+        if not await self._write(call.owner, call.config, peer):
             # probably the second delivery of a call that was carried out
             return False
         await self._locks.free_level(call.owner, LockLevel.CONFIG)
@@ -123,14 +123,14 @@ class ConfigHandlers:
     def _reply(self) -> orjson.Fragment:
         return orjson.Fragment(self._store.state.encoded.content)
 
-    async def _write(self, owner: Owner, value: Mapping[str, Any]) -> bool:
+    async def _write(self, owner: Owner, value: Mapping[str, Any], peer: Peer) -> bool:
         given = await trio.to_thread.run_sync(decode_config, value)
         # no checkpoint between this look and the place in the queue of changes: whoever gets the lock
         # next reads the configuration after this write
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
             return False
         await self._store.change(_writing(given, is_change=lacks_members(value)))
-        _log.info("config.written", owner=owner, serial=self._store.config.serial_no)
+        _log.info("config.written", owner=owner, by=peer, serial=self._store.config.serial_no)
         return True
 
 

@@ -238,6 +238,20 @@ def test_whose_a_job_is_outlives_a_kill_of_luxid_and_the_archive(cluster: Cluste
         call_as(BOB, cluster, ReadJobOutput(job_id))
 
 
+def test_who_has_all_rights_acts_as_the_daemons_user(tmp_path: Path) -> None:
+    """Ganeti's rule, for those whom `uids` and `gids` name."""
+    given = f'[access]\nuids = ["{ALICE}"]\ngids = ["{BOB}"]\nsocket_mode = 0o666\n'
+    with Cluster(tmp_path, settings=given) as cluster:
+        cluster.paths.sockets.chmod(0o711)
+        cluster.start()
+
+        for login in (ALICE, BOB):
+            job_id = submit_as(login, cluster, command("id", "-u"))
+            assert (printed(cluster, job_id), cluster.job(job_id, "user")) == ("0", ("",))
+            assert "user" not in read_job(cluster, job_id).ops[0].input
+            assert call_as(login, cluster, CancelJob(job_id))[0] is False
+
+
 def test_what_jobs_leave_on_disk_is_not_for_others(cluster: Cluster) -> None:
     job_id = submit_as(ALICE, cluster, command("echo", "hush"))
     cluster.wait(job_id)
