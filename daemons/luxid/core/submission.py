@@ -3,7 +3,7 @@
 Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -45,16 +45,15 @@ def build_jobs(
     jobs: Sequence[ParsedJob],
     first_id: JobId,
     received: tuple[Timestamp, int],
-    exists: Callable[[JobId], bool],
     owner: JobOwner | None = None,
 ) -> tuple[Job, ...]:
     """The jobs with the ids from `first_id` on, dependencies absolute, opcodes in their normal form.
 
     Args:
         received: the time, as `[seconds, microseconds]` and in nanoseconds.
-        exists: whether a job is in the queue or the archive.
         owner: whose the jobs are; None: the daemons' user's.
-    Raises: InvalidRequest: a dependency on nothing, on the future, or on the job itself.
+    Raises: InvalidRequest: a dependency on an id that was never given, which is a typing error, or on the job
+        itself. One on a job that is gone is none: the job is taken, and ends in error.
     """
     ids = [JobId(first_id + place) for place in range(len(jobs))]
     received_at, received_ns = received
@@ -63,7 +62,7 @@ def build_jobs(
     return tuple(
         Job(
             job_id=ids[place],
-            ops=tuple(_build_op(op, index, place, ids, received_ns, exists) for index, op in enumerate(ops)),
+            ops=tuple(_build_op(op, index, place, ids, received_ns) for index, op in enumerate(ops)),
             received_at=received_at,
         )
         for place, ops in enumerate(jobs)
@@ -74,34 +73,28 @@ def _owned(ops: ParsedJob, entry: ReasonEntry) -> ParsedJob:
     return (attrs.evolve(ops[0], reason=(*ops[0].reason, entry)), *ops[1:])
 
 
-def _build_op(
-    op: OpCode, index: int, place: int, ids: Sequence[JobId], received_ns: int, exists: Callable[[JobId], bool]
-) -> JobOp:
+def _build_op(op: OpCode, index: int, place: int, ids: Sequence[JobId], received_ns: int) -> JobOp:
     entry = ReasonEntry(opcode_source(op.OP_ID), f"job={ids[place]};index={index}", received_ns)
     changes: dict[str, Any] = {"reason": (*op.reason, entry)}
     if op.depends:
         where = f"job {place + 1}, opcode {index + 1}: "
-        changes["depends"] = tuple(_absolute(dependency, place, ids, exists, where) for dependency in op.depends)
+        changes["depends"] = tuple(_absolute(dependency, place, ids, where) for dependency in op.depends)
     return JobOp(input=write_opcode(attrs.evolve(op, **changes)), priority=op.priority, extra=_NOTHING)
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _absolute(
-    dependency: Dependency, place: int, ids: Sequence[JobId], exists: Callable[[JobId], bool], where: str
-) -> Dependency:
+def _absolute(dependency: Dependency, place: int, ids: Sequence[JobId], where: str) -> Dependency:
     if dependency.job_id < 0:
         try:
             return resolve(dependency, place, ids)
         except InvalidRequest as error:
             raise InvalidRequest(f"{where}{error.message}") from error
     target = JobId(dependency.job_id)
-    if target >= ids[0]:
+    if not 0 < target < ids[0]:
         raise InvalidRequest(
             f"{where}dependency on job {target}, an id not given yet; "
             "jobs submitted together name each other by relative ids, e.g. -1"
         )
-    if not exists(target):
-        raise InvalidRequest(f"{where}dependency on job {target}, which is neither in the queue nor in the archive")
     return dependency

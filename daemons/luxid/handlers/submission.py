@@ -92,7 +92,7 @@ class Submission:
         now_ns = time.time_ns()
         received = (to_timestamp(now_ns / 1e9), now_ns)
         # no await from the look at the serial until `add_jobs` has spent the ids
-        jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, self._exists, submitter.owner)
+        jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, submitter.owner)
         self._check_rules(jobs)
         self._arriving += len(jobs)
         try:
@@ -128,9 +128,6 @@ class Submission:
                 f"the queue holds {queued} of at most {self._limit} jobs, {count} more do not fit; "
                 "wait until some have started, or raise max_queued_jobs in '[luxid]'"
             )
-
-    def _exists(self, job_id: JobId) -> bool:
-        return job_id in self._scheduler.table or self._store.is_archived(job_id)
 
 
 def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:

@@ -78,6 +78,20 @@ def test_a_named_job_that_is_gone_fails_the_job_and_is_named(cluster: Cluster) -
     assert cluster.job(job_id, "opresult")[0][1] == ["OpExecError", [text]]
 
 
+def test_a_job_may_name_one_that_was_there_and_is_gone(cluster: Cluster) -> None:
+    """DESIGN section 11: only an id that was never given is a typing error."""
+    gone = cluster.submit(dummy())
+    cluster.wait(gone)
+    cluster.luxi(ArchiveJob(gone))
+    cluster.paths.archived_job_file(gone).unlink()
+
+    job_id = cluster.submit(dummy(depends=after(gone)))
+
+    assert cluster.wait(job_id) == ["error"]
+    text = f"dependency job {gone} is neither in the queue nor in the archive"
+    assert cluster.job(job_id, "opresult")[0][0] == ["OpExecError", [text]]
+
+
 def test_a_later_opcodes_dependency_does_not_hold_back_the_first(cluster: Cluster) -> None:
     first = cluster.submit(delay(60))
     cluster.wait(first, status="running")

@@ -55,7 +55,7 @@ def test_the_input_is_normal_and_its_reason_trail_names_the_job(cluster: Cluster
         ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "priority": 5}], "priority must be"),
         ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[-1, []]]}], "points before the submission"),
         ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[1, []]]}], "an id not given yet"),
-        ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[0, []]]}], "neither in the queue nor in the archive"),
+        ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[0, []]]}], "an id not given yet"),
     ],
 )
 def test_a_bad_submission_is_refused_before_an_id_is_spent(cluster: Cluster, ops: list[dict], text: str) -> None:
