@@ -79,6 +79,8 @@ def test_the_watermark_is_the_rules_own() -> None:
         (["==", "duration", 1], False),
         (["!", ["==", "duration", 1]], True),
         (["|", ["==", "duration", 1], ["==", "OP_ID", "OP_INSTANCE_CREATE"]], True),
+        (["|", ["==", "OP_ID", "OP_INSTANCE_CREATE"], ["==", "duration", 1]], True),
+        (["&", ["!", ["?", "disks.x"]], ["!", ["=~", "duration", "1"]]], True),
         (["!=", "beparams.maxmem", "512"], True),
     ],
 )

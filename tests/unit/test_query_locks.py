@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from common.dependencies import Dependency
+from common.jobs import JobState
 from common.locks import JobId
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
 
@@ -52,10 +54,14 @@ def test_who_is_no_job_is_shown_in_quotes_and_the_configuration_has_no_group() -
 
 def test_jobs_that_others_wait_for_come_last_by_number() -> None:
     """DESIGN section 11."""
-    waiting = {JobId(10): {JobId(12), JobId(11)}, JobId(9): {JobId(11)}}
+    either, success = Dependency(0), Dependency(0, (JobState.SUCCESS,))
+    waiting = {
+        JobId(10): [(JobId(11), success), (JobId(12), either), (JobId(13), success)],
+        JobId(9): [(JobId(11), Dependency(0, (JobState.CANCELED, JobState.SUCCESS)))],
+    }
 
     assert rows_of([[["node/[lockset]", [[owner(1), "shared"]]]], []], waiting) == [
         ["node/[lockset]", "shared", ("1",), []],
-        ["job/9", None, (), [["job", ["11"]]]],
-        ["job/10", None, (), [["job", ["11"]], ["job", ["12"]]]],
+        ["job/9", None, (), [["success,canceled", ["job/11"]]]],
+        ["job/10", None, (), [["success", ["job/11", "job/13"]], ["success,error", ["job/12"]]]],
     ]

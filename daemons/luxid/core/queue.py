@@ -214,8 +214,8 @@ class JobQueue:
         """What a blocked job waits for, and in which state."""
         return [dependency for _, unmet in sorted(self._waits.of(job_id).items()) for dependency in unmet]
 
-    def awaited(self) -> dict[JobId, frozenset[JobId]]:
-        """The jobs that blocked ones wait for, each with those that wait."""
+    def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:
+        """The jobs that blocked ones wait for, each with those that wait, by id, and why."""
         return self._waits.awaited()
 
     def running(self) -> frozenset[JobId]:

@@ -83,9 +83,12 @@ class Waits:
         """What the job waits for."""
         return self._unmet.get(job_id, {})
 
-    def awaited(self) -> dict[JobId, frozenset[JobId]]:
-        """The jobs that blocked ones wait for, each with those that wait."""
-        return {job_id: frozenset(waiting) for job_id, waiting in self._dependents.items()}
+    def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:
+        """The jobs that blocked ones wait for, each with those that wait, by id, and why."""
+        return {
+            target: [(job_id, dependency) for job_id in sorted(waiting) for dependency in self._unmet[job_id][target]]
+            for target, waiting in self._dependents.items()
+        }
 
     def _judge_end(self, job_id: JobId, target: JobId, state: JobState | None) -> Doomed | None:
         unmet = self._unmet[job_id]

@@ -1,7 +1,8 @@
 """Locks as rows: who holds what, who waits for what; and jobs that others wait for.
 
 A job that other jobs depend on is shown as a row `job/N`: nobody holds it, and those who wait for its
-end are pending. So the lock monitor answers for every job that does not run what it waits for.
+end are pending, in the place of a mode the states in which they want it. So the lock monitor answers for every
+job that does not run what it waits for: `job/27491 - - success:job/34709,job/21459`.
 
 Source: luxid.md 7.4; chained-jobs design; DESIGN section 11.
 """
@@ -13,12 +14,14 @@ from typing import Any, Final
 
 import attrs
 
+from common.dependencies import Dependency
+from common.jobs import JobState
 from common.locks import JobId, Lock, LockMode, LockRequest, Owner, mode_rank, parse_lock, parse_mode
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.fields import Kind, QueryField
 
-# in the place of a mode: waits for the job to end
-JOB_MODE: Final = "job"
+# wanted by a dependency that names no states
+_ANY_END: Final = (JobState.SUCCESS, JobState.ERROR)
 
 
 @attrs.frozen
@@ -27,31 +30,31 @@ class LockRow:
     # null, or the strongest in which it is held
     mode: str | None
     owners: tuple[str, ...]
-    # (mode, owner), in the order of wconfd
-    pending: tuple[tuple[str, str], ...]
+    # (mode, owners), in the order of wconfd
+    pending: tuple[tuple[str, tuple[str, ...]], ...]
 
     def pending_to_wire(self) -> list[list[Any]]:
-        return [[mode, [owner]] for mode, owner in self.pending]
+        return [[mode, list(owners)] for mode, owners in self.pending]
 
 
-def lock_rows(status: Any, waiting: Mapping[JobId, Iterable[JobId]]) -> list[LockRow]:
+def lock_rows(status: Any, waiting: Mapping[JobId, Iterable[tuple[JobId, Dependency]]]) -> list[LockRow]:
     """All rows of the lock monitor, locks by name, then jobs by id.
 
     Args:
         status: the answer of `listLocksWaitingStatus`.
-        waiting: job id -> jobs that wait for its end.
+        waiting: job id -> jobs that wait for its end, in order, and why.
     Raises: InvalidRequest, ValueError, TypeError: `status` has another shape.
     """
     held, requested = status
     owners: dict[Lock, list[tuple[Owner, LockMode]]] = defaultdict(list)
-    pending: dict[Lock, list[tuple[str, str]]] = defaultdict(list)
+    pending: dict[Lock, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
     for name, holders in held:
         lock = parse_lock(name)
         owners[lock] = [(Owner.from_wire(owner), parse_mode(mode)) for owner, mode in holders]
     for _, owner, requests in requested:
         for request in map(LockRequest.from_wire, requests):
             if request.mode is not None:
-                pending[request.lock].append((request.mode.value, owner_name(Owner.from_wire(owner))))
+                pending[request.lock].append((request.mode.value, (owner_name(Owner.from_wire(owner)),)))
     known = owners.keys() | pending.keys()
     every = known | {lock.group for lock in known if lock.group is not None}
     rows = [_lock_row(lock, owners.get(lock, []), pending.get(lock, [])) for lock in every]
@@ -63,14 +66,24 @@ def owner_name(owner: Owner) -> str:
     return str(owner.ident) if isinstance(owner.ident, int) else json.dumps(owner.ident)
 
 
-def _lock_row(lock: Lock, held: list[tuple[Owner, LockMode]], pending: list[tuple[str, str]]) -> LockRow:
+def _lock_row(lock: Lock, held: list[tuple[Owner, LockMode]], pending: list[tuple[str, tuple[str, ...]]]) -> LockRow:
     strongest = max((mode for _, mode in held), key=mode_rank, default=None)
     mode = strongest.value if strongest is not None else None
     return LockRow(str(lock), mode, tuple(owner_name(owner) for owner, _ in held), tuple(pending))
 
 
-def _job_row(job_id: JobId, waiting: Iterable[JobId]) -> LockRow:
-    return LockRow(f"job/{job_id}", None, (), tuple((JOB_MODE, str(each)) for each in sorted(waiting)))
+def _job_row(job_id: JobId, waiting: Iterable[tuple[JobId, Dependency]]) -> LockRow:
+    """Those who want it in the same states are told together."""
+    by_states: dict[str, list[str]] = {}
+    for each, dependency in waiting:
+        by_states.setdefault(_states(dependency), []).append(f"job/{each}")
+    return LockRow(f"job/{job_id}", None, (), tuple((states, tuple(who)) for states, who in by_states.items()))
+
+
+def _states(dependency: Dependency) -> str:
+    """The wanted states, success first."""
+    wanted = dependency.wanted or _ANY_END
+    return ",".join(state.value for state in (*_ANY_END, JobState.CANCELED) if state in wanted)
 
 
 _Field = QueryField[LockRow]
