@@ -16,6 +16,10 @@ each ended by ETX; P is the job process, L luxid:
 An external executor does as Ganeti's: between the last two it asks, by an empty message, for the secrets. Ours gets
 them with the go-ahead, in one write, and luxid need not come back to it.
 
+One that asks with the word `pause` instead says that it heeds requests to pause: at SIGUSR1, and between two opcodes,
+it looks for the file `<job id>.pause` beside the messages of priorities; while that is there it begins no opcode, gives
+up the locks it holds or waits for, writes *queued* for the opcode, removes its livelock and ends.
+
 A process of ours that cannot make its livelock sends `error: ` and the reason in place of the path, and ends: that is
 no fault of the job, which is started again later.
 
@@ -32,6 +36,7 @@ from protocol.messages import Request
 
 GO_AHEAD = b""
 WANT_SECRETS = b""
+WANT_SECRETS_AND_PAUSES = b"pause"
 # begins what a process says that cannot start for the moment; a path begins with a slash
 REFUSAL = b"error: "
 

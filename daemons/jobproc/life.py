@@ -4,7 +4,7 @@ Theory. What a crash leaves behind is judged by the file alone, so each step is 
 next one begins: *running* before anything is executed, the end of an opcode before the next one. A
 process may end between two opcodes, the job then reads queued and is continued by another process;
 that is what happens before an opcode that depends on other jobs, or that a filter rule pauses. If the rule comes
-while the opcode waits for its locks, it goes back to queued when it gets them.
+while the opcode waits for its locks, it gives up its request and all that it holds, and goes back to queued.
 
 The end of an opcode is written while wconfd frees its locks: neither needs the other. Who gets the locks
 then may find the old state in the file for a moment, but not the old work under way.
@@ -34,7 +34,7 @@ from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import Secrets, refuse, shake_hands
 from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
-from daemons.jobproc.locking import JobLocks
+from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.output import OutputFile
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
@@ -78,10 +78,6 @@ def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: Process
     finally:
         life.leave()
     return 0
-
-
-class _Paused(Exception):
-    """A filter rule came to hold back the opcode that waited for its locks."""
 
 
 class _Life:
@@ -152,7 +148,7 @@ class _Life:
         """Do one opcode; afterwards it, or the whole job, has ended; false: it is held back, and queued."""
         try:
             result = self._execute(index)
-        except _Paused:
+        except Paused:
             self._free_while(lambda: self._record.hold_back(index))
             return False
         except JobCanceled:
@@ -177,7 +173,7 @@ class _Life:
             self._record.fail(error)
 
     def _execute(self, index: int) -> Any:
-        """Raises: JobCanceled; _Paused; whatever the unit raises."""
+        """Raises: JobCanceled; Paused; whatever the unit raises."""
         self._wait_for_left_processes(index)
         op = self._opcode(index)
         unit = make_unit(op)
@@ -185,7 +181,7 @@ class _Life:
         unit.expand_names(context)
         self._take_locks(index, op, unit, context)
         if self._record.job.ops[index].start_at is not None and self._is_paused():
-            raise _Paused
+            raise Paused
         self._record.begin_running(index)
         try:
             unit.check_prereq(context)
@@ -223,7 +219,12 @@ class _Life:
             self._acquire(index, requests)
 
     def _acquire(self, index: int, requests: list[LockRequest]) -> None:
-        self._locks.acquire(requests, lambda: self._record.job.ops[index].priority, lambda: self._begin_waiting(index))
+        self._locks.acquire(
+            requests,
+            lambda: self._record.job.ops[index].priority,
+            lambda: self._begin_waiting(index),
+            self._is_paused,
+        )
 
     def _begin_waiting(self, index: int) -> None:
         # a second request of the same opcode may have to wait, too

@@ -56,6 +56,10 @@ def _never() -> bool:
     return False
 
 
+class Paused(Exception):
+    """A filter rule came to hold back the opcode that waits for its locks."""
+
+
 class JobLocks:
     """The locks of one job process.
 
@@ -84,15 +88,21 @@ class JobLocks:
         return dict(self._held)
 
     def acquire(
-        self, requests: Sequence[LockRequest], priority: Callable[[], int], on_blocked: Callable[[], None]
+        self,
+        requests: Sequence[LockRequest],
+        priority: Callable[[], int],
+        on_blocked: Callable[[], None],
+        is_paused: Callable[[], bool] = _never,
     ) -> None:
         """Get these locks in addition to those held, however long it takes.
 
         Args:
             priority: asked again when a signal came; smaller is more urgent.
             on_blocked: called once if the request was not granted at once.
+            is_paused: asked while it waits, again when a signal came.
         Raises:
-            JobCanceled: a cancel was asked meanwhile; the caller frees what was got.
+            JobCanceled: a cancel was asked meanwhile; the caller frees what was got, and with it gives up the request.
+            Paused: the same for `is_paused`.
             LockRuleViolation and others of wconfd, as RemoteError: the request is refused.
         """
         if self._is_unsettled:
@@ -103,19 +113,28 @@ class JobLocks:
         if blockers := self._ask(request, self._is_canceled):
             with self._waits.waiting(requests, blockers) as lasts:
                 on_blocked()
-                self._wait_granted(request, priority, lasts)
+                self._wait_granted(request, priority, lasts, is_paused)
         self._held |= {item.lock: item.mode for item in requests if item.mode is not None}
 
-    def _wait_granted(self, request: UpdateLocksWaiting, priority: Callable[[], int], lasts: TellWait) -> None:
+    def _wait_granted(
+        self,
+        request: UpdateLocksWaiting,
+        priority: Callable[[], int],
+        lasts: TellWait,
+        is_paused: Callable[[], bool],
+    ) -> None:
         """Args: lasts: called when the wait is worth telling."""
         wait_s = SHORTEST_S
 
         def must_look() -> bool:
-            return self._is_canceled() or priority() != request.priority
+            return self._is_canceled() or priority() != request.priority or is_paused()
 
         while True:
             self._try_ask(WaitLocks(self._owner, wait_s), must_look, wait_s + REPLY_S)
             self._check_canceled()
+            if is_paused():
+                self._client.close()
+                raise Paused
             if priority() != request.priority:
                 self._ask(IntersectLocks(self._owner, tuple(self._held)), self._is_canceled)
                 request = UpdateLocksWaiting(self._owner, priority(), request.requests)

@@ -14,7 +14,7 @@ import orjson
 import trio
 
 from common.errors import GantryError, Unavailable
-from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS
+from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS, WANT_SECRETS_AND_PAUSES
 from protocol.framing import Framer, pack
 
 _LIMIT: Final = 64 * 2**10
@@ -58,22 +58,24 @@ class Handshake:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
         return path
 
-    async def give_go_ahead(self, secrets: Sequence[Mapping[str, Any] | None], *, asks: bool) -> None:
+    async def give_go_ahead(self, secrets: Sequence[Mapping[str, Any] | None], *, asks: bool) -> bool:
         """Tell the process to start, and give it its secrets.
 
         Args:
             secrets: for each opcode its secret parameters, or None.
             asks: the process asks for them after the go-ahead.
+        Returns: whether the process heeds requests to pause.
         Raises: StartFailed: it is gone, or sent something else.
         """
         if not asks:
             await self._send(GO_AHEAD, orjson.dumps(secrets))
-            return
+            return True
         await self._send(GO_AHEAD)
         message = await self._receive()
-        if message != WANT_SECRETS:
+        if message not in (WANT_SECRETS, WANT_SECRETS_AND_PAUSES):
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of asking for its secrets")
         await self._send(orjson.dumps(secrets))
+        return message == WANT_SECRETS_AND_PAUSES
 
     async def _send(self, *messages: bytes) -> None:
         try:

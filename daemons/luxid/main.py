@@ -93,6 +93,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
         exited=lambda notice: _on_exited(notice, starter, deaths),
     )
     launcher = _launcher(settings, events)
+    scheduler.all_heed_pauses = not settings.luxid.executor
     starter = Starter(scheduler, launcher, settings.luxid.start_timeout_s)
     deaths = Deaths(scheduler, starter, nursery)
 

@@ -1,15 +1,22 @@
 """Asking running jobs to stop before their next opcode.
 
-The word is a file among the messages for job processes, which a process looks for between two opcodes, and when an
-opcode gets locks that it waited for; there is nothing to wake it for. It then ends, as before an opcode that waits for
-other jobs, and the job is continued when no rule pauses it any more.
+The word is a file among the messages for job processes, which a process looks for between two opcodes, and while an
+opcode waits for its locks: for that it is woken by the signal that also tells of a new priority. It then gives up its
+locks and ends, as before an opcode that waits for other jobs, and the job is continued when no rule pauses it any more.
+
+An external executor is woken only if it said in its handshake that it heeds this (`protocol.forkserver`): to another
+one the signal means a priority, which it would not find.
 
 Source: filters design; DESIGN section 11, "PAUSE".
 """
 
+import signal
+
+from common.jobs import Job
 from common.locks import JobId
 from common.log import get_log
 from common.paths import Paths
+from daemons.luxid.signals import signal_process
 
 _log = get_log(__name__)
 
@@ -22,14 +29,20 @@ class Pauses:
         for left in paths.messages.glob("*.pause"):
             left.unlink(missing_ok=True)
 
-    def ask(self, job_id: JobId) -> None:
-        """Let the job stop before its next opcode."""
+    def ask(self, job: Job, *, is_heeded: bool) -> None:
+        """Let the job stop before its next opcode, and give up what it waits for.
+
+        Args:
+            is_heeded: whether its process is known to understand that, and may be woken.
+        """
+        job_id = job.job_id
         try:
             self._paths.pause_message(job_id).touch()
         except OSError as error:
             _log.error("job.pause_not_asked", job=job_id, reason=error, effect="it runs on to its end")
             return
-        _log.info("job.pause_asked", job=job_id)
+        is_woken = is_heeded and signal_process(job, signal.SIGUSR1)
+        _log.info("job.pause_asked", job=job_id, woken=is_woken)
 
     def withdraw(self, job_id: JobId) -> None:
         """The job need not stop any more, or has."""

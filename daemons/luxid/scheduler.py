@@ -69,6 +69,9 @@ class Scheduler:
         self._sought: set[JobId] = set()
         self._is_pumping = False
         self.pauses = Pauses(store.paths)
+        # whether every process heeds a request to pause; else those that said so to this luxid
+        self.all_heed_pauses = True
+        self.heeding: set[JobId] = set()
         self._nursery: trio.Nursery | None = None
         self._start: Callable[[JobId], Awaitable[None]] | None = None
 
@@ -122,6 +125,14 @@ class Scheduler:
         # a slot of those that are starting is free
         self.pump()
 
+    def heeds_pauses(self, job_id: JobId) -> None:
+        """The process of the job, an external executor, has said that it heeds requests to pause."""
+        if self.queue.phase(job_id) is None:
+            return
+        self.heeding.add(job_id)
+        if self.queue.should_pause(job_id):
+            self.pauses.ask(self.job(job_id), is_heeded=True)
+
     def advanced(self, job: Job) -> None:
         """The process of the job has written this."""
         self.table.put(job)
@@ -136,6 +147,7 @@ class Scheduler:
         self.asks.pop(job.job_id, None)
         self.secrets.pop(job.job_id, None)
         self.child_pids.pop(job.job_id, None)
+        self.heeding.discard(job.job_id)
         self.logs.forget(job.job_id)
         self.on_ended(job)
         self.bells.ring(job.job_id)
@@ -175,7 +187,7 @@ class Scheduler:
                 self._sought.add(job_id)
                 self._nursery.start_soon(self._find_out, job_id)
         for job_id in decisions.pause:
-            self.pauses.ask(job_id)
+            self.pauses.ask(self.job(job_id), is_heeded=self.all_heed_pauses or job_id in self.heeding)
         for job_id in decisions.resume:
             self.pauses.withdraw(job_id)
         for job_id in decisions.start:

@@ -138,7 +138,8 @@ class Starter:
                 await self._write_process(job, started, await self._livelock(handshake))
                 secrets = self._scheduler.secrets.get(job.job_id)
                 asks = self._launcher.rules.asks_secrets
-                await handshake.give_go_ahead(secrets or [None] * len(job.ops), asks=asks)
+                if await handshake.give_go_ahead(secrets or [None] * len(job.ops), asks=asks) and asks:
+                    self._scheduler.heeds_pauses(job.job_id)
         except Exception:
             await self._launcher.abandon(started)
             raise

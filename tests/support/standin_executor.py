@@ -4,8 +4,8 @@
 
 Its livelock has a POSIX lock only; job files are replaced by a rename, with other separators, without an fsync, and
 with mode 0640. `ROOT/standin` is a JSON object that says how it misbehaves: `slow_s` (before anything else),
-`die_at` and `hang_at` (a step below), `ignores_term`. What it was given is left in `ROOT/standin-<job id>`; one that
-hangs makes `ROOT/standin-hangs-<job id>`.
+`die_at` and `hang_at` (a step below), `ignores_term`, `heeds_pause` (it says so, and only notes it). What it
+was given is left in `ROOT/standin-<job id>`; one that hangs makes `ROOT/standin-hangs-<job id>`.
 An opcode with a `duration` also ends when there is a file `ROOT/go` or `ROOT/go-<job id>`; a command is not run, and
 ends only then.
 
@@ -80,7 +80,7 @@ class StandIn:
         self.step("sent")
         go = receive()
         self.step("go")
-        os.write(1, ETX)
+        os.write(1, (b"pause" if self.how.get("heeds_pause") else b"") + ETX)
         self.step("asked")
         secrets = receive()
         given: dict[str, Any] = {"go": go.decode(), "secrets": secrets.decode(), "fds": open_fds()}
@@ -197,6 +197,9 @@ class StandIn:
 
     def on_priority(self, *_: object) -> None:
         path = self.paths.messages / f"{self.job_id}.prio"
+        if self.paths.pause_message(self.job_id).exists() and not path.exists():
+            self.note("is to pause")
+            return
         mode = path.stat().st_mode & 0o777
         priority = int(path.read_text())
         path.unlink()

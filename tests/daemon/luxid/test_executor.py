@@ -13,7 +13,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.livelock import is_alive
-from protocol.luxi import CancelJob, ChangeJobPriority
+from protocol.luxi import CancelJob, ChangeJobPriority, ReplaceFilter
 from tests.daemon.luxid.ops import after, delay, dummy, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.leftovers import processes_under
@@ -264,3 +264,19 @@ def test_secrets_are_handed_over_by_opcode(cluster: Cluster) -> None:
     cluster.wait(job_id)
 
     assert json.loads(given(cluster, job_id)["secrets"]) == [None, {"pw": "hunter2"}, None]
+
+
+@pytest.mark.parametrize("is_heeded", [True, False])
+def test_one_that_says_that_it_heeds_a_pause_is_told_by_a_signal(cluster: Cluster, is_heeded: bool) -> None:
+    behave(cluster, heeds_pause=is_heeded)
+    job_id = cluster.submit(delay(60))
+    wait_until(lambda: read_job(cluster, job_id).process_id, what="it is ready for signals")
+
+    cluster.luxi(ReplaceFilter(None, 0, (("jobid", ("=", "id", job_id)),), "PAUSE", ()))
+
+    asked = f"job.pause_asked job={job_id} woken={'true' if is_heeded else 'false'}"
+    wait_until(lambda: asked in cluster.log("luxid"), what="it is asked")
+    assert cluster.paths.pause_message(job_id).exists()
+    if is_heeded:
+        events = cluster.root / "standin-events"
+        wait_until(lambda: f"{job_id} is to pause" in events.read_text(), what="it has looked for the message")

@@ -76,24 +76,31 @@ def test_a_running_job_stops_before_its_next_opcode_and_is_continued_later(clust
     assert cluster.wait(job_id) == ["success"]
 
 
-def test_a_job_that_waits_for_locks_when_the_rule_comes_does_not_begin_when_it_gets_them(cluster: Cluster) -> None:
+def test_a_job_that_waits_for_locks_gives_up_its_request_when_the_rule_comes(cluster: Cluster) -> None:
     gate, ran, locks = cluster.root / "gate", cluster.root / "ran", {"node/n1": "exclusive"}
     holder = cluster.submit(command("sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done", locks=locks))
     cluster.wait(holder, status="running")
     job_id = cluster.submit(command("touch", str(ran), locks=locks))
     cluster.wait(job_id, status="waiting")
-    message = cluster.paths.pause_message(job_id)
+    wait_until(lambda: waiting_for_locks(cluster) == [job_id], what="its request is pending")
+
     uuid = replace(cluster, "PAUSE", ("jobid", ("=", "id", job_id)))
-    wait_until(message.exists, what="the job is asked to pause")
 
-    gate.touch()
-
+    message = cluster.paths.pause_message(job_id)
     wait_until(lambda: cluster.status(job_id) == "queued" and not message.exists(), what="its process has stopped")
-    assert cluster.wait(cluster.submit(command("true", locks=locks))) == ["success"], "its locks are free"
-    assert not ran.exists()
+    assert cluster.status(holder) == "running"
+    assert waiting_for_locks(cluster) == []
     cluster.luxi(DeleteFilter(uuid))
-    assert cluster.wait(job_id) == ["success"]
+    wait_until(lambda: waiting_for_locks(cluster) == [job_id], what="it waits for its locks again")
+    assert not ran.exists()
+    gate.touch()
+    assert cluster.wait(holder, job_id) == ["success", "success"]
     assert ran.exists()
+
+
+def waiting_for_locks(cluster: Cluster) -> list[Any]:
+    """The jobs whose requests are pending."""
+    return [owner[0] for _, owner, _ in cluster.wconf(wconfd.ListLocksWaitingStatus())[1]]
 
 
 def test_of_a_limited_kind_as_many_run_as_the_rule_says(cluster: Cluster) -> None:
