@@ -68,6 +68,12 @@ class Unavailable(GantryError):
     code = "unavailable"
 
 
+class TooBusy(Unavailable):
+    """this daemon has too much to do for others; try again"""
+
+    kind = "too_busy"
+
+
 class LockRuleViolation(GantryError):
     """a lock request breaks a rule of the lock table; nothing was changed"""
 
@@ -233,8 +239,12 @@ class RemoteAlreadyPending(RemoteError, AlreadyPending):
     """wconfd refused a lock request: see `AlreadyPending`"""
 
 
+class RemoteTooBusy(RemoteError, TooBusy):
+    """a daemon refused a connection or a message, see `TooBusy`; it has not acted, and may be asked again"""
+
+
 _REMOTE_KINDS: Final[Mapping[str | None, type[RemoteError]]] = {
-    each.kind: each for each in (RemoteOrderViolation, RemoteUpgradeDeadlock, RemoteAlreadyPending)
+    each.kind: each for each in (RemoteOrderViolation, RemoteUpgradeDeadlock, RemoteAlreadyPending, RemoteTooBusy)
 }
 
 

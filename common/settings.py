@@ -25,7 +25,7 @@ ROOT_VARIABLE: Final = "GANTRY_ROOT"
 WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
 
-_TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "access")
+_TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "limits", "access")
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 # numeric ids; the file may have names
@@ -92,6 +92,21 @@ class WconfdSettings:
 
 
 @attrs.frozen
+class LimitsSettings:
+    """Bounds that keep one user, or one job, from being in everybody's way."""
+
+    # connections to a daemon, if it may have so many descriptors
+    max_connections: int = attrs.field(default=2000, validator=_positive)
+    # of one user who is neither root nor the daemons' own
+    max_connections_per_user: int = attrs.field(default=500, validator=_positive)
+    # of those in all, kept for root and the daemons' own user
+    reserved_connections: int = attrs.field(default=32, validator=_not_negative)
+    # bytes of unfinished messages and unread replies that a daemon keeps
+    max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=_positive)
+    max_kept_bytes_per_user: int = attrs.field(default=64 * 2**20, validator=_positive)
+
+
+@attrs.frozen
 class JobprocSettings:
     # of one job, on disk
     output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=_positive)
@@ -141,6 +156,7 @@ class Settings:
     luxid: LuxidSettings = LuxidSettings()
     wconfd: WconfdSettings = WconfdSettings()
     jobproc: JobprocSettings = JobprocSettings()
+    limits: LimitsSettings = LimitsSettings()
     access: AccessSettings = AccessSettings()
     # the file they were read from; None: there is none, all is default
     source: Path | None = None
@@ -202,6 +218,7 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
         luxid=_read_table(file, "luxid", LuxidSettings, tables.get("luxid", {})),
         wconfd=_read_table(file, "wconfd", WconfdSettings, tables.get("wconfd", {})),
         jobproc=_read_table(file, "jobproc", JobprocSettings, tables.get("jobproc", {})),
+        limits=_read_table(file, "limits", LimitsSettings, tables.get("limits", {})),
         access=_read_table(file, "access", AccessSettings, tables.get("access", {})),
         source=file,
     )

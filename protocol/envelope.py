@@ -4,13 +4,14 @@ Sans-IO. A request with the key `jsonrpc`, or a list of requests, is JSON-RPC; a
 The request's shape decides the reply's. What we send is pure ASCII: each client reads that.
 
 Ganeti's clients read only `success` and `result` of a reply; our error replies carry a third
-key, `error`, with the code and the fields that `[name, args]` has no place for.
+key, `error`, with the code and the fields that `[name, args]` has no place for, and those to queries may carry
+`notes`: a list of texts about the result that are for people.
 
 Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sections 4-6.
 """
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -176,6 +177,18 @@ def success(call: Call, value: Any) -> bytes:
     return ascii_json({"jsonrpc": "2.0", "result": value, "id": call.call_id})
 
 
+def success_frame(call: Call) -> tuple[bytes, bytes]:
+    """What stands before and behind the result in a reply that carries one; notes would come in between."""
+    if call.dialect is Dialect.GANETI:
+        return b'{"success":true,"result":', b"}"
+    return b'{"jsonrpc":"2.0","result":', b',"id":%b}' % ascii_json(call.call_id)
+
+
+def notes_part(notes: Sequence[str]) -> bytes:
+    """Notes as they stand in a reply behind its result; nothing without any."""
+    return b',"notes":%b' % ascii_json(list(notes)) if notes else b""
+
+
 def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain: bool = False) -> bytes:
     """The reply that carries an error, in the dialect of the call (or of what is known of it).
 
@@ -219,9 +232,11 @@ def request_bytes(method: str, args: Sequence[Any]) -> bytes:
     return ascii_json({"method": method, "args": args})
 
 
-def read_reply(payload: bytes) -> Any:
+def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> Any:
     """The result in a reply of Ganeti's dialect.
 
+    Args:
+        noted: called with each note beside the result.
     Raises:
         RemoteError: the daemon answered with an error.
         ProtocolError: this is no reply.
@@ -233,8 +248,15 @@ def read_reply(payload: bytes) -> Any:
     if not isinstance(reply, dict) or "success" not in reply or "result" not in reply:
         raise ProtocolError(f"the reply lacks 'success' or 'result': {_shorten(payload[:80].decode(errors='replace'))}")
     if reply["success"]:
+        if noted is not None:
+            for note in _texts(reply.get("notes")):
+                noted(note)
         return reply["result"]
     _raise_remote(reply["result"], reply.get("error"))
+
+
+def _texts(notes: Any) -> list[str]:
+    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
 def _raise_remote(result: Any, extra: Any) -> NoReturn:

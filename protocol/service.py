@@ -9,7 +9,8 @@ Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
 import functools
 import logging
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 import attrs
@@ -23,16 +24,22 @@ from protocol.envelope import (
     MalformedRequest,
     batch_reply,
     failure,
+    notes_part,
     read_message,
     success,
+    success_frame,
 )
 from protocol.hangup import CallerGone, Line
 from protocol.messages import Request, reply_to_wire, structure_request
 from protocol.peer import Peer
+from protocol.pieces import AT_ONCE_BYTES, Pieces, take
 from protocol.stream import Stream
 
-# its answer goes to the caller; a `Stream` also takes over the connection
+# its answer goes to the caller; a `Stream` also takes over the connection, `Pieces` are made while they are sent
 Handler = Callable[[Any, Peer], Awaitable[Any]]
+
+# of the replies to a batch, which are sent as one list
+BATCH_BYTES: Final = 16 * 2**20
 
 _log: Final = logging.getLogger(__name__)
 
@@ -61,6 +68,8 @@ class Answer:
     close: bool = False
     # what follows the payload; whoever gets it closes it
     stream: Stream | None = None
+    # the rest of the message that the payload begins; whoever gets it closes it
+    rest: AsyncGenerator[bytes, None] | None = None
 
 
 class Service:
@@ -103,13 +112,24 @@ class Service:
         return await self._answer_call(message, peer, close_on_bad_arguments, line)
 
     async def _answer_batch(self, batch: Batch, peer: Peer, line: Line | None) -> Answer:
-        replies = []
+        replies: list[bytes] = []
+        size = 0
         for call in batch.calls:
-            if isinstance(call, MalformedRequest):
-                replies.append(failure(call, call))
-            elif (reply := _alone(call, await self._answer_call(call, peer, False, line))) is not None:
+            if (reply := await self._answer_element(call, peer, line, is_full=size > BATCH_BYTES)) is not None:
                 replies.append(reply)
+                size += len(reply)
         return Answer(batch_reply(replies) if replies else None)
+
+    async def _answer_element(
+        self, call: Call | MalformedRequest, peer: Peer, line: Line | None, *, is_full: bool
+    ) -> bytes | None:
+        if isinstance(call, MalformedRequest):
+            return failure(call, call)
+        if is_full:
+            # not carried out: it might change something of which its caller hears nothing
+            error = InvalidRequest(f"the replies to this batch exceed {BATCH_BYTES} bytes; send its calls in parts")
+            return None if call.notification else failure(call, error)
+        return await _alone(call, await self._answer_call(call, peer, False, line))
 
     async def _answer_call(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
@@ -120,7 +140,7 @@ class Service:
         except Exception:
             answer = Answer(failure(call, _log_bug(call, peer)))
         if call.notification:
-            _alone(call, answer)
+            await _alone(call, answer)
             return Answer(None)
         return answer
 
@@ -139,6 +159,8 @@ class Service:
                 reply = await line.while_connected(functools.partial(route.handler, request, peer))
             else:
                 reply = await route.handler(request, peer)
+            if isinstance(reply, Pieces):
+                return await _begin(call, reply)
         except MalformedArguments as error:
             return _refuse(call, error, close=close)
         except GantryError as error:
@@ -160,12 +182,39 @@ def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) 
     return Answer(failure(to, error, plain=close), close)
 
 
-def _alone(call: Call, answer: Answer) -> bytes | None:
-    """The payload of an answer that cannot go on as a stream."""
+async def _begin(call: Call, reply: Pieces) -> Answer:
+    """The answer to a call by a reply in pieces: whole if it is small, else its beginning."""
+    message = _message(call, reply)
+    payload, is_whole = await take(message, AT_ONCE_BYTES)
+    return Answer(payload, rest=None if is_whole else message)
+
+
+async def _message(call: Call, reply: Pieces) -> AsyncGenerator[bytes, None]:
+    head, tail = success_frame(call)
+    yield head
+    async with aclosing(reply.pieces) as pieces:
+        async for piece in pieces:
+            yield piece
+    yield notes_part(reply.notes()) + tail
+
+
+async def _alone(call: Call, answer: Answer) -> bytes | None:
+    """The payload of an answer that cannot go on behind it."""
+    if answer.rest is not None:
+        return await _joined(call, answer.payload or b"", answer.rest)
     if answer.stream is None:
         return answer.payload
     answer.stream.close()
     return failure(call, InvalidRequest(f"{call.method} takes over the connection; send it alone, with an id"))
+
+
+async def _joined(call: Call, payload: bytes, rest: AsyncGenerator[bytes, None]) -> bytes:
+    async with aclosing(rest):
+        if not call.notification:
+            more, is_whole = await take(rest, BATCH_BYTES)
+            if is_whole:
+                return payload + more
+    return failure(call, InvalidRequest(f"the reply to {call.method} exceeds {BATCH_BYTES} bytes; send it alone"))
 
 
 def _fail(call: Call, error: GantryError) -> Answer:

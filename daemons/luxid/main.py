@@ -41,6 +41,8 @@ from daemons.luxid.store import Store, open_store
 from daemons.luxid.submissionkeys import SubmissionKeys
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
+from protocol.admission import ConnectionLimits
+from protocol.budget import BudgetLimits
 from protocol.client import Client
 from protocol.forkserver import JobExited
 from protocol.server import ServerRules, Service, serve_unix
@@ -201,6 +203,8 @@ def _rules(settings: Settings) -> ServerRules:
         close_on_bad_arguments=True,
         access=access,
         socket_mode=settings.access.socket_mode | (0o666 if access.is_shared else 0),
+        connections=ConnectionLimits.of(settings.limits),
+        budget=BudgetLimits.of(settings.limits),
     )
 
 

@@ -24,6 +24,8 @@ from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
+from protocol.admission import ConnectionLimits
+from protocol.budget import BudgetLimits
 from protocol.server import ServerRules, Service, serve_unix
 
 NAME: Final = "wconfd"
@@ -84,6 +86,8 @@ def _rules(settings: Settings) -> ServerRules:
         idle_timeout_s=settings.wconfd.idle_timeout_s,
         access=settings.access.access(os.getuid()),
         socket_mode=0o600,
+        connections=ConnectionLimits.of(settings.limits),
+        budget=BudgetLimits.of(settings.limits),
     )
 
 

@@ -14,6 +14,7 @@ from common.paths import Paths
 from common.settings import (
     AccessSettings,
     JobprocSettings,
+    LimitsSettings,
     LuxidSettings,
     Settings,
     WconfdSettings,
@@ -174,6 +175,7 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "luxid": attrs.asdict(LuxidSettings()),
         "wconfd": attrs.asdict(WconfdSettings()),
         "jobproc": attrs.asdict(JobprocSettings()),
+        "limits": attrs.asdict(LimitsSettings()),
         "access": attrs.asdict(AccessSettings()),
     }
     assert tables == {

@@ -4,7 +4,7 @@ Source: luxid.md 7.2, 7.3.
 """
 
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from typing import Final
@@ -21,7 +21,7 @@ from daemons.luxid.core.query.jobs import JobRow, UnreadJob
 from daemons.luxid.scheduler import Scheduler
 
 # made in one go, before others have their turn
-_BATCH: Final = 500
+_BATCH: Final = 200
 _PREFIX: Final = "job-"
 _log: Final = get_log(__name__)
 
@@ -100,8 +100,8 @@ def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
         raise GantryError(str(error)) from None
 
 
-def _batches(job_ids: Sequence[JobId]) -> list[Sequence[JobId]]:
-    return [job_ids[start : start + _BATCH] for start in range(0, len(job_ids), _BATCH)]
+def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:
+    return (job_ids[start : start + _BATCH] for start in range(0, len(job_ids), _BATCH))
 
 
 def _archived_ids(archive: Path) -> list[JobId]:

@@ -8,7 +8,6 @@ from contextlib import aclosing
 from typing import Any, Final, TypeVar
 
 import attrs
-import orjson
 import trio
 
 from common.asciijson import ascii_json
@@ -34,12 +33,15 @@ from protocol import luxi
 from protocol.client import Client
 from protocol.luxi import QueryKind, TagKind
 from protocol.peer import Peer
+from protocol.pieces import Pieces
 from protocol.wconfd import ListLocksWaitingStatus
 
 T = TypeVar("T")
 
 # made and encoded in one go, before others have their turn
 _BATCH: Final = 200
+# so large that the next ones are made of fewer rows
+_PIECE_BYTES: Final = 256 * 2**10
 
 
 @attrs.frozen
@@ -77,7 +79,7 @@ _TAGGED: Final = {
 
 
 class ObjectQueries:
-    """The methods that show things as rows. Replies are JSON text: rows are many, and encoded once."""
+    """The methods that show things as rows. Replies are JSON in pieces: rows are many, and nobody keeps them all."""
 
     def __init__(self, scheduler: Scheduler, config: ConfigCache, wconfd: Client) -> None:
         self._scheduler = scheduler
@@ -85,40 +87,40 @@ class ObjectQueries:
         self._wconfd = wconfd
         self._jobs = JobRows(scheduler)
 
-    async def query(self, call: luxi.Query, peer: Peer) -> orjson.Fragment:
+    async def query(self, call: luxi.Query, peer: Peer) -> Pieces:
         """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
-        things = _things(call.what)
-        plan = things.plan(call.fields, call.filter)
-        data = await _encode(plan.rows, await self._found(call.what, plan, peer))
-        return orjson.Fragment(b'{"fields":%b,"data":[%b]}' % (ascii_json(plan.definitions()), data))
+        plan = _things(call.what).plan(call.fields, call.filter)
+        found = await self._found(call.what, plan, peer)
+        head = b'{"fields":%b,"data":[' % ascii_json(plan.definitions())
+        return Pieces(_framed(head, _encode(plan.rows, found), b"]}"), plan.notes)
 
     async def query_fields(self, call: luxi.QueryFields, peer: Peer) -> dict[str, Any]:
         return {"fields": _things(call.what).definitions(call.fields)}
 
-    async def query_jobs(self, call: luxi.QueryJobs, peer: Peer) -> orjson.Fragment:
+    async def query_jobs(self, call: luxi.QueryJobs, peer: Peer) -> Pieces:
         plan = JOBS.plan_classic(call.fields)
         rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None, peer)
-        return orjson.Fragment(b"[%b]" % await _encode(plan.classic_rows, rows))
+        return _classic_reply(plan, rows)
 
-    async def query_nodes(self, call: luxi.QueryNodes, peer: Peer) -> orjson.Fragment:
+    async def query_nodes(self, call: luxi.QueryNodes, peer: Peer) -> Pieces:
         return await self._classic(_NODES, call.names, call.fields, lock=call.lock)
 
-    async def query_groups(self, call: luxi.QueryGroups, peer: Peer) -> orjson.Fragment:
+    async def query_groups(self, call: luxi.QueryGroups, peer: Peer) -> Pieces:
         return await self._classic(_GROUPS, call.names, call.fields, lock=call.lock)
 
-    async def query_networks(self, call: luxi.QueryNetworks, peer: Peer) -> orjson.Fragment:
+    async def query_networks(self, call: luxi.QueryNetworks, peer: Peer) -> Pieces:
         return await self._classic(_NETWORKS, call.names, call.fields, lock=call.lock)
 
-    async def query_instances(self, call: luxi.QueryInstances, peer: Peer) -> orjson.Fragment:
+    async def query_instances(self, call: luxi.QueryInstances, peer: Peer) -> Pieces:
         return await self._classic(_INSTANCES, call.names, call.fields, lock=call.lock)
 
-    async def query_exports(self, call: luxi.QueryExports, peer: Peer) -> orjson.Fragment:
+    async def query_exports(self, call: luxi.QueryExports, peer: Peer) -> Pieces:
         exports = _OBJECTS[QueryKind.EXPORT]
         return await self._classic(exports, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
 
-    async def query_filters(self, call: luxi.QueryFilters, peer: Peer) -> orjson.Fragment:
+    async def query_filters(self, call: luxi.QueryFilters, peer: Peer) -> Pieces:
         plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
-        return await _classic_reply(plan, _rules(await self._config.current()))
+        return _classic_reply(plan, _one_piece(_rules(await self._config.current())))
 
     async def query_tags(self, call: luxi.QueryTags, peer: Peer) -> list[str]:
         """Raises: PrerequisiteError: there is no such object."""
@@ -137,11 +139,11 @@ class ObjectQueries:
         *,
         lock: bool,
         by: Sequence[str] = ("name", "uuid"),
-    ) -> orjson.Fragment:
+    ) -> Pieces:
         if lock:
             raise PrerequisiteError("queries that take locks are not supported; ask with lock = false", "wrong_input")
         plan = objects.things.plan_classic(fields, objects.things.named(names, *by))
-        return await _classic_reply(plan, objects.rows(await self._config.current()))
+        return _classic_reply(plan, _one_piece(objects.rows(await self._config.current())))
 
     async def _found(self, what: QueryKind, plan: Plan[Any], peer: Peer) -> AsyncGenerator[Sequence[Any], None]:
         """The things to be shown, in pieces, before the filter."""
@@ -198,17 +200,37 @@ async def _one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
     yield things
 
 
-async def _encode(make: Callable[[Sequence[T]], list[Any]], pieces: AsyncGenerator[Sequence[T], None]) -> bytes:
-    """The rows of things as JSON, without the brackets around them all."""
-    encoded: list[bytes] = []
+async def _encode(
+    make: Callable[[Sequence[T]], list[Any]], pieces: AsyncGenerator[Sequence[T], None]
+) -> AsyncGenerator[bytes, None]:
+    """The rows of things as JSON, in pieces, without the brackets around them all."""
+    batch, separator = _BATCH, b""
     async with aclosing(pieces):
         async for piece in pieces:
-            for start in range(0, len(piece), _BATCH):
-                if rows := make(piece[start : start + _BATCH]):
-                    encoded.append(ascii_json(rows)[1:-1])
+            start = 0
+            while start < len(piece):
+                rows = make(piece[start : start + batch])
+                start += batch
+                if rows:
+                    encoded = ascii_json(rows)[1:-1]
+                    batch = _next_batch(batch, len(encoded))
+                    yield separator + encoded
+                    separator = b","
                 await trio.lowlevel.checkpoint()
-    return b",".join(encoded)
 
 
-async def _classic_reply(plan: Plan[T], things: Sequence[T]) -> orjson.Fragment:
-    return orjson.Fragment(b"[%b]" % await _encode(plan.classic_rows, _one_piece(things)))
+def _next_batch(batch: int, size: int) -> int:
+    """Fewer rows at a time when they are large, more again when they are small."""
+    return max(1, batch // 4) if size > _PIECE_BYTES else min(_BATCH, batch * 2)
+
+
+async def _framed(head: bytes, inner: AsyncGenerator[bytes, None], tail: bytes) -> AsyncGenerator[bytes, None]:
+    yield head
+    async with aclosing(inner):
+        async for piece in inner:
+            yield piece
+    yield tail
+
+
+def _classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces:
+    return Pieces(_framed(b"[", _encode(plan.classic_rows, pieces), b"]"))

@@ -3,6 +3,7 @@
 Source: luxid.md 2.2 ("classic rows"), 7.1, 7.2.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -45,9 +46,9 @@ class Things(Generic[T]):
         if filter is None:
             return Plan(fields, None, frozenset(names), None)
         asked = named_values(filter, self.name_field)
-        return Plan(
-            fields, asked, frozenset((*names, *filter.field_names())), compile_expression(filter, self._filtered)
-        )
+        lacking: Counter[str] = Counter()
+        test = compile_expression(filter, self._filtered, missing=lambda name: lacking.update((name,)))
+        return Plan(fields, asked, frozenset((*names, *filter.field_names())), test, self.what, lacking)
 
     def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "Plan[T]":
         """Prepare a query of the old form.
@@ -82,6 +83,10 @@ class Plan(Generic[T]):
     # names of fields that are shown or filtered by
     used: frozenset[str]
     _test: Callable[[T], bool] | None
+    # as in `Things`
+    _what: str = ""
+    # field -> how many things were left out for want of its value, so far
+    _lacking: Mapping[str, int] = attrs.field(factory=dict)
 
     def definitions(self) -> list[dict[str, str]]:
         return [field.definition() for field in self.fields]
@@ -98,6 +103,14 @@ class Plan(Generic[T]):
         """Rows of bare values, null where there is none. Raises: as `rows`."""
         readers = [field.read for field in self.fields]
         return [[_bare(read(thing)) for read in readers] for thing in self._passing(things)]
+
+    def notes(self) -> list[str]:
+        """For people: by which fields the filter could not judge some of the things seen so far."""
+        return [
+            f"left out {count} {self._what}{'s' if count > 1 else ''}: field {name!r}, "
+            "by which the filter judges, has no value there"
+            for name, count in self._lacking.items()
+        ]
 
     def _passing(self, things: Iterable[T]) -> Iterable[T]:
         return things if self._test is None else filter(self._test, things)

@@ -1,0 +1,285 @@
+"""One connection: calls come in, replies go out, in order, within the server's bounds.
+
+Theory. Speed comes from asking the kernel first: a receive or send that need not wait costs no
+trip through the scheduler. Fairness is kept by counting those trips: who had `EAGER_TURNS` of
+them in a row yields to the others. Back-pressure comes for free: a connection that is not
+being read from fills its own socket buffer, and nobody else's.
+
+Nothing is read from a connection while a call is in progress. A call that changes something is carried
+out to its end also when its caller has gone meanwhile, and the loss is noticed when the reply is sent; one
+that only waits, as its row in the table says, is given up at once (see `protocol.hangup`).
+
+The bytes kept for a connection are bounded (`protocol.budget`): whoever is over the bound waits or is refused. A large
+reply of rows is made while its reader takes it (`protocol.pieces`).
+
+Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
+"""
+
+import contextlib
+import logging
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Final
+
+import attrs
+import trio
+
+from common.access import Access, Role
+from common.errors import Denied, GantryError, InvalidRequest, TooBusy
+from protocol.admission import ConnectionLimits
+from protocol.budget import SMALL_BYTES, STALL_S, Budget, BudgetLimits, Share
+from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message
+from protocol.framing import ETX, MAX_MESSAGE, Framer, MessageTooLarge, pack
+from protocol.hangup import Line
+from protocol.peer import Peer, own_access
+from protocol.service import Answer, Service
+from protocol.stream import Stream
+
+CHUNK: Final = 64 * 2**10
+EAGER_TURNS: Final = 16
+# of a caller that may not call: enough to see in which dialect to refuse it
+DENIED_LIMIT: Final = 64 * 2**10
+# of a message that is not small, while others want the room that it takes
+SLOWEST_S: Final = 30.0
+
+_log: Final = logging.getLogger(__name__)
+
+
+@attrs.frozen
+class ServerRules:
+    """How a daemon treats its connections."""
+
+    # counts while nothing is received and no call is in progress
+    idle_timeout_s: float = 180.0
+    # of each wait for a reader to take more of a reply
+    send_timeout_s: float = 60.0
+    # see `Service.answer`
+    close_on_bad_arguments: bool = False
+    access: Access = attrs.field(factory=own_access)
+    socket_mode: int = 0o660
+    backlog: int = 512
+    message_limit: int = MAX_MESSAGE
+    connections: ConnectionLimits = attrs.field(factory=ConnectionLimits)
+    budget: BudgetLimits = attrs.field(factory=BudgetLimits)
+
+
+class Connection:
+    """One caller's connection; whoever made it closes the socket."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        service: Service,
+        rules: ServerRules,
+        line: Line,
+        peer: Peer,
+        budget: Budget,
+        share: Share,
+    ) -> None:
+        self._sock = sock
+        self._line = line
+        self._service = service
+        self._rules = rules
+        self._budget = budget
+        self._share = share
+        # by trio's clock: when the message began that is being received
+        self._begun_at = 0.0
+        self._peer = peer
+        # receives and calls since this task last let others run
+        self._eager_turns = 0
+
+    async def run(self) -> None:
+        """Answer calls until the peer closes, is idle for too long, or breaks a rule."""
+        allowed = self._peer.role > Role.NONE
+        framer = Framer(self._rules.message_limit if allowed else DENIED_LIMIT)
+        answer = self._answer if allowed else self._deny
+        try:
+            while data := await self._receive():
+                for payload in framer.feed(data):
+                    self._budget.resize(self._share, len(payload))
+                    if not await answer(payload):
+                        return
+                    self._budget.resize(self._share, 0)
+                await self._keep_to_budget(framer.pending)
+        except (MessageTooLarge, TooBusy) as error:
+            framer = Framer()
+            self._budget.resize(self._share, 0)
+            await self._give_up(error if allowed else self._denial())
+
+    async def _answer(self, payload: bytes) -> bool:
+        """Carry out one message; tell whether the connection may go on."""
+        close = self._rules.close_on_bad_arguments
+        answer = await self._service.answer(payload, self._peer, close_on_bad_arguments=close, line=self._line)
+        if answer.stream is not None:
+            await self._follow(answer.payload or b"", answer.stream)
+            return False
+        if answer.payload is not None:
+            if not self._budget.has_room(self._share, len(answer.payload)):
+                await self._refuse_reply(payload, answer)
+            elif answer.rest is not None:
+                return await self._send_pieces(answer.payload, answer.rest)
+            else:
+                await self._reply(answer.payload)
+        await self._take_turn()
+        return not answer.close
+
+    async def _refuse_reply(self, to: bytes, answer: Answer) -> None:
+        """Say that there is no room for this reply to a message."""
+        if answer.rest is not None:
+            await answer.rest.aclose()
+        await self._send(pack(failure(addressee(to), self._budget.refusal(self._peer.uid))))
+
+    async def _reply(self, payload: bytes) -> None:
+        self._budget.resize(self._share, len(payload))
+        if len(payload) <= SMALL_BYTES:
+            await self._send(pack(payload))
+        else:
+            # a copy of it would cost more than a second call of the kernel
+            await self._send(payload)
+            await self._send(ETX)
+
+    async def _send_pieces(self, first: bytes, rest: AsyncGenerator[bytes, None]) -> bool:
+        """Send a reply that is made while it is sent; one that fails in the middle ends the connection."""
+        async with contextlib.aclosing(rest):
+            await self._reply_part(first)
+            try:
+                async for piece in rest:
+                    await self._reply_part(piece)
+            except (GantryError, ValueError, TypeError) as error:
+                _log.warning("reply.broken_off %s error=%r", self._peer, str(error))
+                return False
+        await self._send(ETX)
+        return True
+
+    async def _reply_part(self, part: bytes) -> None:
+        self._budget.resize(self._share, len(part))
+        await self._send(part)
+
+    async def _keep_to_budget(self, pending: int) -> None:
+        """Account for an unfinished message, and wait until there is room for it.
+
+        Raises: TooBusy: there is none, or it comes so slowly that others wait for it.
+        """
+        if pending <= SMALL_BYTES:
+            self._budget.resize(self._share, 0)
+            return
+        now = trio.current_time()
+        if not self._share.size:
+            self._begun_at = now
+        elif self._budget.is_wanted and now - self._begun_at > SLOWEST_S:
+            raise TooBusy(f"the message took more than {SLOWEST_S:g} s, and others want the room; send it faster")
+        if not self._budget.has_room(self._share, pending):
+            await self._budget.room(self._share, pending)
+        self._budget.resize(self._share, pending)
+
+    async def _follow(self, first: bytes, stream: Stream) -> None:
+        """Send a stream until its end, or until the peer hangs up or says anything more."""
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._until_heard, nursery.cancel_scope)
+                with contextlib.suppress(OSError):
+                    await self._send(pack(first))
+                    is_open = True
+                    while is_open:
+                        data, is_open = await stream.take()
+                        await self._send(data)
+                nursery.cancel_scope.cancel()
+        finally:
+            stream.close()
+
+    async def _until_heard(self, scope: trio.CancelScope) -> None:
+        await trio.lowlevel.wait_readable(self._sock)
+        with contextlib.suppress(OSError):
+            if not self._sock.recv(1, socket.MSG_PEEK):
+                # it may have ended only what it says
+                await self._line.hung_up()
+        scope.cancel()
+
+    async def _deny(self, payload: bytes) -> bool:
+        await self._send(pack(failure(addressee(payload), self._denial())))
+        return False
+
+    def _denial(self) -> Denied:
+        _log.warning("connection.denied %s gid=%d", self._peer, self._peer.gid)
+        return Denied(
+            f"user {self._peer.uid} may not call this daemon; '[access]' in its settings gives users and groups roles"
+        )
+
+    async def _give_up(self, error: GantryError) -> None:
+        """Refuse a message without its end, and let the caller finish sending it so that it reads why."""
+        plain = isinstance(error, InvalidRequest)
+        await self._send(pack(failure(Dialect.GANETI, error, plain=plain)))
+        with trio.move_on_after(self._rules.idle_timeout_s):
+            while (data := await self._receive()) and ETX not in data:
+                pass
+
+    async def _take_turn(self) -> None:
+        self._eager_turns += 1
+        if self._eager_turns >= EAGER_TURNS:
+            self._eager_turns = 0
+            await trio.lowlevel.checkpoint()
+
+    async def _receive(self) -> bytes:
+        """The next bytes; empty at the end of the stream, or when the peer was idle for too long."""
+        try:
+            data = self._sock.recv(CHUNK)
+        except BlockingIOError:
+            return await self._wait_and_receive()
+        await self._take_turn()
+        return data
+
+    async def _wait_and_receive(self) -> bytes:
+        self._eager_turns = 0
+        with trio.move_on_after(self._rules.idle_timeout_s):
+            while True:
+                await self._while_not_stalled(trio.lowlevel.wait_readable)
+                try:
+                    return self._sock.recv(CHUNK)
+                except BlockingIOError:
+                    continue
+        _log.debug("connection.idle %s", self._peer)
+        return b""
+
+    async def _while_not_stalled(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
+        """Wait for the peer; for one that has much of the budget only as long as nobody else wants it.
+
+        Raises: TooBusy: it stands still, and somebody does.
+        """
+        while self._share.size:
+            with trio.move_on_after(STALL_S):
+                await wait(self._sock)
+                return
+            if self._budget.is_wanted:
+                raise TooBusy(f"nothing moved on this connection for {STALL_S:g} s, and others want its room")
+        await wait(self._sock)
+
+    async def _send(self, data: bytes) -> None:
+        """Raises: OSError: the peer is gone, or reads too slowly."""
+        rest = memoryview(data)
+        while True:
+            try:
+                rest = rest[self._sock.send(rest) :]
+            except BlockingIOError:
+                await self._wait_writable()
+            if not rest:
+                return
+            await self._take_turn()
+
+    async def _wait_writable(self) -> None:
+        self._eager_turns = 0
+        with trio.move_on_after(self._rules.send_timeout_s) as scope:
+            try:
+                await self._while_not_stalled(trio.lowlevel.wait_writable)
+            except TooBusy as error:
+                raise TimeoutError(error.message) from None
+        if scope.cancelled_caught:
+            raise TimeoutError(f"took nothing of a reply for {self._rules.send_timeout_s} s")
+
+
+def addressee(payload: bytes) -> Call | MalformedRequest | Dialect:
+    """Whom an answer to this message is for, when it is not even looked at."""
+    try:
+        message = read_message(payload)
+    except MalformedRequest as error:
+        return error
+    return Dialect.JSONRPC if isinstance(message, Batch) else message

@@ -1,0 +1,40 @@
+"""A reply that is made while it is sent, piece by piece, so that a large one never is in memory as a whole.
+
+A handler returns it in place of a value. A reply that fits into AT_ONCE_BYTES is sent like any other; of a larger one
+the next piece is made when the peer has taken the one before. What fails until then is an error like any
+other; what fails later can only end the connection in the middle of the reply.
+
+Source: DESIGN section 4.
+"""
+
+from collections.abc import AsyncGenerator, Callable
+from typing import Final
+
+import attrs
+
+AT_ONCE_BYTES: Final = 256 * 2**10
+
+
+def _no_notes() -> list[str]:
+    return []
+
+
+@attrs.frozen
+class Pieces:
+    """JSON text in ASCII, whole when all pieces are joined."""
+
+    pieces: AsyncGenerator[bytes, None]
+    # what the caller should know beside the reply; asked for when the last piece is made
+    notes: Callable[[], list[str]] = _no_notes
+
+
+async def take(pieces: AsyncGenerator[bytes, None], limit: int) -> tuple[bytes, bool]:
+    """Join pieces until there are more bytes than `limit`; true: there are no more."""
+    taken: list[bytes] = []
+    size = 0
+    async for piece in pieces:
+        taken.append(piece)
+        size += len(piece)
+        if size > limit:
+            return b"".join(taken), False
+    return b"".join(taken), True
