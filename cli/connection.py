@@ -6,6 +6,7 @@ from typing import Final, TypeVar
 
 from cli.context import command_line, paths, up_command
 from cli.pids import find_supervisor
+from cli.screen import one_line, remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
@@ -35,7 +36,11 @@ def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
 
 def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
     patience_s = RESTART_PATIENCE_S if is_patient and _is_supervised() else 0
-    return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon)
+    return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon, noted=_show_note)
+
+
+def _show_note(text: str) -> None:
+    remark(f"note: {one_line(text)}")
 
 
 def _is_supervised() -> bool:

@@ -5,6 +5,7 @@ Source: DESIGN section 4; luxid.md 1.5.
 
 import socket
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -27,6 +28,7 @@ class BlockingClient:
         connect_timeout_s: how long a daemon that is not there (yet, or again) is waited for.
         reply_timeout_s: how long an answer may take, unless a call says otherwise.
         daemon: its name in error texts.
+        noted: called with each note for people that comes with a reply.
     """
 
     def __init__(
@@ -36,7 +38,9 @@ class BlockingClient:
         connect_timeout_s: float = 30.0,
         reply_timeout_s: float = 180.0,
         daemon: str = "the daemon",
+        noted: Callable[[str], None] | None = None,
     ) -> None:
+        self._noted = noted
         self._path = path
         self._connect_timeout_s = connect_timeout_s
         self._reply_timeout_s = reply_timeout_s
@@ -114,7 +118,7 @@ class BlockingClient:
             self.close()
             raise
         self._started = None
-        return structure_reply(type(request), read_reply(payload))
+        return structure_reply(type(request), read_reply(payload, self._noted))
 
     def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Like `call`, but sends the same request again when the connection breaks.

@@ -78,6 +78,17 @@ def test_input_goes_in_and_a_separate_standard_error_comes_out_as_such(cluster: 
     assert job(cluster, "output", "--stderr", job_id) == Ended(0, "bad\n", "")
 
 
+def test_a_filter_by_a_field_without_a_value_matches_nothing_and_names_it(cluster: Cluster) -> None:
+    job_id = submit(cluster, "--", "sleep", "60")
+
+    for words in ("end_ts > 5", "not (end_ts > 5)"):
+        ended = job(cluster, "list", "--no-headers", "-o", "id", "--where", f"id={job_id} and {words}")
+        note = "note: left out 1 job: field 'end_ts', by which the filter judges, has no value there\n"
+        assert ended == Ended(0, "", note)
+    job(cluster, "cancel", "--kill", job_id)
+    cluster.wait(job_id)
+
+
 def test_a_bad_opcode_is_refused_with_its_place(cluster: Cluster) -> None:
     ended = job(cluster, "submit", "-", stdin=json.dumps([{"OP_ID": "OP_TEST_DELAY", "duration": "long"}]))
 

@@ -7,6 +7,7 @@ import pytest
 from common.errors import RemoteError
 from common.locks import JobId
 from common.qlang import Expression
+from protocol.blocking import BlockingClient
 from protocol.luxi import (
     ArchiveJob,
     Query,
@@ -129,6 +130,26 @@ def test_nodes_are_looked_up_by_any_unique_form_of_their_name(cluster: Cluster) 
 def test_what_only_a_node_knows_is_not_there_yet(cluster: Cluster) -> None:
     assert all_cells(cluster, QueryKind.NODE, ("mfree", "name")) == [[[2, None], [0, "node1.test"]]]
     assert cluster.luxi(QueryExports(())) == (("node1.test", None),)
+
+
+def test_a_filter_by_what_only_a_node_knows_matches_nothing_and_the_reply_says_why(cluster: Cluster) -> None:
+    """All nodes passed: 'gnt-node list "mfree > 99999999"' listed each of them."""
+    for negated in (False, True):
+        condition = [">", "mfree", 99999999]
+        found, notes = noted(cluster, ["!", condition] if negated else condition)
+        assert found == []
+        assert notes == ["left out 1 node: field 'mfree', by which the filter judges, has no value there"]
+
+    found, notes = noted(cluster, ["|", [">", "mfree", 99999999], ["==", "role", "M"]])
+    assert (found, notes) == ([[[0, "node1.test"]]], [])
+
+
+def noted(cluster: Cluster, filter: Any) -> tuple[list[Any], list[str]]:
+    """The rows of nodes for which a filter holds, and the notes of the reply."""
+    notes: list[str] = []
+    with BlockingClient(cluster.paths.query_socket, noted=notes.append) as client:
+        reply = client.call(Query(QueryKind.NODE, ("name",), Expression.from_wire(filter)))
+    return reply["data"], notes
 
 
 def test_classic_queries_refuse_locks_and_unknown_fields(cluster: Cluster) -> None:
