@@ -3,6 +3,9 @@
 A file is read when the kernel tells that it was replaced; by us, which is known already, or by the process that has
 the job. Reading is exact however often it is done: what is seen already changes nothing.
 
+The process syncs the folder after it has replaced the file, and we see the file before that. Nobody may be told what a
+loss of power can take back, so the folder is synced once for all that was read, and then it counts.
+
 Source: DESIGN sections 3 and 6; luxid.md 5.7.
 """
 
@@ -22,7 +25,7 @@ _log: Final = get_log(__name__)
 
 
 class ChangedFiles:
-    """Looks at the files of jobs that have a process.
+    """Looks at the files of jobs that have a process; start `run`.
 
     Args:
         nursery: where files that cannot be read are waited for.
@@ -33,12 +36,45 @@ class ChangedFiles:
         self._nursery = nursery
         # jobs whose files are waited for
         self._awaited: set[JobId] = set()
+        # to be looked at
+        self._told: set[JobId] = set()
+        self._has_news = trio.Event()
+        # one at a time, so that what was read first counts first
+        self._turn = trio.Lock()
+
+    async def run(self) -> None:
+        """Take in what was told, until cancelled."""
+        while True:
+            await self._has_news.wait()
+            await self.take_in()
+
+    async def take_in(self) -> None:
+        """Return when all that was told before this call is durable and known."""
+        async with self._turn:
+            told, self._told, self._has_news = self._told, set(), trio.Event()
+            try:
+                await self._take_in(told)
+            except trio.Cancelled:
+                self.replaced(told)
+                raise
+
+    async def _take_in(self, told: Iterable[JobId]) -> None:
+        changed = [job for job_id in told if (job := self._read_changed(job_id)) is not None]
+        if not changed:
+            return
+        livelocks = {job.job_id: self._scheduler.job(job.job_id).livelock for job in changed}
+        await self._scheduler.store.queue_folder.sync()
+        for job in changed:
+            # it may have been found dead meanwhile, and even have another process
+            if self._has_process(job.job_id) and self._scheduler.job(job.job_id).livelock == livelocks[job.job_id]:
+                self._take(job)
 
     def replaced(self, job_ids: Iterable[JobId]) -> None:
         """The files of these jobs were replaced."""
         for job_id in job_ids:
             if self._has_process(job_id):
-                self._look_at(job_id)
+                self._told.add(job_id)
+                self._has_news.set()
 
     def logs_grew(self, job_ids: Iterable[JobId]) -> None:
         """Job processes appended to their logs."""
@@ -51,24 +87,28 @@ class ChangedFiles:
         self.replaced(running)
         self.logs_grew(running)
 
-    def _look_at(self, job_id: JobId) -> None:
+    def _read_changed(self, job_id: JobId) -> Job | None:
+        """The job as its file says; None: it is known so, or has no process, or the file cannot be read now."""
         try:
-            self._take(self._scheduler.store.read_job(job_id))
+            job = self._read_while_it_has_a_process(job_id)
         except Unavailable:
             if job_id not in self._awaited:
                 self._awaited.add(job_id)
                 self._nursery.start_soon(self._wait_for, job_id)
         except (NotFound, DamagedFile) as error:
             _tell_of_damage(job_id, error)
+        else:
+            return job if job is not None and job != self._scheduler.job(job_id) else None
+        return None
 
     async def _wait_for(self, job_id: JobId) -> None:
         """Look at a file that cannot be read, as soon as it can; the event that told of it does not come again."""
         try:
-            job = await self._scheduler.unread.until_read(job_id, self._read_while_it_has_a_process)
-            if job is not None:
-                self._take(job)
+            await self._scheduler.unread.until_read(job_id, self._read_while_it_has_a_process)
         except (NotFound, DamagedFile) as error:
             _tell_of_damage(job_id, error)
+        else:
+            self.replaced([job_id])
         finally:
             self._awaited.discard(job_id)
 
@@ -78,7 +118,7 @@ class ChangedFiles:
     def _take(self, job: Job) -> None:
         if job.next_index is None:
             self._scheduler.ended(job)
-        elif job != self._scheduler.job(job.job_id):
+        else:
             self._scheduler.advanced(job)
 
     def _has_process(self, job_id: JobId) -> bool:

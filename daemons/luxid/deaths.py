@@ -94,6 +94,8 @@ class Deaths:
         except (NotFound, DamagedFile) as error:
             await self._end_unknown(job, error)
             return
+        # it may have died before it had synced what we just read
+        await scheduler.store.queue_folder.sync()
         if job.next_index is None:
             scheduler.ended(job)
             return

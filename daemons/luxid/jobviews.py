@@ -5,7 +5,7 @@ A blocked job reads waiting, and the log of a running one has the lines that its
 Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import attrs
 
@@ -27,7 +27,7 @@ class JobViews:
         self._table = table
         self._logs = logs
         # takes in the changes of job files that have happened but were not told yet
-        self.catch_up: Callable[[], None] = _do_nothing
+        self.catch_up: Callable[[], Awaitable[None]] = _do_nothing
 
     def of(self, job: Job) -> JobView:
         phase = self._queue.phase(job.job_id)
@@ -49,5 +49,5 @@ class JobViews:
         return self._logs.newer(job, serial) if self._queue.phase(job.job_id) is Phase.RUNNING else []
 
 
-def _do_nothing() -> None:
+async def _do_nothing() -> None:
     pass

@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from common.atomicfile import remove_leftovers
+from common.atomicfile import remove_leftovers, sync_folders
 from common.errors import DamagedFile
 from common.jobfile import decode_job
 from common.jobs import Job
@@ -52,7 +52,7 @@ class FoundQueue:
 def load_queue(paths: Paths) -> FoundQueue:
     """Read all live jobs and judge what they are.
 
-    Raises: OSError: the folder cannot be read, or a damaged file cannot be set aside.
+    Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be set aside.
     Cost: about 30 µs a job.
     """
     names = os.listdir(paths.queue)
@@ -68,6 +68,8 @@ def load_queue(paths: Paths) -> FoundQueue:
     _remove_temps(paths, names, alive)
     _remove_own_temps(paths)
     highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
+    # who wrote them may have died before this, and what we tell must not be taken back by a loss of power
+    sync_folders([paths.queue])
     jobs = _with_logs(paths, jobs)
     keys = load_keys(paths, time.time())
     cut_off = remove_cut_off(paths, keys, (found.job for found in jobs)) if keys else ()

@@ -118,7 +118,8 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
         livelocks_touched=deaths.livelocks_touched,
         overflow=lambda: _look_at_everything(files, deaths),
     )
-    scheduler.views.catch_up = lambda: watch.tell_of_jobs(tell)
+    scheduler.views.catch_up = lambda: _catch_up(watch, tell, files)
+    nursery.start_soon(files.run)
     nursery.start_soon(watch.follow_jobs, tell)
     nursery.start_soon(watch.follow_logs, tell)
     nursery.start_soon(watch.follow_livelocks, tell)
@@ -155,6 +156,11 @@ def _on_connected(scheduler: Scheduler, deaths: Deaths) -> None:
 def _on_exited(notice: JobExited, starter: Starter, deaths: Deaths) -> None:
     starter.exited(notice)
     deaths.exited(notice)
+
+
+async def _catch_up(watch: QueueWatch, tell: FolderEvents, files: ChangedFiles) -> None:
+    watch.tell_of_jobs(tell)
+    await files.take_in()
 
 
 def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:

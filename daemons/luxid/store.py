@@ -17,6 +17,7 @@ import trio
 
 from common.atomicfile import FileWrite, move_files, write_file
 from common.errors import Conflict, DamagedFile, NotFound, Unavailable
+from common.foldersync import FolderSync
 from common.groupcommit import GroupCommit
 from common.jobfile import decode_job, encode_job
 from common.jobs import Job, JobState
@@ -34,6 +35,8 @@ class Store:
     def __init__(self, paths: Paths, lock_fd: int, serial: JobId) -> None:
         self.paths = paths
         self.commits = GroupCommit()
+        # for what job processes have written there
+        self.queue_folder = FolderSync(paths.queue)
         self._lock_fd = lock_fd
         # last id used, also by submissions that are being written
         self._serial = serial

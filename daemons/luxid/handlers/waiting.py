@@ -45,11 +45,11 @@ class Waiting:
         with self._scheduler.bells.listen(call.job_id) as bell:
             with trio.move_on_after(timeout_s):
                 while True:
-                    news = self._news(call, viewer)
+                    news = await self._news(call, viewer)
                     if news.is_final or news.differs_from(call.previous):
                         return [news.values, news.entries]
                     await bell.wait()
-            return [self._news(call, viewer).values, []]
+            return [(await self._news(call, viewer)).values, []]
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, also from the archive."""
@@ -61,14 +61,14 @@ class Waiting:
             raise JobLost(f"the file of job {call.job_id} cannot be read")
         return JobView(archived, is_archived=True)
 
-    def _news(self, call: WaitForJobChange, viewer: Viewer) -> _News:
+    async def _news(self, call: WaitForJobChange, viewer: Viewer) -> _News:
         after = _last_known(call)
         view = self._look(call)
         may_see = viewer.may_see(view.job)
         fresh = self._scheduler.views.newer_log(view.job, after) if after is not None and may_see else []
         if fresh:
             # whoever reads a line finds the job in the state that it had when it wrote it
-            self._scheduler.views.catch_up()
+            await self._scheduler.views.catch_up()
             view = self._look(call)
         view = self._scheduler.views.seen_by(viewer, view)
         is_final = view.job.is_final

@@ -40,6 +40,7 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
         tell = FolderEvents(files.replaced, files.logs_grew, lambda _: None, overflow=files.look_at_all)
         lost = [FolderEvent("", EventKind.OVERFLOW)]
         watch._queue.take = lambda: lost and [lost.pop()]  # type: ignore[method-assign]
+        nursery.start_soon(files.run)
         nursery.start_soon(watch.follow_jobs, tell)
         # anything in the folder wakes the reader
         await store.save(attrs.evolve(ended, job_id=JobId(2)))

@@ -1,0 +1,57 @@
+"""Making durable what other processes have renamed in a folder.
+
+Theory. Who reads a file that somebody has just put in its place may not know whether that rename is durable yet; an
+fsync of the folder makes it so, whoever renamed. All who ask while one is under way share the next one. It costs
+little: where the other process has synced, or does so at the same time, the disk has nothing more to write.
+"""
+
+from pathlib import Path
+
+import trio
+
+from common.atomicfile import NotYetDurable, sync_folders
+from common.durably import RETRY_S, tell_durable, tell_not_durable
+
+
+class FolderSync:
+    """Syncs one folder for all who ask."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._turn = trio.Lock()
+        # our own: nobody's news waits behind other work of the daemon's threads
+        self._limiter = trio.CapacityLimiter(1)
+        # numbers of calls: the last one so far, and the last one that began before the last fsync did
+        self._asked = self._served = 0
+        self.fsyncs = 0
+
+    async def sync(self) -> None:
+        """Return when all that was renamed in the folder before this call is durable, however long that takes.
+
+        Cancellation: at any time; nothing is lost by it.
+        """
+        self._asked = number = self._asked + 1
+        async with self._turn:
+            if self._served < number:
+                covered = self._asked
+                await self._sync()
+                self._served = covered
+
+    async def _sync(self) -> None:
+        failed: NotYetDurable | None = None
+        while (error := await self._try()) is not None:
+            if failed is None:
+                tell_not_durable(error)
+            failed = error
+            await trio.sleep(RETRY_S)
+        if failed is not None:
+            tell_durable(failed)
+
+    async def _try(self) -> NotYetDurable | None:
+        self.fsyncs += 1
+        try:
+            with trio.CancelScope(shield=True):
+                await trio.to_thread.run_sync(sync_folders, [self._folder], limiter=self._limiter)
+        except NotYetDurable as error:
+            return error
+        return None
