@@ -1,5 +1,6 @@
 """The client of a run: it asks, keeps what it was told, and has daemons that ended started again."""
 
+import select
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,6 +33,7 @@ from tests.reliability.views import view_of_daemons
 # everything is at rest after this, or it never will be
 PATIENCE_S: Final = 45.0
 _TRIES: Final = 12
+_CALL_S: Final = 20.0
 
 
 class NoRest(Exception):
@@ -185,7 +187,7 @@ class Driver:
             exchange = Exchange(what, args)
             self.exchanges.append(exchange)
             try:
-                answer = read(client.call(request, timeout_s=20))
+                answer = read(self._call(client, request))
             except RemoteError as error:
                 if error.code == "internal":
                     self.internal_errors.append(f"{what} {args}: {error.message}")
@@ -203,6 +205,14 @@ class Driver:
             self.farm.revive()
             time.sleep(0.02)
         return None
+
+    def _call(self, client: BlockingClient, request: Request[Any]) -> Any:
+        """Call a daemon; meanwhile others that have ended are started again, for it may wait for them."""
+        client.start(request, timeout_s=1)
+        deadline = time.monotonic() + _CALL_S
+        while time.monotonic() < deadline and not select.select([client], [], [], 0.1)[0]:
+            self.farm.revive()
+        return client.finish(request, timeout_s=1)
 
 
 def _tokens(ops: Sequence[dict[str, Any]]) -> tuple[str, ...]:
