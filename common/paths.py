@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import attrs
 
+from common.atomicfile import sync_folders
 from common.errors import InvalidRequest
 
 # sockaddr_un has 108 bytes, the last one for the NUL
@@ -215,9 +216,11 @@ class Paths:
 
         Raises:
             OSError: one cannot be made.
+        Durability: on return those for data survive a loss of power.
         """
-        for folder, mode in self._folders():
-            _make_folder(folder, mode)
+        made = [folder for folder, mode in self._folders() if _make_folder(folder, mode)]
+        # files in them are synced with them, but a folder that is lost takes along what is in it
+        sync_folders(folder.parent for folder in made if folder.is_relative_to(self.data))
 
     def check_socket_paths(self) -> None:
         """Raises: InvalidRequest: a socket's path is longer than the kernel takes."""
@@ -248,13 +251,15 @@ class Paths:
         )
 
 
-def _make_folder(folder: Path, mode: int) -> None:
+def _make_folder(folder: Path, mode: int) -> bool:
+    """Whether it was missing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir()
     except FileExistsError:
         if not folder.is_dir():
             raise
-    else:
-        # exactly this mode, whatever the umask
-        folder.chmod(mode)
+        return False
+    # exactly this mode, whatever the umask
+    folder.chmod(mode)
+    return True

@@ -85,6 +85,22 @@ def test_folders_are_made_with_the_modes_of_the_sheets(tmp_path: Path) -> None:
     assert all(folder.is_dir() for folder in (paths.data, paths.log, paths.output, paths.damaged))
 
 
+def test_a_new_folder_for_data_is_synced_into_the_one_above_it_and_later_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = Paths.under_root(tmp_path)
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(os.readlink(f"/proc/self/fd/{fd}")))
+
+    paths.make_folders()
+    paths.make_folders()
+
+    assert sorted(synced) == sorted(map(str, (tmp_path, paths.data, paths.queue)))
+    paths.submissions.rmdir()
+    paths.make_folders()
+    assert synced[3:] == [str(paths.data)]
+
+
 def test_folders_that_exist_keep_their_modes(tmp_path: Path) -> None:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
