@@ -22,7 +22,13 @@ from tests.reliability.syscalls import CALLS, SystemCall, bare_open, bare_write
 # who makes a call; what the fork server forks is a job, what others fork works for a command
 ROLES: Final = ("luxid", "wconfd", "forkserver", "job", "command")
 KILLS: Final = ("kill", "kill-after")
-ERRORS: Final = {"EIO": errno.EIO, "ENOSPC": errno.ENOSPC, "EMFILE": errno.EMFILE, "ECONNRESET": errno.ECONNRESET}
+ERRORS: Final = {
+    "EAGAIN": errno.EAGAIN,
+    "EIO": errno.EIO,
+    "ENOSPC": errno.ENOSPC,
+    "EMFILE": errno.EMFILE,
+    "ECONNRESET": errno.ECONNRESET,
+}
 DELAY: Final = "delay"
 _DELAY_S: Final = 0.15
 # which faults make sense for which call
@@ -37,6 +43,7 @@ FAULTS_OF: Final = {
     "rmdir": (*KILLS, "EIO"),
     "truncate": (*KILLS, "EIO"),
     "send": (*KILLS, "ECONNRESET", DELAY),
+    "fork": (*KILLS, "EAGAIN", DELAY),
 }
 _SLOT: Final = struct.Struct("I")
 _ARMED: Final = 0
@@ -183,8 +190,9 @@ def _strike(kind: str, call: SystemCall) -> Any:
         time.sleep(_DELAY_S)
         return call.make()
     if kind in KILLS:
-        if kind == "kill-after":
-            call.make()
+        if kind == "kill-after" and call.make() == 0 and call.name == "fork":
+            # the child lives on
+            return 0
         os.kill(os.getpid(), signal.SIGKILL)
         # a thread may see a few instructions more
         time.sleep(60)

@@ -39,7 +39,7 @@ _OS_CALLS: Final = {
     "truncate": "truncate",
     "posix_fallocate": "truncate",
 }
-CALLS: Final = (*dict.fromkeys(_OS_CALLS.values()), "send")
+CALLS: Final = (*dict.fromkeys(_OS_CALLS.values()), "send", "fork")
 _BY_DESCRIPTOR: Final = frozenset(("write", "pwrite", "fsync", "fdatasync", "ftruncate", "posix_fallocate"))
 
 
@@ -89,6 +89,7 @@ def wrap_system_calls() -> None:
         setattr(os, function, _wrapped_os(function, name, getattr(os, function)))
     for function in SENDS:
         setattr(socket.socket, function, _wrapped_send(function, getattr(socket.socket, function)))
+    os.fork = _wrapped_fork(os.fork)
     opened = _wrapped_open(io.open)
     io.open = builtins.open = opened  # type: ignore[assignment]
 
@@ -114,6 +115,17 @@ def _wrapped_send(function: str, original: Callable[..., Any]) -> Callable[..., 
         if gate is None or self.family != socket.AF_UNIX or self.type != socket.SOCK_STREAM:
             return original(self, *args, **kwargs)
         return gate.passes(SystemCall("send", function, "socket", (self, *args), kwargs, original))
+
+    return call
+
+
+def _wrapped_fork(original: Callable[[], int]) -> Callable[[], int]:
+    @functools.wraps(original)
+    def call() -> int:
+        if _gate is None:
+            return original()
+        pid: int = _gate.passes(SystemCall("fork", "fork", "process", (), {}, original))
+        return pid
 
     return call
 
