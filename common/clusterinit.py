@@ -14,7 +14,7 @@ from common.atomicfile import FileWrite, write_files
 from common.errors import Conflict, InvalidRequest
 from common.objects.config import Config
 from common.objects.encoding import encode_config
-from common.objects.initial import NewUuids, initial_config
+from common.objects.initial import MAX_RUNNING_JOBS, NewUuids, initial_config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import file_content, ssconf_values
 from common.paths import Paths
@@ -31,7 +31,14 @@ _FIRST_SERIAL: Final = b"0\n"
 _NAME: Final = re.compile(r"\w[\w.-]{0,254}")
 
 
-def create_cluster(paths: Paths, cluster_name: str, node_name: str, *, primary_ip: str = "127.0.0.1") -> Config:
+def create_cluster(
+    paths: Paths,
+    cluster_name: str,
+    node_name: str,
+    *,
+    primary_ip: str = "127.0.0.1",
+    max_running_jobs: int = MAX_RUNNING_JOBS,
+) -> Config:
     """Make an installation whose daemons can start: a cluster of one node, with an empty queue.
 
     Files of an installation that has lost its configuration are kept: job ids are not used again,
@@ -51,7 +58,14 @@ def create_cluster(paths: Paths, cluster_name: str, node_name: str, *, primary_i
             path=str(paths.config_data),
         )
     paths.make_folders()
-    config = initial_config(cluster_name, node_name, primary_ip=primary_ip, now=time.time(), uuids=_new_uuids())
+    config = initial_config(
+        cluster_name,
+        node_name,
+        primary_ip=primary_ip,
+        max_running_jobs=max_running_jobs,
+        now=time.time(),
+        uuids=_new_uuids(),
+    )
     write_files([FileWrite(path, content, mode) for path, content, mode in _state_files(paths) if not path.exists()])
     write_files(ssconf_writes(paths, {key: file_content(lines) for key, lines in ssconf_values(config).items()}))
     write_files([FileWrite(paths.config_data, encode_config(config).content, CONFIG_MODE)])

@@ -57,6 +57,7 @@ def _way_to_hold(_: object, field: "attrs.Attribute[Any]", value: str) -> None:
 @attrs.frozen
 class LuxidSettings:
     max_queued_jobs: int = attrs.field(default=100_000, validator=_positive)
+    # of a new cluster; then it is the cluster's, and changed by `gnt-cluster modify`
     max_running_jobs: int = attrs.field(default=50, validator=_positive)
     # from SIGTERM to SIGKILL, for a job that is killed
     kill_grace_s: float = attrs.field(default=10.0, validator=_not_negative)

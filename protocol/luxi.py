@@ -304,6 +304,15 @@ class SetWatcherPause(Request[float | None]):
 
 
 @attrs.frozen
+class SetJobLimits(Request[bool]):
+    """Change limits of the cluster; null leaves one as it is."""
+
+    METHOD = "SetJobLimits"
+    max_running_jobs: int | None
+    max_tracked_jobs: int | None = None
+
+
+@attrs.frozen
 class ReplaceFilter(Request[str]):
     """Add a filter rule (uuid null), or make or replace that of the uuid; answers the uuid."""
 

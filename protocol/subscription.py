@@ -36,6 +36,7 @@ class LocksChanged:
 @attrs.frozen
 class ConfigChanged:
     serial: int
+    # filter rules, or limits of jobs
     filters_changed: bool
 
 

@@ -38,7 +38,6 @@ def _groups(answer: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     single = {key: value for key, value in answer.items() if not (value and isinstance(value, dict))}
     limits: dict[str, Any] = {key: single.pop(key) for key in _LIMITS if key in single}
     settings = installation().luxid
-    limits["luxid.max_running_jobs"] = settings.max_running_jobs
     limits["luxid.max_queued_jobs"] = settings.max_queued_jobs
     groups = {key: dict(_flat(value)) for key, value in answer.items() if key not in single and key not in limits}
     return {"CLUSTER": single, "LIMITS": limits, **{key.upper(): values for key, values in groups.items()}}

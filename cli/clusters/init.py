@@ -25,7 +25,7 @@ def init(name: str, node: str | None) -> int:
     paths = settings.paths
     check_safe(settings)
     node = socket.gethostname() if node is None else node
-    create_cluster(paths, name, node)
+    create_cluster(paths, name, node, max_running_jobs=settings.luxid.max_running_jobs)
     if wants_json():
         say_json({"name": name, "node": node, "data": str(paths.data)})
     else:

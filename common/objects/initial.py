@@ -48,8 +48,18 @@ class NewUuids:
     group: GroupUuid
 
 
+# if nobody says otherwise
+MAX_RUNNING_JOBS: Final = 50
+
+
 def initial_config(
-    cluster_name: str, node_name: str, *, primary_ip: str = "127.0.0.1", now: float, uuids: NewUuids
+    cluster_name: str,
+    node_name: str,
+    *,
+    primary_ip: str = "127.0.0.1",
+    max_running_jobs: int = MAX_RUNNING_JOBS,
+    now: float,
+    uuids: NewUuids,
 ) -> Config:
     """A valid configuration of one node, which is the master, without instances.
 
@@ -58,7 +68,7 @@ def initial_config(
     """
     return Config(
         version=CONFIG_VERSION,
-        cluster=_cluster(cluster_name, now, uuids),
+        cluster=_cluster(cluster_name, max_running_jobs, now, uuids),
         nodes={uuids.node: _node(node_name, primary_ip, now, uuids)},
         nodegroups={uuids.group: _group(now, uuids.group)},
         instances={},
@@ -71,7 +81,7 @@ def initial_config(
     )
 
 
-def _cluster(name: str, now: float, uuids: NewUuids) -> Cluster:
+def _cluster(name: str, max_running_jobs: int, now: float, uuids: NewUuids) -> Cluster:
     return Cluster(
         rsahostkeypub="",
         highest_used_port=10999,
@@ -110,7 +120,7 @@ def _cluster(name: str, now: float, uuids: NewUuids) -> Cluster:
         ipolicy=_ipolicy(),
         enabled_disk_templates=(DiskTemplate.DISKLESS,),
         candidate_certs={},
-        max_running_jobs=50,
+        max_running_jobs=max_running_jobs,
         max_tracked_jobs=75,
         install_image="",
         instance_communication_network="",

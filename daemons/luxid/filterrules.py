@@ -1,4 +1,4 @@
-"""The filter rules in force: taken over from the configuration, which wconfd keeps.
+"""The filter rules and the limit of running jobs in force: taken over from the configuration, which wconfd keeps.
 
 Until they were had once, no job is started: a rule that holds jobs back must not be passed by in a restart.
 
@@ -43,16 +43,17 @@ class FilterRules:
             await trio.sleep(RETRY_S)
 
     async def refresh(self) -> None:
-        """Put the rules of the present configuration in force.
+        """Put the rules and the limit of the present configuration in force.
 
         A rule that cannot be read is logged, and the rules stay what they were.
 
         Raises: ConfigurationMissing.
         """
         async with self._turn:
-            rules = (await self._config.current()).config.filters.values()
+            config = (await self._config.current()).config
+            self._scheduler.limit_running(config.cluster.max_running_jobs)
             try:
-                self._scheduler.filters_changed(rules)
+                self._scheduler.filters_changed(config.filters.values())
             except InvalidRequest as error:
                 effect = "the rules stay as they were; with none so far no job starts"
                 _log.error("filters.refused", reason=error, effect=effect)

@@ -26,6 +26,7 @@ from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.history import JobWaits
 from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.limits import Limits
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.queue import Queue
@@ -193,6 +194,7 @@ def _service(
                 output=Output(scheduler, OutputWatch(settings.paths, nursery)),
                 cluster=ClusterFacts(settings.paths, config),
                 objects=ObjectQueries(scheduler, config, wconfd),
+                limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(scheduler, rules, config, settings.paths.wconfd_socket),
                 history=JobWaits(scheduler),
                 explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),

@@ -12,6 +12,7 @@ from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.history import JobWaits
 from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.limits import Limits
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.queue import Queue
@@ -33,6 +34,7 @@ class Handlers:
     cluster: ClusterFacts
     objects: ObjectQueries
     filters: Filters
+    limits: Limits
     explaining: Explaining
     history: JobWaits
     config: ConfigCache
@@ -71,6 +73,7 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.QueryNetworks, to.objects.query_networks, role=Role.READ),
         Route(luxi.QueryInstances, to.objects.query_instances, role=Role.READ),
         Route(luxi.QueryFilters, to.objects.query_filters, role=Role.READ),
+        Route(luxi.SetJobLimits, to.limits.set_job_limits, role=Role.ADMIN),
         Route(luxi.ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
         Route(luxi.DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
         Route(luxi.ExplainJobs, to.explaining.explain_jobs, role=Role.READ),

@@ -168,6 +168,13 @@ class Scheduler:
         self.queue.filters_changed(rules)
         self.pump()
 
+    def limit_running(self, count: int) -> None:
+        """So many jobs may have a process from now on; those that have one keep it."""
+        if count != self.queue.slots:
+            _log.info("limit.running", jobs=count, before=self.queue.slots)
+            self.queue.slots = count
+            self.pump()
+
     # what follows
 
     def pump(self) -> None:

@@ -1,7 +1,7 @@
 """Changes of single objects of the configuration.
 
 While anybody holds `cluster/config` they change nothing and answer false, or null where a value is
-the answer; the client asks again. Changes of filter rules wait some seconds instead, and fail then.
+the answer; the client asks again. Changes of filter rules and limits wait some seconds instead, and fail then.
 
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
@@ -172,6 +172,15 @@ class DeleteFilter(Request[bool]):
 
     METHOD = "deleteFilter"
     uuid: str
+
+
+@attrs.frozen
+class SetJobLimits(Request[bool]):
+    """Change how many jobs may run, and be followed; null leaves a limit as it is."""
+
+    METHOD = "setJobLimits"
+    max_running_jobs: int | None
+    max_tracked_jobs: int | None
 
 
 @attrs.frozen

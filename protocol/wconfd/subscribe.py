@@ -2,7 +2,7 @@
 
 After the reply come notifications: `locksChanged` with `[[owner, [[lock, mode], ...]], ...]`, each owner
 whose holdings or pending request changed with all that it holds now, in the order of the changes;
-and `configChanged` with the serial number and whether filter rules changed.
+and `configChanged` with the serial number and whether filter rules or limits of jobs changed.
 
 Source: DESIGN section 8.
 """

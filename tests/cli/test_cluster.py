@@ -42,10 +42,9 @@ name                 lab
 tags                 -
 enabled_hypervisors  ["kvm"]
 
-LIMITS                  VALUE
-max_running_jobs        20
-luxid.max_running_jobs  50
-luxid.max_queued_jobs   100000
+LIMITS                 VALUE
+max_running_jobs       20
+luxid.max_queued_jobs  100000
 
 HVPARAMS        VALUE
 kvm.acpi        true
@@ -186,3 +185,8 @@ def test_init_refuses_a_name_that_nothing_can_have(tmp_path: Path, words: list[s
         f"error: no {name}; a name has letters, digits, '.', '-' and '_', and begins with a letter or digit\n"
     )
     assert not (tmp_path / "r").exists()
+
+
+def test_modify_needs_something_to_change_and_numbers_above_zero(cluster: Callable[..., Ended]) -> None:
+    assert cluster("modify").err.startswith("error: nothing to change; name a limit, as in: gnt-cluster modify --max")
+    assert "0 is not in the range" in cluster("modify", "--max-running-jobs", "0").err

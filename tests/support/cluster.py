@@ -21,6 +21,7 @@ from typing import Any, Self, TypeVar
 from common.clusterinit import create_cluster
 from common.locks import JobId
 from common.paths import Paths
+from common.settings import load_settings
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
@@ -49,7 +50,8 @@ class Cluster:
         root.mkdir(parents=True, exist_ok=True)
         self.configure(settings)
         if not self.paths.config_data.exists():
-            create_cluster(self.paths, "cluster.test", "node1.test")
+            limit = load_settings(root).luxid.max_running_jobs
+            create_cluster(self.paths, "cluster.test", "node1.test", max_running_jobs=limit)
 
     def __enter__(self) -> Self:
         return self

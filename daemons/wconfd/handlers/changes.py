@@ -1,6 +1,7 @@
 """Changes of single objects: each a function of the core, made while nobody holds the configuration's lock.
 
-Ganeti's calls are refused while somebody does; those of filter rules, which are ours, wait until it is given back.
+Ganeti's calls are refused while somebody does; those of filter rules and limits, which are ours, wait until it is
+given back.
 
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
@@ -24,7 +25,7 @@ from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from daemons.wconfd.configstore import Step, UpdateStep
-from daemons.wconfd.core import filterrules, instancedisks, instances, objectupdates, ports
+from daemons.wconfd.core import filterrules, instancedisks, instances, limits, objectupdates, ports
 from daemons.wconfd.core.deliveries import Delivery, Stamp
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
@@ -35,8 +36,8 @@ from protocol.service import Route
 
 T = TypeVar("T")
 
-# how long a filter rule waits for others to give back the configuration
-FILTER_PATIENCE_S: Final = 10.0
+# how long a change that is ours waits for others to give back the configuration
+PATIENCE_S: Final = 10.0
 _log: Final = get_log(__name__)
 
 
@@ -145,9 +146,17 @@ class ChangeHandlers:
         await self._wait(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
         return True
 
+    async def set_job_limits(self, call: wconfd.SetJobLimits, peer: Peer) -> bool:
+        await self._wait(
+            call,
+            peer,
+            lambda config, now: limits.set_job_limits(config, call.max_running_jobs, call.max_tracked_jobs, now),
+        )
+        return True
+
     async def _wait(self, call: Request[Any], peer: Peer, change: Callable[[Config, float], Config]) -> None:
         """Make a change as soon as the configuration is given back."""
-        await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), FILTER_PATIENCE_S)
+        await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), PATIENCE_S)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=False)
 
     async def _update(
@@ -210,4 +219,5 @@ def change_routes(short_lock: ShortLock, reservations: ReservationStore) -> tupl
         Route(wconfd.UpdateDisk, to.update_disk, role=Role.FULL),
         Route(wconfd.ReplaceFilter, to.replace_filter, role=Role.FULL),
         Route(wconfd.DeleteFilter, to.delete_filter, role=Role.FULL),
+        Route(wconfd.SetJobLimits, to.set_job_limits, role=Role.FULL),
     )

@@ -9,6 +9,7 @@ from common.access import Role
 from common.objects.config import Config
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.explain import explain_holdings, explain_wait
+from daemons.wconfd.core.limits import job_limits
 from daemons.wconfd.lockstore import LockStore
 from protocol import wconfd
 from protocol.peer import Peer
@@ -42,7 +43,8 @@ class EventHandlers:
         return wconfd.HoldingsExplanation(held, since.started)
 
     def tell_config(self, before: Config, after: Config) -> None:
-        self._locks.publisher.publish(CONFIG_CHANGED, after.serial_no, before.filters != after.filters)
+        concerns_luxid = before.filters != after.filters or job_limits(before) != job_limits(after)
+        self._locks.publisher.publish(CONFIG_CHANGED, after.serial_no, concerns_luxid)
 
 
 def event_routes(locks: LockStore, config: ConfigStore) -> tuple[Route, ...]:

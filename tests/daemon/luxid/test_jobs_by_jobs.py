@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from protocol.luxi import QueryJobs, SetDrainFlag
+from protocol.luxi import QueryJobs, SetDrainFlag, SetJobLimits
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
 
@@ -63,9 +63,7 @@ def test_a_job_may_wait_for_the_end_of_the_one_that_submits_it(cluster: Cluster)
 
 
 def test_jobs_submit_jobs_that_submit_jobs_in_a_single_slot(cluster: Cluster) -> None:
-    settings = (cluster.root / "gantry.toml").read_text()
-    cluster.configure(settings.replace("max_running_jobs = 4", "max_running_jobs = 1"))
-    cluster.restart("luxid")
+    cluster.luxi(SetJobLimits(1))
     parent = cluster.submit(dummy(submit_jobs=[[dummy(submit_jobs=[[dummy(result="leaf")]])]]))
 
     [[_, child]] = submitted_by(cluster, parent)
