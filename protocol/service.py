@@ -152,8 +152,7 @@ class Service:
         except InvalidRequest as error:
             return _refuse(call, error, close=close)
         except Denied as error:
-            _log.warning("call.denied method=%s %s role=%s", call.method, peer, peer.role.word)
-            return _fail(call, error)
+            return _deny(call, peer, error)
         try:
             if line is not None and route.only_waits:
                 reply = await line.while_connected(functools.partial(route.handler, request, peer))
@@ -163,6 +162,8 @@ class Service:
                 return await _begin(call, reply)
         except MalformedArguments as error:
             return _refuse(call, error, close=close)
+        except Denied as error:
+            return _deny(call, peer, error)
         except GantryError as error:
             return _fail(call, error)
         if isinstance(reply, Stream):
@@ -215,6 +216,11 @@ async def _joined(call: Call, payload: bytes, rest: AsyncGenerator[bytes, None])
             if is_whole:
                 return payload + more
     return failure(call, InvalidRequest(f"the reply to {call.method} exceeds {BATCH_BYTES} bytes; send it alone"))
+
+
+def _deny(call: Call, peer: Peer, error: Denied) -> Answer:
+    _log.warning("call.denied method=%s %s role=%s reason=%r", call.method, peer, peer.role.word, error.message)
+    return _fail(call, error)
 
 
 def _fail(call: Call, error: GantryError) -> Answer:

@@ -8,7 +8,6 @@ Source: DESIGN section 4, "Who is calling".
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
@@ -48,6 +47,8 @@ def authorize(jobs: Sequence[ParsedJob], submitter: Submitter, host: Host) -> tu
 
     Raises: Denied: an opcode is not for him, or the daemons cannot run it as him; says which, and what it takes.
     """
+    if submitter.role is Role.FULL:
+        return tuple(tuple(map(_without_owner, ops)) for ops in jobs)
     return tuple(
         tuple(_authorize(op, submitter, host, _where(len(jobs), place, index)) for index, op in enumerate(ops, 1))
         for place, ops in enumerate(jobs, 1)
@@ -59,14 +60,14 @@ def _where(count: int, place: int, index: int) -> str:
 
 
 def _authorize(op: OpCode, submitter: Submitter, host: Host, where: str) -> OpCode:
-    changes: dict[str, Any] = {}
-    if (trail := without_owner(op.reason)) is not op.reason:
-        changes["reason"] = trail
-    if submitter.role is not Role.FULL:
-        check_role(submitter.role, op.SUBMIT_ROLE, submitter.uid, f"{where}: {op.OP_ID}")
-        if isinstance(op, OpRunCommand):
-            changes["user"] = _user_of(op, submitter, host, where)
-    return attrs.evolve(op, **changes) if changes else op
+    check_role(submitter.role, op.SUBMIT_ROLE, submitter.uid, f"{where}: {op.OP_ID}")
+    op = _without_owner(op)
+    return attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op
+
+
+def _without_owner(op: OpCode) -> OpCode:
+    trail = without_owner(op.reason)
+    return op if trail is op.reason else attrs.evolve(op, reason=trail)
 
 
 def _user_of(op: OpRunCommand, submitter: Submitter, host: Host, where: str) -> str:

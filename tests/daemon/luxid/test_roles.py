@@ -1,6 +1,7 @@
 """Who may call what, and as whom jobs run: real daemons, and processes of other users (DESIGN section 4)."""
 
 import json
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,6 +126,7 @@ def test_a_call_beyond_the_role_is_refused_and_says_which_it_takes(
 
     assert no.value.code == "denied"
     assert not cluster.paths.drain_file.exists()
+    assert re.search(rf"call\.denied method={call.METHOD} pid=\d+ uid={uid_of(login)} ", cluster.log("luxid"))
 
 
 def test_an_owner_that_a_client_claims_is_none(cluster: Cluster) -> None:
