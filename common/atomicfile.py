@@ -178,12 +178,13 @@ def remove_files(paths: Iterable[Path]) -> None:
     sync_folders(folders)
 
 
-def move_files(moves: Sequence[tuple[Path, Path]]) -> None:
+def move_files(moves: Sequence[tuple[Path, Path]]) -> list[Path]:
     """Rename each (source, target), making folders of targets as needed (0750).
 
     A folder is durable before anything is moved into it: a file system that does not order such changes could
     lose the folder, and with it what is in its old place no more.
 
+    Returns: the sources that are not there; the others have been moved.
     Raises:
         NotYetDurable: all are done.
         OSError: the moves before the failing one are done, and durable unless the folders cannot be synced either;
@@ -192,15 +193,30 @@ def move_files(moves: Sequence[tuple[Path, Path]]) -> None:
     """
     _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))
     folders: list[str] = []
+    missing: list[Path] = []
     try:
         for source, target in moves:
-            os.rename(source, target)
+            if not _move(source, target):
+                missing.append(source)
+                continue
             folders += (os.path.dirname(target), os.path.dirname(source))
     except OSError:
         with contextlib.suppress(NotYetDurable):
             sync_folders(folders)
         raise
     sync_folders(folders)
+    return missing
+
+
+def _move(source: Path, target: Path) -> bool:
+    """False: there is nothing to move. Raises: OSError."""
+    try:
+        os.rename(source, target)
+    except FileNotFoundError:
+        if os.path.lexists(source):
+            raise
+        return False
+    return True
 
 
 def sync_folders(folders: Iterable[str | Path]) -> None:

@@ -15,7 +15,9 @@ from cli.query import jobs_now
 from cli.run import DONE, FAILED
 from cli.screen import complain, say_json
 from cli.selection import ENDED, Action, select_jobs, selection_options
+from common.errors import NotFound, RemoteError
 from common.locks import JobId
+from protocol.blocking import BlockingClient
 from protocol.luxi import ArchiveJob
 
 _ACTION: Final = Action("archive", ENDED)
@@ -33,13 +35,24 @@ def archive(is_forced: bool, is_dry: bool, **chosen: Any) -> int:
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     with open_luxid() as client:
-        answers = [client.call(ArchiveJob(JobId(job_id))) for job_id in job_ids]
+        answers = [_archive(client, JobId(job_id)) for job_id in job_ids]
     if wants_json():
         say_json(answers)
-    refused = [job_id for job_id, is_done in zip(job_ids, answers, strict=True) if not is_done]
+    refused = [job_id for job_id, is_done in zip(job_ids, answers, strict=True) if is_done is False]
     for row in jobs_now(refused, ("id", "status", "archived")) if refused else ():
         complain(_why_not(row["id"], row["status"], bool(row["archived"])))
-    return FAILED if refused else DONE
+    return DONE if all(answers) else FAILED
+
+
+def _archive(client: BlockingClient, job_id: JobId) -> bool | None:
+    """Whether the job is archived now; None: it could not be, and why is told."""
+    try:
+        return client.call(ArchiveJob(job_id))
+    except RemoteError as error:
+        if error.code != NotFound.code:
+            raise
+        complain(error.message)
+        return None
 
 
 def _why_not(job_id: int, status: str | None, is_archived: bool) -> str:

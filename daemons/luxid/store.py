@@ -128,22 +128,22 @@ class Store:
         with trio.CancelScope(shield=True):
             try:
                 await trio.to_thread.run_sync(move_files, [(path, self.paths.damaged / path.name)])
-            except FileNotFoundError:
-                return
             except OSError as error:
                 raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
 
-    async def archive(self, job_ids: Sequence[JobId]) -> None:
+    async def archive(self, job_ids: Sequence[JobId]) -> tuple[JobId, ...]:
         """Set the files of final jobs aside, durably.
 
+        Returns: the jobs whose files are not there any more; the others are archived.
         Raises: Unavailable: one could not be moved; those before it are.
         """
         moves = [(self.paths.job_file(job_id), self.paths.archived_job_file(job_id)) for job_id in job_ids]
         with trio.CancelScope(shield=True):
             try:
-                await trio.to_thread.run_sync(move_files, moves, limiter=self._archiver)
+                missing = set(await trio.to_thread.run_sync(move_files, moves, limiter=self._archiver))
             except OSError as error:
                 raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
+        return tuple(job_id for job_id, (source, _) in zip(job_ids, moves, strict=True) if source in missing)
 
     @property
     def is_drained(self) -> bool:

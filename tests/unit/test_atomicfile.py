@@ -211,10 +211,22 @@ def test_nothing_is_moved_into_a_folder_that_is_not_durable(tmp_path: Path, monk
 
 
 def test_a_failing_move_keeps_the_moves_before_it_and_drops_those_after(tmp_path: Path) -> None:
+    for name in ("a", "c", "b-moved"):
+        (tmp_path / name).write_bytes(b"1")
+    # a folder cannot replace a file
+    (tmp_path / "b").mkdir()
+
+    with pytest.raises(NotADirectoryError):
+        move_files([(tmp_path / name, tmp_path / f"{name}-moved") for name in "abc"])
+
+    assert sorted(os.listdir(tmp_path)) == ["a-moved", "b", "b-moved", "c"]
+
+
+def test_what_is_not_there_is_told_and_stops_no_other_move(tmp_path: Path) -> None:
     for name in "ac":
         (tmp_path / name).write_bytes(b"1")
 
-    with pytest.raises(FileNotFoundError):
-        move_files([(tmp_path / name, tmp_path / f"{name}-moved") for name in "abc"])
+    missing = move_files([(tmp_path / name, tmp_path / f"{name}-moved") for name in "abc"])
 
-    assert sorted(contents(tmp_path)) == ["a-moved", "c"]
+    assert missing == [tmp_path / "b"]
+    assert sorted(contents(tmp_path)) == ["a-moved", "c-moved"]

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import trio
 
-from common.errors import Conflict, InvalidRequest, Unavailable
+from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from common.jobs import SUBMIT_PRIORITIES, Job, set_priority
 from common.locks import JobId
 from common.log import get_log
@@ -88,7 +88,12 @@ class Jobs:
             job = self._scheduler.table.get(call.job_id)
             if job is None or job.next_index is not None:
                 return False
-            await self._archive([call.job_id])
+            if await self._archive([call.job_id]):
+                path = self._scheduler.store.paths.job_file(call.job_id)
+                raise NotFound(
+                    f"the file of job {call.job_id} is not there any more: somebody removed '{path}'; "
+                    "there is nothing to archive, and the job is forgotten"
+                )
         _log.info("job.archived", job=call.job_id, uid=peer.uid, client_pid=peer.pid)
         return True
 
@@ -102,23 +107,32 @@ class Jobs:
                 batch = job_ids[looked_at : looked_at + _BATCH]
                 jobs = await self._scheduler.table.get_many(batch, is_lenient=True)
                 old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
-                await self._archive(old)
+                missing = await self._archive(old)
                 looked_at += len(batch)
-                archived += len(old)
+                archived += len(old) - len(missing)
         _log.info("jobs.archived", count=archived, age_s=call.age, uid=peer.uid, client_pid=peer.pid)
         return archived, len(job_ids) - looked_at
 
-    async def _archive(self, job_ids: list[JobId]) -> None:
-        """Raises: Unavailable: the disk refused; those that were moved are known as archived."""
+    async def _archive(self, job_ids: list[JobId]) -> list[JobId]:
+        """Set these jobs aside; those whose files somebody removed are forgotten, and returned.
+
+        Raises: Unavailable: the disk refused; those that were moved are known as archived.
+        """
         if not job_ids:
-            return
+            return []
+        store, done = self._scheduler.store, list[JobId]()
         try:
-            await self._scheduler.store.archive(job_ids)
+            absent = await store.archive(job_ids)
+            done = job_ids
         except Unavailable:
-            job_ids = [job_id for job_id in job_ids if self._scheduler.store.is_archived(job_id)]
+            done = [job_id for job_id in job_ids if store.is_archived(job_id)]
             raise
         finally:
-            self._scheduler.archived(job_ids)
+            self._scheduler.archived(done)
+        missing = [job_id for job_id in absent if not store.is_archived(job_id)]
+        for job_id in missing:
+            _log.warning("job.file_missing", job=job_id, effect="forgotten; somebody removed its file")
+        return missing
 
 
 def _write_message(path: Path, text: str) -> None:

@@ -1,5 +1,8 @@
 """ArchiveJob and AutoArchiveJobs (luxid.md 2.6)."""
 
+import pytest
+
+from common.errors import RemoteError
 from common.locks import JobId
 from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, QueryJobs
 from tests.daemon.luxid.ops import after, delay, dummy
@@ -54,3 +57,28 @@ def test_without_time_no_job_is_looked_at(cluster: Cluster) -> None:
     cluster.wait(*cluster.submit_many((dummy(),), (dummy(),)))
 
     assert cluster.luxi(AutoArchiveJobs(-1, 0)) == (0, 2)
+
+
+def test_a_job_whose_file_was_removed_stops_no_other_from_being_archived(cluster: Cluster) -> None:
+    jobs = cluster.submit_many(*[(dummy(),)] * 3)
+    cluster.wait(*jobs)
+    cluster.paths.job_file(jobs[0]).unlink()
+
+    assert cluster.luxi(AutoArchiveJobs(-1, 10)) == (2, 0)
+
+    assert [cluster.paths.archived_job_file(job_id).exists() for job_id in jobs] == [False, True, True]
+    assert f"job.file_missing job={jobs[0]}" in cluster.log("luxid")
+    assert cluster.luxi(QueryJobs(None, ("id",))) == ()
+    assert cluster.luxi(AutoArchiveJobs(-1, 10)) == (0, 0)
+
+
+def test_the_archiving_of_a_job_whose_file_was_removed_says_so(cluster: Cluster) -> None:
+    gone, there = cluster.submit_many(*[(dummy(),)] * 2)
+    cluster.wait(gone, there)
+    cluster.paths.job_file(gone).unlink()
+
+    with pytest.raises(RemoteError, match=rf"the file of job {gone} is not there any more") as refusal:
+        cluster.luxi(ArchiveJob(gone))
+
+    assert refusal.value.code == "not_found"
+    assert cluster.luxi(ArchiveJob(there)) is True
