@@ -40,6 +40,8 @@ class FileWrite:
     mode: int = 0o600
     # something small that comes and goes with the content and is no part of it, where the file system keeps that
     note: bytes = b""
+    # in its place, durably, before any file of the same call that does not precede the others
+    precedes: bool = False
 
 
 class NotYetDurable(OSError):
@@ -70,20 +72,25 @@ class StagedFiles:
     _temps: tuple[tuple[str, FileWrite], ...]
 
     def put_in_place(self) -> None:
-        """Rename all of them over their targets, in order.
+        """Rename all of them over their targets, in order, those that precede the others first.
 
         Raises:
             NotYetDurable: all are in their places.
-            OSError: a rename failed, all but impossible by now; those before it are done.
+            OSError: a rename failed, all but impossible by now, and those before it are done; or the folder of files
+                that precede the others could not be synced, and none of the others is in its place.
         Durability: as `write_files`.
         """
+        first = [each for each in self._temps if each[1].precedes]
+        others = [each for each in self._temps if not each[1].precedes] if first else self._temps
         try:
-            for temp, write in self._temps:
+            if first:
+                _rename_durably(first)
+            for temp, write in others:
                 os.rename(temp, write.path)
         except BaseException:
             self.discard()
             raise
-        sync_folders(os.path.dirname(temp) for temp, _ in self._temps)
+        sync_folders(os.path.dirname(temp) for temp, _ in others)
 
     def singly(self) -> "Iterator[StagedFiles]":
         """Each file for itself, in order: for a rename that must be durable before the next begins."""
@@ -170,12 +177,13 @@ def remove_file(path: Path) -> None:
 
 def remove_files(paths: Iterable[Path]) -> None:
     """`remove_file` for several, in order, with one fsync of each folder. Raises: as there, of the first that fails."""
-    folders: list[str] = []
+    folders: dict[str, None] = {}
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-        folders.append(os.path.dirname(path))
-    sync_folders(folders)
+        folders[os.path.dirname(path)] = None
+    # one that is not there has nothing to bring back
+    sync_folders(folder for folder in folders if os.path.isdir(folder or "."))
 
 
 def move_files(moves: Sequence[tuple[Path, Path]]) -> list[Path]:
@@ -231,6 +239,16 @@ def sync_folders(folders: Iterable[str | Path]) -> None:
             del left[0]
     except OSError as error:
         raise NotYetDurable(error, left) from error
+
+
+def _rename_durably(temps: Iterable[tuple[str, FileWrite]]) -> None:
+    for temp, write in temps:
+        os.rename(temp, write.path)
+    try:
+        sync_folders(os.path.dirname(temp) for temp, _ in temps)
+    except NotYetDurable as error:
+        # what they were to precede has not happened: for the caller the whole has failed
+        raise OSError(error.errno, error.strerror, error.filename) from error
 
 
 def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:

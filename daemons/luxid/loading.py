@@ -24,9 +24,10 @@ from common.livelock import is_alive
 from common.locks import JobId
 from common.log import get_log
 from common.paths import Paths
+from daemons.luxid.batches import settle_batches
 from daemons.luxid.core.recovery import Fate, judge_fate
 from daemons.luxid.joblogs import JobLogs
-from daemons.luxid.submissionkeys import KeyedSubmission, load_keys, remove_cut_off
+from daemons.luxid.submissionkeys import KeyedSubmission, forget_unused, load_keys
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
 _TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
@@ -71,11 +72,12 @@ def load_queue(paths: Paths) -> FoundQueue:
     # who wrote them may have died before this, and what we tell must not be taken back by a loss of power
     sync_folders([paths.queue])
     jobs = _with_logs(paths, jobs)
+    if gone := settle_batches(paths, (found.job for found in jobs)):
+        jobs = tuple(found for found in jobs if found.job.job_id not in gone)
     keys = load_keys(paths, time.time())
-    cut_off = remove_cut_off(paths, keys, (found.job for found in jobs)) if keys else ()
-    gone = {job_id for submission in cut_off for job_id in submission.job_ids}
-    kept = tuple(found for found in jobs if found.job.job_id not in gone) if gone else jobs
-    return FoundQueue(kept, JobId(highest), tuple(key for key in keys if key not in cut_off))
+    if keys:
+        keys = forget_unused(paths, keys, {found.job.job_id for found in jobs})
+    return FoundQueue(jobs, JobId(highest), tuple(keys))
 
 
 def _with_logs(paths: Paths, jobs: tuple[FoundJob, ...]) -> tuple[FoundJob, ...]:

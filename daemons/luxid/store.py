@@ -6,16 +6,17 @@ Reads of a single file are made in place: a job file is small and almost always 
 Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
 """
 
-import contextlib
 import fcntl
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
 import trio
 
-from common.atomicfile import FileWrite, move_files, write_file
+from common.atomicfile import FileWrite, move_files, remove_file, remove_files, write_file
+from common.durably import durably
 from common.errors import Conflict, DamagedFile, NotFound, Unavailable
 from common.foldersync import FolderSync
 from common.groupcommit import GroupCommit
@@ -24,8 +25,11 @@ from common.jobs import Job, JobState
 from common.locks import JobId
 from common.log import get_log
 from common.paths import Paths
+from daemons.luxid.batches import note_of
 
 QUEUE_VERSION: Final = 1
+# files of one submission that go into one group, so that others pass between
+_JOBS_AT_ONCE: Final = 250
 _log: Final = get_log(__name__)
 
 
@@ -51,10 +55,10 @@ class Store:
         self._serial = max(self._serial, at_least)
 
     async def add_jobs(self, jobs: Sequence[Job], first: Sequence[FileWrite] = ()) -> None:
-        """Make new jobs durable, and before them the serial that covers them, in one group.
+        """Make new jobs durable, all or none of them also through a crash, and with them the serial that covers them.
 
         Args:
-            first: written with them, after the serial.
+            first: files that are durable before the first of the jobs is there, and removed if they are not taken.
 
         The jobs have the ids from `serial + 1` on; these are spent at once, whatever becomes of the write.
 
@@ -62,18 +66,39 @@ class Store:
             Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
             Unavailable, TypeError: one cannot be written as JSON; no id is spent.
         """
-        writes = [*first, *(FileWrite(self.paths.job_file(job.job_id), encode_job(job)) for job in jobs)]
+        files = [FileWrite(self.paths.job_file(job.job_id), encode_job(job)) for job in jobs]
+        before = list(first)
+        if len(jobs) > 1:
+            before.append(note_of(self.paths, jobs[0].job_id, len(jobs), (write.path for write in first)))
         self._serial = jobs[-1].job_id
         serial = FileWrite(self.paths.serial_file, f"{self._serial}\n".encode())
+        head = [*(attrs.evolve(write, precedes=True) for write in before), serial]
         try:
-            await self.commits.commit([serial, *writes])
+            for start in range(0, len(files), _JOBS_AT_ONCE):
+                await self.commits.commit([*head, *files[start : start + _JOBS_AT_ONCE]])
+                head = []
         except OSError as error:
-            for write in writes:
-                with contextlib.suppress(OSError):
-                    write.path.unlink(missing_ok=True)
+            await self._take_back([write.path for write in files], [write.path for write in before])
             raise Unavailable(
                 f"the queue cannot be written: {_reason(error)}; nothing was submitted, make room and try again"
             ) from error
+        if len(jobs) > 1:
+            await self._remove_note(before[-1].path)
+
+    async def _take_back(self, files: Sequence[Path], before: Sequence[Path]) -> None:
+        """Remove what there is of a submission that is refused; what cannot be removed now, the next luxid does."""
+        try:
+            await _off_the_loop(lambda: durably(lambda: remove_files(files)))
+            await _off_the_loop(lambda: durably(lambda: remove_files(before)))
+        except OSError as error:
+            _log.error("submission.not_taken_back", first=files[0], count=len(files), reason=error)
+
+    async def _remove_note(self, note: Path) -> None:
+        """The batch is whole. A note that is left, or comes back after a loss of power, finds all of its jobs."""
+        try:
+            await _off_the_loop(lambda: note.unlink(missing_ok=True))
+        except OSError as error:
+            _log.warning("submission.note_left", file=note, reason=error, effect="removed at the next start")
 
     async def save(self, job: Job) -> None:
         """Make a job's file durable. Only for a job without a process (DESIGN section 3, invariant 2).
@@ -145,6 +170,13 @@ class Store:
                 raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
         return tuple(job_id for job_id, (source, _) in zip(job_ids, moves, strict=True) if source in missing)
 
+    async def remove(self, path: Path) -> None:
+        """Remove a file, if there is one, durably and off the event loop.
+
+        Raises: OSError: it is there.
+        """
+        await _off_the_loop(lambda: durably(lambda: remove_file(path)))
+
     @property
     def is_drained(self) -> bool:
         # asked anew each time: the file may also be made by hand
@@ -156,7 +188,7 @@ class Store:
             if drained:
                 await self.commits.commit([FileWrite(self.paths.drain_file, b"", 0o644)])
             else:
-                self.paths.drain_file.unlink(missing_ok=True)
+                await self.remove(self.paths.drain_file)
         except OSError as error:
             raise Unavailable(f"the drain flag cannot be written: {_reason(error)}") from error
 
@@ -207,6 +239,11 @@ def _find(path: Path, job_id: JobId) -> Job | None:
     except DamagedFile as error:
         _log.warning("job.damaged", file=path, reason=error)
         return None
+
+
+async def _off_the_loop(work: Callable[[], None]) -> None:
+    # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
+    await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _take_lock(paths: Paths) -> int:

@@ -1,9 +1,8 @@
 """Submissions that their clients named by a key of their own, so that a second delivery gives the same ids.
 
-Theory. A key is a small file of its own beside the queue, written in one group with the job files: after
-the serial and before the jobs. A crash can cut the group off, and then the key is there and the last of its jobs
-are not. Nobody was answered and none of the jobs was started, so the next luxid removes the rest:
-a submission with a key is taken whole or not at all.
+Theory. A key is a small file of its own beside the queue, durable before the first of its jobs is there: what cannot
+be told apart from a new submission would run twice. A crash between the two leaves the key alone, and the next luxid
+forgets it. Several jobs are a batch (`batches`), whole or not at all, and their key goes with them.
 
 A key belongs to its user, and is kept for a day. The same key with other jobs is refused.
 
@@ -13,7 +12,7 @@ Source: DESIGN sections 4 ("may be delivered twice") and 11.
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +22,12 @@ import trio
 
 from common.atomicfile import FileWrite
 from common.errors import Conflict, InvalidRequest
-from common.jobs import Job, JobState, Timestamp
+from common.jobs import Job, Timestamp
 from common.locks import JobId
 from common.log import get_log
 from common.opcodes.base import write_opcode
 from common.paths import Paths
+from daemons.luxid.batches import is_there
 from daemons.luxid.core.submission import ParsedJob
 
 KEPT_S: Final = 24 * 3600.0
@@ -137,35 +137,21 @@ def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
     return found
 
 
-def remove_cut_off(paths: Paths, known: Iterable[KeyedSubmission], jobs: Iterable[Job]) -> list[KeyedSubmission]:
-    """Remove what is left of submissions that a crash cut off; answers which.
+def forget_unused(paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId]) -> list[KeyedSubmission]:
+    """Forget the keys of which no job is left: a crash came before the first was there; returns the others.
 
     Args:
-        jobs: all live ones, as found.
+        live: all live jobs.
     Raises: OSError.
     """
-    live = {job.job_id: job for job in jobs}
-    removed: list[KeyedSubmission] = []
+    kept = []
     for submission in known:
-        there = [JobId(job_id) for job_id in submission.job_ids if _exists(paths, JobId(job_id))]
-        # files are renamed in the order of their ids: what is cut off is a tail, and nothing has happened to the rest
-        is_head = there == list(submission.job_ids[: len(there)])
-        if len(there) < submission.count and is_head and all(_is_untouched(live.get(job_id)) for job_id in there):
-            _log.warning("submission.cut_off", jobs=_ids(submission), effect="removed; its client was not answered")
-            for job_id in there:
-                paths.job_file(job_id).unlink()
-            (paths.submissions / submission.name).unlink(missing_ok=True)
-            removed.append(submission)
-    return removed
-
-
-def _exists(paths: Paths, job_id: JobId) -> bool:
-    places = (paths.job_file(job_id), paths.archived_job_file(job_id), paths.damaged / f"job-{job_id}")
-    return any(place.exists() for place in places)
-
-
-def _is_untouched(job: Job | None) -> bool:
-    return job is not None and job.livelock is None and all(op.state is JobState.QUEUED for op in job.ops)
+        if any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids):
+            kept.append(submission)
+            continue
+        _log.warning("submission.cut_off", jobs=_ids(submission), effect="forgotten; its client was not answered")
+        (paths.submissions / submission.name).unlink(missing_ok=True)
+    return kept
 
 
 def _read(path: Path) -> KeyedSubmission | None:

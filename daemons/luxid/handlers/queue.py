@@ -38,7 +38,7 @@ class Queue:
         path = self._store.paths.watcher_pause
         try:
             if call.until is None:
-                path.unlink(missing_ok=True)
+                await self._store.remove(path)
             else:
                 await self._store.commits.commit([FileWrite(path, f"{int(call.until)}\n".encode(), 0o644)])
         except OSError as error:

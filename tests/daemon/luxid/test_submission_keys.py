@@ -6,8 +6,10 @@ import threading
 import orjson
 import pytest
 
+from common.atomicfile import write_files
 from common.errors import RemoteError
 from common.locks import JobId
+from daemons.luxid.batches import note_of
 from protocol.blocking import BlockingClient
 from protocol.luxi import SetDrainFlag, SubmitJob, SubmitManyJobs
 from protocol.messages import positional
@@ -117,11 +119,13 @@ def test_keys_are_forgotten_after_a_day(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("written", [0, 1, 2])
 def test_a_submission_cut_off_by_a_crash_leaves_nothing_and_can_be_sent_again(idle: Cluster, written: int) -> None:
-    """What a crash between two renames of the group leaves: the serial, the key, and the first of the jobs."""
+    """What a crash between two renames leaves: the note of the batch, the key, and the first of the jobs."""
     idle.start("luxid")
     submit_many(idle, "k0", 9)
     ids = submit_many(idle, "k1", 1, 2, 3)
     idle.kill("luxid")
+    key = max(idle.paths.submissions.iterdir(), key=lambda path: path.stat().st_mtime_ns)
+    write_files([note_of(idle.paths, JobId(ids[0]), 3, [key])])
     for job_id in ids[written:]:
         idle.paths.job_file(job_id).unlink()
 
