@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test bench faults cuts lint format clean
+.PHONY: demo test bench faults cuts soak lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
@@ -20,6 +20,10 @@ faults: $(READY)
 
 cuts: $(READY)
 	@$(BIN)/python -m tests.reliability.cuts $(if $(CUTS),--sample $(CUTS)) $(if $(SEED),--seed $(SEED))
+
+# SEED=s MINUTES=m
+soak: $(READY)
+	@$(BIN)/python -m tests.reliability.soak --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1)
 
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests

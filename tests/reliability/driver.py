@@ -43,7 +43,7 @@ class NoRest(Exception):
 class Driver:
     """Asks the daemons of a farm, one call after the other."""
 
-    def __init__(self, farm: Farm, tally: Path) -> None:
+    def __init__(self, farm: Farm, tally: Path, *, prefix: str = "t") -> None:
         self.farm = farm
         self.tally = tally
         self.exchanges: list[Exchange] = []
@@ -53,6 +53,8 @@ class Driver:
         self._wconfd = BlockingClient(farm.paths.wconfd_socket, connect_timeout_s=0.05)
         self._owners: dict[str, Owner] = {}
         self._livelocks: list[Livelock] = []
+        # of the tokens of this driver's opcodes
+        self._prefix = prefix
         self._tokens = 0
         tally.touch()
 
@@ -62,11 +64,14 @@ class Driver:
         for livelock in self._livelocks:
             livelock.remove()
 
-    def work(self, *, locks: dict[str, str] | None = None, after: Sequence[int] = (), **fields: Any) -> dict[str, Any]:
-        """An opcode that says in the tally that it runs, and that it has run."""
+    def work(
+        self, *, locks: dict[str, str] | None = None, after: Sequence[int] = (), seconds: float = 0, **fields: Any
+    ) -> dict[str, Any]:
+        """An opcode that says in the tally that it runs, and after these seconds that it has run."""
         self._tokens += 1
-        token = f"t{self._tokens}"
-        script = f"echo {token}+ >> {self.tally}; echo {token}- >> {self.tally}"
+        token = f"{self._prefix}{self._tokens}"
+        pause = f"sleep {seconds}; " if seconds else ""
+        script = f"echo {token}+ >> {self.tally}; {pause}echo {token}- >> {self.tally}"
         depends = {"depends": [[job_id, ["success"]] for job_id in after]} if after else {}
         argv = ["/bin/sh", "-c", script]
         return {"OP_ID": "OP_RUN_COMMAND", "argv": argv, "comment": token, "locks": locks or {}, **depends, **fields}

@@ -55,9 +55,9 @@ def try_fault(root: Path, scenario: str, fault: Fault | None) -> Verdict:
         struck = board.has_struck
         counts = board.points()
         board.disarm()
-        violations += _judge_at_rest(driver)
+        violations += judge_at_rest(driver)
         violations += driver.internal_errors
-        violations += _judge_after_restart(driver)
+        violations += judge_after_restart(driver)
         violations += _crashes(farm.paths)
     except CannotStart as error:
         violations.append(str(error))
@@ -111,7 +111,7 @@ def _told(run: Callable[[], None]) -> list[str]:
     return []
 
 
-def _judge_at_rest(driver: Driver) -> list[str]:
+def judge_at_rest(driver: Driver) -> list[str]:
     try:
         view = driver.rest()
     except NoRest as error:
@@ -120,7 +120,7 @@ def _judge_at_rest(driver: Driver) -> list[str]:
     return [*judge(ledger, view, tally, driver.rules), *judge_rest(ledger, view, tally, driver.rules)]
 
 
-def _judge_after_restart(driver: Driver) -> list[str]:
+def judge_after_restart(driver: Driver) -> list[str]:
     """Nothing is other than before, in the files and in what is served; and no rubbish is left."""
     farm = driver.farm
     farm.kill_everything()
