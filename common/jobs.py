@@ -5,7 +5,8 @@ follows from them (`job_state`). An opcode goes one way:
 
     queued -> waiting (for locks) -> running -> success | error | canceled
 
-with two exceptions: `canceling` is the short time between a request to cancel and its effect,
+with two exceptions: `canceling` is the time between a request to cancel and its effect, and of one that runs
+and is killed the time until nothing of it lives;
 and a logical unit that lacks a resource for the moment goes from running back to waiting.
 `EVENTS` below is the whole machine; nothing else in the house assigns a state. A job that is
 between two opcodes reads `queued` again: whoever finds it without a process continues it.
@@ -84,6 +85,7 @@ EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
     _S.CANCELING: {_E.CANCELED: _S.CANCELED, _E.FAILED: _S.ERROR},
     _S.RUNNING: {
         _E.RETRIED: _S.WAITING,
+        _E.CANCEL_ASKED: _S.CANCELING,  # killed: until nothing of it lives
         _E.CANCELED: _S.CANCELED,
         _E.SUCCEEDED: _S.SUCCESS,
         _E.FAILED: _S.ERROR,

@@ -9,8 +9,8 @@ Two locks, since each has a hole that the other covers:
   the process: it is gone when the process closes ANY descriptor of the file, so a mere look at
   one's own livelock would be fatal. It is not inherited, neither by fork nor by a command.
 * the flock belongs to the open file: it lasts until the last descriptor that stems from it is
-  closed, in whatever process. A command that was handed the descriptor so stands in for the job
-  process that started it; the job's locks stay taken while anything of it still runs.
+  closed, in whatever process. The supervisor of a command has the descriptor and so stands in for the job
+  process that started it; the job's locks stay taken while anything of the command still runs.
 
 A process is alive while EITHER is held. Absence of the file proves death as well: only the holder
 at its end, or someone who found it dead, removes it.
@@ -23,9 +23,9 @@ choosing one name. A name that exists is not used again even if its holder is de
 process would be taken for the old owner. (A crash may leave a dot file: it is dead, sweep it.)
 
 Fork. The child of a fork is not the holder: it has no POSIX lock, and the descriptors it has by
-accident would keep the parent alive beyond its death. They are closed in the child at once, and
-its set of livelocks is empty. So the child may probe its parent's livelock like any stranger's: the
-trap above is about a process and its own POSIX locks. A livelock is created after the last fork.
+accident would keep the parent alive beyond its death. They are closed in the child at once, unless it was
+lent one on purpose, and its set of livelocks is empty. So the child may probe its parent's livelock like any
+stranger's: the trap above is about a process and its own POSIX locks. A livelock is created after the last fork.
 
 Source: DESIGN section 5; wconfd.md 3.2.
 """
@@ -64,14 +64,15 @@ class Life(enum.Enum):
 class Livelock:
     """A livelock held by this process.
 
-    The descriptor is closed on exec; a command inherits it, and with it the flock, by
-    `pass_fds=[livelock.fd]`.
+    The descriptor is closed on exec; see `lent` for who is to stand in for this process.
     """
 
     def __init__(self, path: str, fd: int) -> None:
         self.path = path
         self.fd = fd
         self._pid = os.getpid()
+        # whether a child that is forked now keeps the descriptor
+        self._is_lent = False
 
     @classmethod
     def create(cls, folder: Path, prefix: str) -> Self:
@@ -99,6 +100,18 @@ class Livelock:
         livelock = cls(path, fd)
         _held[path] = livelock
         return livelock
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[int]:
+        """A child that is forked meanwhile keeps this descriptor, and with it the flock: it stands in for us.
+
+        A copy of it here would not do: with its end the POSIX lock would be lost.
+        """
+        self._is_lent = True
+        try:
+            yield self.fd
+        finally:
+            self._is_lent = False
 
     def remove(self) -> None:
         """Delete the file and let go of both locks; harmless when repeated, and in a forked child.
@@ -185,27 +198,12 @@ def _free_name(folder: Path, prefix: str) -> str:
 _held: dict[str, Livelock] = {}
 
 
-# set while a program is forked that is to inherit them
-_is_handed_on = False
-
-
-@contextlib.contextmanager
-def handed_on() -> Iterator[None]:
-    """A child forked meanwhile keeps the descriptors, since it soon becomes a program that inherits some of them."""
-    global _is_handed_on
-    _is_handed_on = True
-    try:
-        yield
-    finally:
-        _is_handed_on = False
-
-
 def _forget_in_child() -> None:
-    if not _is_handed_on:
-        for livelock in _held.values():
+    for livelock in _held.values():
+        if not livelock._is_lent:
             with contextlib.suppress(OSError):
                 os.close(livelock.fd)
-            livelock.fd = -1
+        livelock.fd = -1
     _held.clear()
 
 

@@ -88,6 +88,11 @@ def rename_program(program: str) -> None:
             handler.formatter.program = program
 
 
+def log_fds() -> frozenset[int]:
+    """The descriptors that logging writes to: for a forked child that closes all others."""
+    return frozenset(handler.fileno() for handler in logging.getLogger().handlers if isinstance(handler, _Appender))
+
+
 def reopen_log() -> None:
     """Open the log file anew, after its old one was moved away; if that fails the old one stays in use."""
     for handler in logging.getLogger().handlers:
@@ -116,6 +121,9 @@ class _Appender(logging.Handler):
             os.write(self._fd, (self.format(record) + "\n").encode("utf-8", "backslashreplace"))
         except Exception:
             self.handleError(record)
+
+    def fileno(self) -> int:
+        return self._fd
 
     def reopen(self) -> None:
         try:

@@ -160,6 +160,10 @@ class Paths:
         """While it exists the job's process stops before its next opcode."""
         return self.messages / f"{job_id}.pause"
 
+    def kill_message(self, job_id: int) -> Path:
+        """While it exists SIGTERM tells the job's process to end at once, and not only to begin nothing more."""
+        return self.messages / f"{job_id}.kill"
+
     @property
     def sockets(self) -> Path:
         return self.run / "socket"

@@ -49,6 +49,10 @@ class OpRunCommand(OpCode):
     stderr_apart: bool | None = None
     exit_codes: tuple[int, ...] = (0,)
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
+    # what the program leaves running is not ended with it
+    detach: bool = False
+    # it is not ended either, and the locks are kept until the last of it has ended
+    keep_locks: bool = False
 
     def __attrs_post_init__(self) -> None:
         if self.stdin_text is not None and self.stdin_path is not None:

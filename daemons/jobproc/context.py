@@ -10,12 +10,16 @@ from typing import Any
 
 import attrs
 
+from common.errors import JobCanceled
+from common.livelock import Livelock
 from common.locks import JobId, Lock, LockLevel, LockMode
 from common.settings import Settings
+from daemons.jobproc.cgroups import GroupTree
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
 from daemons.jobproc.output import OutputFile
+from daemons.jobproc.program import Leash
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
 from protocol.luxi import JobInput, SubmitManyJobs
@@ -72,8 +76,10 @@ class UnitContext:
     settings: Settings
     # parameters that are in no file; empty if there are none
     secrets: Mapping[str, Any]
-    # descriptor of the job's livelock, for programs to inherit
-    livelock_fd: int
+    # the job's, for the supervisors of programs
+    livelock: Livelock
+    # where the control groups of programs are made; None: none can be
+    groups: GroupTree | None
     signals: ProcessSignals
     output: OutputFile
     # standard error of commands that have it apart
@@ -81,12 +87,21 @@ class UnitContext:
     _record: JobRecord
     _locks: JobLocks
     # see `keep_locks_until`
-    leash: int | None = None
+    leash: Leash | None = None
 
     @property
     def cancelled(self) -> bool:
         """Whether the job was asked to cancel; a unit may go on all the same."""
         return self.signals.cancel_asked
+
+    @property
+    def killed(self) -> bool:
+        """Whether the job is to end at once; a unit that does not soon is killed."""
+        return self.signals.kill_asked
+
+    def begin_canceling(self) -> None:
+        """Show the opcode as being ended, since the job is killed, until nothing of it lives."""
+        self._record.begin_canceling(self.op_index)
 
     @cached_property
     def config(self) -> ConfigView:
@@ -118,10 +133,13 @@ class UnitContext:
         """Let time pass, or less of it when the job is asked to cancel.
 
         Returns: whether it was (`cancelled`).
+        Raises: JobCanceled: the job is killed.
         """
         end = time.monotonic() + seconds
         while (left_s := end - time.monotonic()) > 0 and not (until_canceled and self.cancelled):
             self.signals.wait(left_s)
+            if self.killed:
+                raise JobCanceled("the job was killed")
         return self.cancelled
 
     def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
@@ -135,6 +153,6 @@ class UnitContext:
             inherited = inherit(self._record.job.ops[self.op_index].input, jobs)
             return client.call(SubmitManyJobs(inherited, by_job=self.job_id))
 
-    def keep_locks_until(self, leash: int) -> None:
-        """Something that the opcode started may outlive it: its locks are kept until this pipe ends."""
+    def keep_locks_until(self, leash: Leash) -> None:
+        """Something that the opcode started outlives it: its locks are kept until the last of that ends."""
         self.leash = leash

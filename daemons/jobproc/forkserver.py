@@ -40,6 +40,7 @@ from common.program import Options, fail, prepare, read_options
 from common.sdnotify import notify
 from common.settings import ROOT_VARIABLE, Settings
 from daemons.jobproc import life
+from daemons.jobproc.cgroups import GroupTree, find_groups
 from daemons.jobproc.children import Children
 from daemons.jobproc.control import Closed, ControlConnection, exited, read_start, started
 from daemons.jobproc.rehearsal import rehearse
@@ -65,10 +66,14 @@ class ForkServer:
 
     Args:
         listener: a listening socket that does not block.
+        groups: where the control groups of commands are made; None: none can be.
     """
 
-    def __init__(self, settings: Settings, listener: socket.socket, children: Children) -> None:
+    def __init__(
+        self, settings: Settings, listener: socket.socket, children: Children, groups: GroupTree | None
+    ) -> None:
         self._settings = settings
+        self._groups = groups
         self._listener = listener
         self._children = children
         self._access = own_access()
@@ -164,7 +169,7 @@ class ForkServer:
         self._listener.close()
         rename_program("job")
         setproctitle.setproctitle(f"gantry-job {job_id}")
-        return life.run(job_id, sock, self._settings, self._signals)
+        return life.run(job_id, sock, self._settings, self._signals, self._groups)
 
     def _reap(self) -> None:
         for end in self._children.reap():
@@ -265,12 +270,16 @@ def _run(options: Options) -> None:
         os.environ[ROOT_VARIABLE] = os.path.abspath(options.root)
     path = settings.paths.forkserver_socket
     listener, children = _take_over() or (_listen(path), Children({}))
+    groups = find_groups(settings.jobproc.cgroups, settings.paths.run)
+    if groups is not None:
+        groups.sweep()
     warm_up()
     rehearse(settings)
     gc.collect()
     gc.freeze()
-    server = ForkServer(settings, listener, children)
-    _log.info("forkserver.ready", pid=os.getpid(), socket=path, jobs=len(children.jobs))
+    server = ForkServer(settings, listener, children, groups)
+    holding = groups.way.value if groups is not None else "descendants"
+    _log.info("forkserver.ready", pid=os.getpid(), socket=path, jobs=len(children.jobs), commands_held_by=holding)
     notify("READY=1")
     wants_exec = server.serve()
     server.close()
@@ -282,6 +291,8 @@ def _run(options: Options) -> None:
     path.unlink(missing_ok=True)
     listener.close()
     pid_file.release()
+    if groups is not None:
+        groups.sweep()
     _log.info("forkserver.ended", jobs_left=len(children.jobs))
 
 

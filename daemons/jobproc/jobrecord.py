@@ -41,6 +41,7 @@ from common.jobs import (
 from common.log import get_log
 
 CANCELED_TEXT: Final = "job was canceled on request"
+KILLED_TEXT: Final = "job was killed on request"
 PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]]
 # of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
@@ -115,9 +116,13 @@ class JobRecord:
         """The first opcode that has not ended failed, and with it all after it."""
         self._end(OpEvent.FAILED, [result_of(error), PRECEDING_FAILED])
 
-    def cancel(self) -> None:
-        """Nothing that has not ended will be done."""
-        self._end(OpEvent.CANCELED, [CANCELED_TEXT])
+    def begin_canceling(self, index: int) -> None:
+        """The opcode is being killed; what it started may still live."""
+        self._apply(index, OpEvent.CANCEL_ASKED)
+
+    def cancel(self, text: str = CANCELED_TEXT) -> None:
+        """Nothing that has not ended will be done; the text is the result."""
+        self._end(OpEvent.CANCELED, [text])
 
     def set_priority(self, priority: int) -> None:
         """Give every opcode that has not ended this priority."""

@@ -9,9 +9,9 @@ while the opcode waits for its locks, it gives up its request and all that it ho
 The end of an opcode is written while wconfd frees its locks: neither needs the other. Who gets the locks
 then may find the old state in the file for a moment, but not the old work under way.
 
-Locks outlive the opcode if something it started does (a *leash* is held, see `program`). The next opcode
-then waits for that; and at the end of the job nothing is freed and the livelock is left in place: its
-descriptor lives on in those processes, and wconfd frees the locks when the last of them ends.
+Locks outlive the opcode if something it started does and is to (a *leash* is held, see `program`). The next opcode
+then waits for that; and at the end of the job nothing is freed and the livelock is left in place: the supervisor of
+those processes holds it, and wconfd frees the locks when the last of them ends.
 
 Source: DESIGN sections 3, 5, 7 and 11; luxid.md 9.
 """
@@ -30,12 +30,14 @@ from common.log import get_log
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.settings import Settings
+from daemons.jobproc.cgroups import GroupTree
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import Secrets, refuse, shake_hands
 from daemons.jobproc.jobload import load_record
-from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.jobrecord import CANCELED_TEXT, KILLED_TEXT, JobRecord
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.output import OutputFile
+from daemons.jobproc.program import Leash
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.registry import make_unit
@@ -46,12 +48,19 @@ _NO_SECRETS: Final[Mapping[str, Any]] = {}
 _log = get_log(__name__)
 
 
-def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: ProcessSignals) -> int:
+def run(
+    job_id: JobId,
+    sock: socket.socket,
+    settings: Settings,
+    signals: ProcessSignals,
+    groups: GroupTree | None = None,
+) -> int:
     """Live the life of a job; the caller ends the process with the exit code that is returned.
 
     Args:
         sock: to luxid; closed here.
         signals: installed.
+        groups: where the control groups of commands are made; None: none can be.
     """
     try:
         livelock = Livelock.create(settings.paths.livelocks, f"job_{job_id:06d}")
@@ -68,7 +77,7 @@ def run(job_id: JobId, sock: socket.socket, settings: Settings, signals: Process
     if record is None:
         livelock.remove()
         return 1
-    life = _Life(job_id, record, livelock, settings, signals, secrets)
+    life = _Life(job_id, record, livelock, settings, signals, secrets, groups)
     try:
         life.live()
     except BaseException as error:
@@ -91,6 +100,7 @@ class _Life:
         settings: Settings,
         signals: ProcessSignals,
         secrets: Secrets,
+        groups: GroupTree | None,
     ) -> None:
         self._job_id = job_id
         self._record = record
@@ -98,6 +108,7 @@ class _Life:
         self._settings = settings
         self._signals = signals
         self._secrets = secrets
+        self._groups = groups
         owner = Owner(job_id, livelock.path, os.getpid())
         waits = WaitRecord(settings.paths.waits_file(job_id), job_id)
         self._locks = JobLocks(settings.paths.wconfd_socket, owner, signals, waits)
@@ -105,8 +116,9 @@ class _Life:
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
         # held by something that an earlier opcode started and that still runs
-        self._leash: int | None = None
+        self._leash: Leash | None = None
         signals.on_priority = self._take_priority
+        signals.is_kill = settings.paths.kill_message(job_id).exists
 
     def live(self) -> None:
         """Carry out the opcodes that have not ended, until one fails, the job is cancelled, must wait, or is paused."""
@@ -115,7 +127,7 @@ class _Life:
         while (index := self._record.job.next_index) is not None:
             self._signals.look()
             if self._signals.cancel_asked:
-                self._record.cancel()
+                self._cancel()
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
                 return
@@ -152,7 +164,7 @@ class _Life:
             self._free_while(lambda: self._record.hold_back(index))
             return False
         except JobCanceled:
-            self._free_while(self._record.cancel)
+            self._free_while(self._cancel)
         except BaseException as error:
             # a unit that calls sys.exit() fails like any other
             self._log_failure(index, error)
@@ -161,6 +173,9 @@ class _Life:
         else:
             self._free_while(lambda: self._succeed(index, result))
         return True
+
+    def _cancel(self) -> None:
+        self._record.cancel(KILLED_TEXT if self._signals.kill_asked else CANCELED_TEXT)
 
     def _is_paused(self) -> bool:
         return self._settings.paths.pause_message(self._job_id).exists()
@@ -234,7 +249,7 @@ class _Life:
     def _free_while(self, write: Callable[[], None]) -> None:
         """Write the opcode's end while its locks are freed."""
         if self._leash is not None and self._is_slack(self._leash):
-            os.close(self._leash)
+            self._leash.close()
             self._leash = None
         if self._leash is not None:
             write()
@@ -251,16 +266,19 @@ class _Life:
         if not self._is_slack(self._leash):
             self._record.log(index, "waiting for processes that the previous opcode left running, and for its locks")
         while not self._is_slack(self._leash):
-            if self._signals.cancel_asked:
+            is_cancel_asked = self._signals.cancel_asked
+            if self._signals.kill_asked:
+                self._leash.stop()
+            elif is_cancel_asked:
                 raise JobCanceled
-            self._signals.wait(None, self._leash)
-        os.close(self._leash)
+            self._signals.wait(None, self._leash.fd)
+        self._leash.close()
         self._leash = None
         self._locks.start_free()
         self._locks.finish_free()
 
-    def _is_slack(self, leash: int) -> bool:
-        return bool(self._signals.wait(0, leash))
+    def _is_slack(self, leash: Leash) -> bool:
+        return bool(self._signals.wait(0, leash.fd))
 
     def _context(self, index: int) -> UnitContext:
         return UnitContext(
@@ -268,7 +286,8 @@ class _Life:
             op_index=index,
             settings=self._settings,
             secrets=self._secrets_of(index) or _NO_SECRETS,
-            livelock_fd=self._livelock.fd,
+            livelock=self._livelock,
+            groups=self._groups,
             signals=self._signals,
             output=self._output,
             error_output=self._error_output,

@@ -2,8 +2,7 @@
 
 Its folder and the file on its standard input are opened here and not by the job process, which may be root: the
 kernel then judges by the rights of the job's user. The limits that a job asks for are set here as well, since
-the job process must not be bound by them. A step that fails is told through a pipe: of an error between fork and exec
-`subprocess` keeps no more than that there was one.
+the job process must not be bound by them. A step that fails is told through a pipe of its own, with what it was about.
 """
 
 import enum
@@ -77,6 +76,11 @@ class Prelude:
             number = error.errno if isinstance(error, OSError) else None
             os.write(self._pipe[1], json.dumps([step.value, name, number]).encode())
             raise
+
+    @property
+    def fds(self) -> frozenset[int]:
+        """The descriptors that `run` needs; closed when the program is executed."""
+        return frozenset(self._pipe)
 
     def failure(self) -> Failure | None:
         """Which step failed; None: none did."""

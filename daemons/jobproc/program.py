@@ -1,66 +1,65 @@
-"""A program that a unit runs: started, its output pumped, stopped when its time is over, and reaped.
+"""A program that a unit runs: started by a supervisor, its output pumped, its end awaited.
 
-Theory. One loop waits for everything: output, signals (the end of a child among them), the time-out.
-The program's standard output and error are one pipe, so that their order is kept, unless they are wanted apart.
+Theory. One loop waits for everything: output, signals, and what the supervisor tells. The program's standard output and
+error are one pipe, so that their order is kept, unless they are wanted apart.
 
-The program has ended when its own process has. What it left in the background may hold the pipe open
-for ever, so the end of the stream is not waited for: what is in the pipe at that moment is read, the
-rest is not ours; who writes later gets SIGPIPE. Whether something of it still runs is told by the
-*leash*, a pipe whose writing end the program inherits and never uses: at its end nobody holds it any
-more. The livelock's descriptor travels the same way, so a daemon that closes what it has inherited is
-free of both (DESIGN section 5).
+The program has ended when its own process has, and all is over when nothing of it runs any more; the supervisor
+sees to it and tells of both. Only if it is to leave its background processes under the job's locks, its end is enough:
+then the supervisor stays, and the *leash*, the pipe by which it tells, shows when the last of them has ended.
+Whoever writes to the output later gets SIGPIPE.
+
+Source: DESIGN sections 5 and 16.
 """
 
 import contextlib
 import fcntl
 import os
 import signal
-import subprocess
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 import attrs
+import orjson
 
-from common.livelock import handed_on
-from daemons.jobproc.descendants import become_subreaper, descendants, send
-from daemons.jobproc.prelude import Prelude
+from common.log import get_log
+from common.processes import Process, descendants, send_all
+from daemons.jobproc.execution import Launch, become_subreaper, read_report
 from daemons.jobproc.signals import ProcessSignals
+from daemons.jobproc.stopping import Leave
+from daemons.jobproc.supervisor import Supervisor, Terms, start_supervisor
 
 Sink = Callable[[bytes], None]
 
 # as large as the kernel gives to everybody (/proc/sys/fs/pipe-max-size)
 _PIPE_BYTES: Final = 2**20
-# how long a second look for killed processes may take, should no signal tell of their end
-_LOOK_AGAIN_S: Final = 1.0
+_STATUS_BYTES: Final = 2**16
+# between two rounds of ending what a lost supervisor has left, should no signal tell of their end
+_LOOK_AGAIN_S: Final = 0.1
+_log = get_log(__name__)
+
+
+class SupervisorLost(Exception):
+    """the supervisor of the program was killed; all that it supervised was ended"""
 
 
 @attrs.frozen
-class Account:
-    """Whom a program runs as."""
+class Leash:
+    """Processes that a program left behind, under the job's locks."""
 
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
+    _supervisor: Supervisor
 
+    @property
+    def fd(self) -> int:
+        """Can be read when none of them is left."""
+        return self._supervisor.status
 
-@attrs.frozen
-class Launch:
-    """A program to start."""
+    def stop(self) -> None:
+        """Ask for their end."""
+        self._supervisor.stop()
 
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    # None: where the job process is; the prelude changes it
-    cwd: str | None
-    # descriptors that it inherits
-    pass_fds: tuple[int, ...] = ()
-    # None: as the job process
-    account: Account | None = None
-    umask: int = 0o022
-    # descriptor to read; None: it is empty
-    stdin: int | None = None
-    # done in its process before it begins
-    prelude: Prelude | None = None
+    def close(self) -> None:
+        os.close(self._supervisor.status)
+        self._supervisor.reap()
 
 
 @attrs.frozen
@@ -71,8 +70,10 @@ class ProgramEnd:
     returncode: int
     timed_out: bool
     duration_s: float
-    # at its end when nothing of the program runs any more; the receiver closes it
-    leash: int
+    # the job was killed while it ran
+    was_killed: bool
+    # None: nothing of it runs any more, or what does is of no concern; the receiver closes it
+    leash: Leash | None
 
     @property
     def exit_code(self) -> int | None:
@@ -95,50 +96,61 @@ class RunningProgram:
         sink: gets the output in pieces, as they come.
         error_sink: the same of standard error, if that is apart.
     Raises:
-        OSError: it could not be started. subprocess.SubprocessError: its prelude failed.
+        NotStarted: it could not be started.
+        OSError: no process or descriptor can be had.
     """
 
-    def __init__(self, launch: Launch, sink: Sink, signals: ProcessSignals, error_sink: Sink | None = None) -> None:
+    def __init__(
+        self, launch: Launch, terms: Terms, sink: Sink, signals: ProcessSignals, error_sink: Sink | None = None
+    ) -> None:
+        # of those whose supervisor is lost
         become_subreaper()
         self._signals = signals
-        # left behind by earlier programs of this job: not to be stopped with this one
-        self._strangers = descendants(os.getpid()) if _has_children() else frozenset()
-        self._began = time.monotonic()
-        self._leash, holding_end = os.pipe2(os.O_CLOEXEC)
+        self._terms = terms
+        # left behind by earlier programs of this job: not to be ended with this one
+        self._strangers = descendants(os.getpid()) if _has_children() else frozenset[Process]()
+        self._end: dict[str, Any] | None = None
+        self._is_over = self._was_killed = False
+        self._unread = b""
         # reading ends of pipes, with what is to be done with that which comes out
         self._outputs: dict[int, Sink] = {}
         writing_ends = [self._open(each) for each in (sink, error_sink) if each is not None]
         try:
-            self._process = _start(launch, writing_ends, holding_end)
+            self._supervisor = start_supervisor(launch, terms, writing_ends, signals)
         except BaseException:
-            os.close(self._leash)
             self.close()
             raise
         finally:
-            for fd in (holding_end, *writing_ends):
+            for fd in writing_ends:
                 os.close(fd)
-        self._stop_at: float | None = None
-        self._signal_to_send = signal.SIGTERM
-        self._timed_out = False
+        try:
+            self._await_start()
+        except BaseException:
+            self.close()
+            self._drop_supervisor()
+            raise
 
-    def run(self, timeout_s: float | None, grace_s: float) -> ProgramEnd:
-        """Pump the output until the program ends.
+    def run(self, on_kill: Callable[[], None]) -> ProgramEnd:
+        """Pump the output until all is over; or until the program ends, if what it leaves keeps the locks.
 
         Args:
-            timeout_s: then TERM to the program and everything it started, and KILL `grace_s` later.
-                After a time-out none of them is left when this returns.
+            on_kill: called once when the end of it all was asked for because the job is killed.
+        Raises: SupervisorLost.
         """
-        self._stop_at = None if timeout_s is None else self._began + timeout_s
-        while not self._is_over():
-            if self._stop_at is not None and time.monotonic() >= self._stop_at:
-                self._stop(grace_s)
-            left_s = None if self._stop_at is None else self._stop_at - time.monotonic()
-            self._pump(self._signals.wait(left_s, *self._outputs))
+        try:
+            while not self._is_done():
+                self._look_for_kill(on_kill)
+                ready = self._signals.wait(None, self._supervisor.status, *self._outputs)
+                self._pump(fd for fd in ready if fd in self._outputs)
+                if self._supervisor.status in ready:
+                    self._take(self._facts())
+        except BaseException:
+            self._drop_supervisor()
+            raise
         # a pipeful: what was there when it ended, and no more, should others go on to write
         self._pump(self._outputs)
         self.close()
-        duration_s = time.monotonic() - self._began
-        return ProgramEnd(self._process.returncode, self._timed_out, duration_s, self._leash)
+        return self._judge()
 
     def close(self) -> None:
         """Stop reading the output."""
@@ -157,31 +169,75 @@ class RunningProgram:
         os.set_blocking(writer, True)
         return writer
 
-    def _is_over(self) -> bool:
-        self._reap()
-        if self._process.returncode is None:
-            return False
-        return not (self._timed_out and self._family())
+    def _judge(self) -> ProgramEnd:
+        assert self._end is not None
+        leash = None if self._is_over else Leash(self._supervisor)
+        if leash is None:
+            self._drop_supervisor()
+        returncode = os.waitstatus_to_exitcode(self._end["ended"])
+        return ProgramEnd(returncode, self._end["timed_out"], self._end["duration_s"], self._was_killed, leash)
 
-    def _family(self) -> frozenset[int]:
-        return descendants(os.getpid()) - self._strangers
+    def _is_done(self) -> bool:
+        if self._is_over:
+            return True
+        return self._end is not None and self._terms.leave is Leave.KEEP_LOCKS and not self._was_killed
 
-    def _stop(self, grace_s: float) -> None:
-        self._timed_out = True
-        send(self._family(), self._signal_to_send)
-        is_last = self._signal_to_send is signal.SIGKILL
-        self._stop_at = time.monotonic() + (_LOOK_AGAIN_S if is_last else grace_s)
-        self._signal_to_send = signal.SIGKILL
+    def _look_for_kill(self, on_kill: Callable[[], None]) -> None:
+        if self._signals.kill_asked and not self._was_killed:
+            self._was_killed = True
+            # first this: what follows writes to a disk that may be full
+            self._supervisor.stop()
+            on_kill()
 
-    def _reap(self) -> None:
-        """Take the exit status of every child that ended, the adopted ones too."""
-        with contextlib.suppress(ChildProcessError):
-            while True:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    return
-                if pid == self._process.pid:
-                    self._process.returncode = os.waitstatus_to_exitcode(status)
+    def _await_start(self) -> None:
+        """Raises: NotStarted; SupervisorLost."""
+        while not (facts := self._facts()):
+            self._signals.wait(None, self._supervisor.status)
+        if (report := facts[0].get("not_started")) is not None:
+            failure = read_report(report.encode())
+            assert failure is not None
+            raise failure
+        self._take(facts)
+
+    def _take(self, facts: list[dict[str, Any]]) -> None:
+        for fact in facts:
+            if "ended" in fact:
+                self._end = fact
+            self._is_over = self._is_over or "over" in fact
+
+    def _facts(self) -> list[dict[str, Any]]:
+        """What the supervisor has told since; none if a signal came first. Raises: SupervisorLost."""
+        if not self._signals.wait(0, self._supervisor.status):
+            return []
+        data = os.read(self._supervisor.status, _STATUS_BYTES)
+        if not data:
+            self._end_orphans()
+            raise SupervisorLost
+        *lines, self._unread = (self._unread + data).split(b"\n")
+        return [orjson.loads(line) for line in lines]
+
+    def _end_orphans(self) -> None:
+        """Nobody supervises the program any more: end all that fell to us. Returns when nothing is left."""
+        _log.error("supervisor.lost", job=self._terms.job_id, next="all that it supervised is ended")
+        self.close()
+        group = self._supervisor.group
+        while True:
+            _reap_all()
+            apart = self._strangers | descendants(*(stranger.pid for stranger in self._strangers))
+            left = descendants(os.getpid()) - apart
+            if not left and (group is None or not group.pids()):
+                break
+            if group is not None:
+                with contextlib.suppress(OSError):
+                    group.kill()
+            send_all(left, signal.SIGKILL)
+            self._signals.wait(_LOOK_AGAIN_S)
+        if group is not None:
+            group.remove()
+
+    def _drop_supervisor(self) -> None:
+        os.close(self._supervisor.status)
+        self._supervisor.reap()
 
     def _pump(self, fds: Iterable[int]) -> None:
         """Read what is there, at most about a pipeful of each."""
@@ -202,29 +258,15 @@ class RunningProgram:
             limit -= len(data)
 
 
-def _start(launch: Launch, outputs: Sequence[int], leash: int) -> "subprocess.Popen[bytes]":
-    account = launch.account
-    prelude: Callable[[], None] | None = launch.prelude.run if launch.prelude is not None else None
-    with handed_on():
-        return subprocess.Popen(
-            launch.argv,
-            env=launch.env,
-            cwd=launch.cwd,
-            stdin=subprocess.DEVNULL if launch.stdin is None else launch.stdin,
-            stdout=outputs[0],
-            stderr=outputs[-1],
-            pass_fds=(*launch.pass_fds, leash),
-            umask=launch.umask,
-            preexec_fn=prelude,
-            user=account.uid if account else None,
-            group=account.gid if account else None,
-            extra_groups=account.groups if account else None,
-        )
-
-
 def _has_children() -> bool:
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return False
     return True
+
+
+def _reap_all() -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass

@@ -4,10 +4,10 @@ Theory. A handler may run between any two steps of a unit, so it does nothing bu
 wait of the process includes a pipe that the interpreter fills at each signal (`set_wakeup_fd`): a
 signal ends the wait at once, also when it came a moment before the wait began.
 
-To a job process TERM asks to cancel, USR1 says that there is a new priority, HUP (which wconfd sends to
-Ganeti's job processes) and CHLD only wake. HUP needs a handler all the same: its default action is
-death. The fork server installs the handlers, for itself and for the jobs: a child only makes a pipe of
-its own, so there is no moment with another action, and nothing to pay for.
+To a job process TERM asks to cancel, or to end at once if a message says so (`is_kill`); USR1 says that there is a new
+priority; HUP (which wconfd sends to Ganeti's job processes) and CHLD only wake. HUP needs a handler all the same: its
+default action is death. The fork server installs the handlers, for itself and for the jobs: a child only makes a pipe
+of its own, so there is no moment with another action, and nothing to pay for.
 
 Source: luxid.md 9.3.
 """
@@ -28,12 +28,19 @@ def _do_nothing() -> None:
     pass
 
 
+def _never() -> bool:
+    return False
+
+
 class ProcessSignals:
     """What the signals have asked for so far; one for a process."""
 
     def __init__(self) -> None:
         # set by TERM and INT, for good
         self.cancel_asked = False
+        # whether the last TERM meant to end at once; asked once after each, outside of the handler
+        self.is_kill: Callable[[], bool] = _never
+        self._term_came = self._is_killed = False
         # set by HUP
         self.hup_came = False
         # called outside of the handler, in the next `wait` or `look`, after USR1
@@ -56,16 +63,30 @@ class ProcessSignals:
         self.open()
         os.close(reader)
         os.close(writer)
-        self.cancel_asked = self.hup_came = self._priority_changed = False
+        self.cancel_asked = self._is_killed = self.hup_came = self._term_came = self._priority_changed = False
+        self.on_priority, self.is_kill = _do_nothing, _never
 
     def open(self) -> None:
         """Be woken by what has a handler already, and install none."""
         self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
 
+    @property
+    def kill_asked(self) -> bool:
+        """Whether the process is to end at once; for good. Who looks at `cancel_asked` as well does so before."""
+        if self._term_came:
+            self._term_came = False
+            self._is_killed = self._is_killed or self.is_kill()
+        return self._is_killed
+
     def fileno(self) -> int:
         """A descriptor that can be read after a signal, until `drain`."""
         return self._reader
+
+    @property
+    def fds(self) -> tuple[int, int]:
+        """All descriptors that it has."""
+        return self._reader, self._writer
 
     def drain(self) -> None:
         """Be ready for the next signal; the flags stay."""
@@ -101,7 +122,7 @@ class ProcessSignals:
             self.on_priority()
 
     def _ask_cancel(self, number: int, frame: FrameType | None) -> None:
-        self.cancel_asked = True
+        self.cancel_asked = self._term_came = True
 
     def _change_priority(self, number: int, frame: FrameType | None) -> None:
         self._priority_changed = True

@@ -1,17 +1,16 @@
 """OP_RUN_COMMAND: any program as a job.
 
-The program inherits the descriptor of the job's livelock and a leash: the opcode's locks stay taken
-while anything that it left running still has them (DESIGN section 5). The opcode itself ends with
-the program.
+The opcode ends with the program, and what the program leaves running is ended with it, unless `detach` or `keep_locks`
+says otherwise. Then the opcode ends with the program all the same; with `keep_locks` its locks stay taken until the
+last process of it has ended.
 
-Source: DESIGN section 7.
+Source: DESIGN sections 7 and 16.
 """
 
 import errno
 import os
 import pwd
 import signal
-import subprocess
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -20,10 +19,14 @@ from common.log import get_log
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from daemons.jobproc.context import UnitContext
+from daemons.jobproc.execution import Account, Launch, NotStarted, Stage
+from daemons.jobproc.holding import group_name
 from daemons.jobproc.output import OutputFile, Tail
 from daemons.jobproc.prelude import Prelude
-from daemons.jobproc.program import Account, Launch, ProgramEnd, RunningProgram, Sink
+from daemons.jobproc.program import ProgramEnd, RunningProgram, Sink, SupervisorLost
 from daemons.jobproc.startwords import folder_words, prelude_words, program_words
+from daemons.jobproc.stopping import Leave
+from daemons.jobproc.supervisor import Terms
 from daemons.jobproc.surroundings import SHELL, environment_of
 from daemons.jobproc.units.base import LogicalUnit
 
@@ -46,37 +49,48 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
     def run(self, context: UnitContext) -> dict[str, Any]:
         sink = _Sink(context.output, context.settings.jobproc.output_tail_lines)
         errors = _Sink(context.error_output, context.settings.jobproc.output_tail_lines)
+        if context.killed:
+            raise JobCanceled("the job was killed before its program was started")
         program = self._start(context, sink.take, errors.take if self.op.stderr_apart else None)
         try:
-            end = program.run(self.op.timeout, context.settings.luxid.kill_grace_s)
+            end = program.run(context.begin_canceling)
+        except SupervisorLost as error:
+            if context.killed:
+                raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job") from error
+            text = f"the supervisor of '{self.op.argv[0]}' was killed, and all of it was ended"
+            raise ExecutionError(text) from error
         finally:
             program.close()
             context.output.close()
             context.error_output.close()
-        context.keep_locks_until(end.leash)
+        if end.leash is not None:
+            context.keep_locks_until(end.leash)
         return self._judge(end, sink, errors, context)
 
     def _start(self, context: UnitContext, sink: Sink, error_sink: Sink | None) -> RunningProgram:
         """Raises: ExecutionError: it could not be started; the text says why."""
         launch = self._launch(context)
         try:
-            return RunningProgram(launch, sink, context.signals, error_sink)
+            return RunningProgram(launch, self._terms(context), sink, context.signals, error_sink)
+        except NotStarted as failure:
+            step = launch.prelude.failure() if failure.stage is Stage.PRELUDE else None
+            text = prelude_words(step, self._user_name) if step else self._words(launch, failure.error)
+            raise ExecutionError(text) from failure
         except OSError as error:
-            # subprocess names the folder if that was it
-            if launch.cwd is not None and error.filename == launch.cwd != launch.argv[0]:
-                raise ExecutionError(folder_words(launch.cwd, error.errno, self._user_name)) from error
-            raise ExecutionError(program_words(launch.argv[0], launch.env["PATH"], error)) from error
-        except subprocess.SubprocessError as error:
-            failure = launch.prelude and launch.prelude.failure()
-            raise ExecutionError(prelude_words(failure, self._user_name) if failure else str(error)) from error
+            raise ExecutionError(self._words(launch, error)) from error
         finally:
             if launch.stdin is not None:
                 os.close(launch.stdin)
-            if launch.prelude is not None:
-                launch.prelude.close()
+            launch.prelude.close()
+
+    def _words(self, launch: Launch, error: OSError) -> str:
+        return program_words(launch.argv[0], launch.env["PATH"], error)
 
     def _judge(self, end: ProgramEnd, sink: "_Sink", errors: "_Sink", context: UnitContext) -> dict[str, Any]:
         tail, error_tail = sink.tail.lines(), errors.tail.lines()
+        if end.was_killed:
+            # by whatever signal or code it ended
+            raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job")
         if end.timed_out or end.exit_code not in self.op.exit_codes:
             # a kill: TERM to the whole group reached us as well
             if context.cancelled and _was_terminated(end) and not end.timed_out:
@@ -105,23 +119,26 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         user, settings = self._user(), context.settings.jobproc
         env = {**environment_of(user, settings), **self.op.env, **_job_env(context)}
         account = user and Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
-        prelude = self._prelude(account)
         return Launch(
             argv,
             env,
-            None if prelude is not None else self._cwd,
-            pass_fds=(context.livelock_fd,),
+            Prelude(self._cwd, self.op.stdin_path),
             account=account,
             umask=settings.command_umask,
             stdin=None if self.op.stdin_text is None else _file_of(self.op.stdin_text),
-            prelude=prelude,
         )
 
-    def _prelude(self, account: Account | None) -> Prelude | None:
-        """The steps that only the command's own process can take; None: there are none, and it starts faster."""
-        if account is None and self.op.stdin_path is None:
-            return None
-        return Prelude(self._cwd, self.op.stdin_path)
+    def _terms(self, context: UnitContext) -> Terms:
+        leave = Leave.KEEP_LOCKS if self.op.keep_locks else Leave.DETACH if self.op.detach else Leave.END
+        return Terms(
+            context.job_id,
+            context.livelock,
+            leave,
+            self.op.timeout,
+            context.settings.luxid.kill_grace_s,
+            context.groups,
+            group_name(context.job_id, context.op_index, is_detached=leave is Leave.DETACH),
+        )
 
     @property
     def _cwd(self) -> str:

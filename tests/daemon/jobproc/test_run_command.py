@@ -12,7 +12,7 @@ import pytest
 
 from common.jobs import JobState
 from common.livelock import is_alive
-from daemons.jobproc.descendants import descendants
+from common.processes import Process, descendants, is_living
 from tests.support.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 
@@ -43,7 +43,8 @@ def wait_output(host: JobHost, job_id: int, text: bytes) -> None:
     wait_until(lambda: text in output(host, job_id), what=f"the output has {text!r}")
 
 
-def processes_of(started: Started) -> frozenset[int]:
+def processes_of(started: Started) -> frozenset[Process]:
+    """The supervisor and the program with all that it started."""
     return descendants(started.pid)
 
 
@@ -264,7 +265,7 @@ def test_kill_of_the_group_ends_the_program_and_the_job_as_canceled(host: JobHos
     host.control.wait_exit(started.pid)
 
     assert host.states(1) == ["canceled", "canceled"]
-    wait_until(lambda: not any(map(is_running, pids)), what="the program has ended")
+    wait_until(lambda: not any(map(is_living, pids)), what="the program has ended")
     assert host.wconfd.owners() == []
 
 
@@ -276,7 +277,7 @@ def test_sigkill_of_the_group_leaves_nothing(host: JobHost) -> None:
     os.killpg(started.pid, signal.SIGKILL)
     host.control.wait_exit(started.pid)
 
-    wait_until(lambda: not any(map(is_running, pids)), what="the program has ended")
+    wait_until(lambda: not any(map(is_living, pids)), what="the program has ended")
     host.wait_dead(started.livelock)
 
 
@@ -284,20 +285,23 @@ def test_locks_outlive_a_killed_job_process_as_long_as_its_program(host: JobHost
     """DESIGN section 5: locks stay held while anything the job started still runs."""
     started = host.start(1, shell("echo begun; exec sleep 600"))
     wait_output(host, 1, b"begun")
-    (program,) = processes_of(started)
+    processes = processes_of(started)
 
     os.kill(started.pid, signal.SIGKILL)
     host.control.wait_exit(started.pid)
-    assert is_running(program)
+    assert len(processes) == 2
+    assert all(map(is_living, processes))
     assert is_alive(started.livelock)
 
-    os.kill(program, signal.SIGKILL)
+    for process in processes:
+        if Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n":
+            os.kill(process.pid, signal.SIGKILL)
     host.wait_dead(started.livelock)
 
 
-def test_background_process_does_not_hang_the_job_but_keeps_its_locks(host: JobHost) -> None:
+def test_background_process_with_kept_locks_does_not_hang_the_job_but_keeps_its_locks(host: JobHost) -> None:
     pid_file = host.root / "pid"
-    started = host.start(1, shell(f"sleep 600 & echo $! > {pid_file}"))
+    started = host.start(1, shell(f"sleep 600 & echo $! > {pid_file}", keep_locks=True))
 
     host.control.wait_exit(started.pid)
 
@@ -312,7 +316,7 @@ def test_background_process_does_not_hang_the_job_but_keeps_its_locks(host: JobH
 def test_following_opcode_waits_for_a_background_process_and_its_locks(host: JobHost) -> None:
     go = host.root / "go"
     os.mkfifo(go)
-    started = host.start(1, shell(f"cat {go} & true"), shell("echo second"))
+    started = host.start(1, shell(f"cat {go} & true", keep_locks=True), shell("echo second"))
     wait_until(lambda: host.job(1).ops[1].log, what="the second opcode says what it waits for")
     assert host.states(1) == ["success", "queued"]
     assert host.wconfd.owners() == [1]
@@ -327,7 +331,7 @@ def test_following_opcode_waits_for_a_background_process_and_its_locks(host: Job
 
 def test_cancel_while_a_background_process_is_waited_for(host: JobHost) -> None:
     pid_file = host.root / "pid"
-    started = host.start(1, shell(f"sleep 600 & echo $! > {pid_file}"), shell("true"))
+    started = host.start(1, shell(f"sleep 600 & echo $! > {pid_file}", keep_locks=True), shell("true"))
     wait_until(lambda: host.job(1).ops[1].log, what="the second opcode says what it waits for")
 
     os.kill(started.pid, signal.SIGTERM)
@@ -352,16 +356,41 @@ while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read():
 """
 
 
-def test_daemon_that_closes_what_it_inherited_keeps_no_locks(host: JobHost) -> None:
+def test_daemon_that_closes_what_it_inherited_is_ended_with_its_command(host: JobHost) -> None:
     pid_file = host.root / "pid"
 
     host.run(1, command(sys.executable, "-c", DAEMON, str(pid_file)), shell("echo second"))
 
-    pid = int(pid_file.read_text())
-    assert is_running(pid)
-    os.kill(pid, signal.SIGKILL)
+    assert not is_running(int(pid_file.read_text()))
     assert host.states(1) == ["success", "success"]
     assert host.wconfd.owners() == []
+
+
+def test_detached_daemon_runs_on_and_keeps_no_locks(host: JobHost) -> None:
+    pid_file = host.root / "pid"
+
+    started = host.start(1, command(sys.executable, "-c", DAEMON, str(pid_file), detach=True), shell("echo second"))
+    host.control.wait_exit(started.pid)
+
+    pid = int(pid_file.read_text())
+    assert is_running(pid)
+    assert host.states(1) == ["success", "success"]
+    assert host.wconfd.owners() == []
+    assert not Path(started.livelock).exists()
+    os.kill(pid, signal.SIGKILL)
+
+
+def test_daemon_that_closes_what_it_inherited_keeps_the_locks_if_that_is_wanted(host: JobHost) -> None:
+    pid_file = host.root / "pid"
+    started = host.start(1, command(sys.executable, "-c", DAEMON, str(pid_file), keep_locks=True))
+
+    host.control.wait_exit(started.pid)
+
+    assert host.states(1) == ["success"]
+    assert host.wconfd.owners() == [1]
+    assert is_alive(started.livelock)
+    os.kill(int(pid_file.read_text()), signal.SIGKILL)
+    host.wait_dead(started.livelock)
 
 
 def test_full_disk_for_the_output_does_not_fail_the_program(host: JobHost) -> None:
@@ -373,14 +402,11 @@ def test_full_disk_for_the_output_does_not_fail_the_program(host: JobHost) -> No
     assert "output.lost" in host.log()
 
 
-def test_program_inherits_nothing_but_the_livelock_and_the_leash(host: JobHost) -> None:
+def test_program_inherits_no_descriptor_of_ours(host: JobHost) -> None:
     host.run(1, command("readlink", "/proc/self/fd/0"), command("ls", "-l", "/proc/self/fd"))
 
     text = output(host, 1).decode().splitlines()
     assert text[0] == "/dev/null"
     found = [line.split()[-3:] for line in text[1:] if " -> " in line]
     # without the folder that `ls` itself reads
-    targets = sorted(target for fd, _, target in found if int(fd) > 2 and not target.startswith("/proc/"))
-    assert len(targets) == 2
-    assert "/livelocks/" in targets[0]
-    assert targets[1].startswith("pipe:")
+    assert [target for fd, _, target in found if int(fd) > 2 and not target.startswith("/proc/")] == []

@@ -1,0 +1,200 @@
+"""A forked process that becomes a program: its group, its user, its surroundings, and nothing of ours.
+
+Source: DESIGN sections 5 and 16.
+"""
+
+import contextlib
+import ctypes
+import enum
+import errno
+import fcntl
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final, NoReturn
+
+import attrs
+import orjson
+
+from daemons.jobproc.cgroups import Group
+from daemons.jobproc.prelude import Prelude
+
+_PR_SET_PDEATHSIG: Final = 1
+_PR_SET_CHILD_SUBREAPER: Final = 36
+_NOT_EXECUTED: Final = 127
+_libc: Final = ctypes.CDLL(None, use_errno=True)
+
+
+class Stage(enum.Enum):
+    """How far the start of a program came."""
+
+    GROUP = "group"
+    USER = "user"
+    # the prelude knows more
+    PRELUDE = "prelude"
+    EXEC = "exec"
+
+
+class NotStarted(Exception):
+    """The program did not start; `error` says why, its `filename` of what."""
+
+    def __init__(self, stage: Stage, error: OSError) -> None:
+        super().__init__(str(error))
+        self.stage = stage
+        self.error = error
+
+
+@attrs.frozen
+class Account:
+    """Whom a program runs as."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+
+
+@attrs.frozen
+class Launch:
+    """A program to start."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    # done in its process, as its user, before it begins
+    prelude: Prelude
+    # None: as the job process
+    account: Account | None = None
+    umask: int = 0o022
+    # descriptor to read; None: it is empty
+    stdin: int | None = None
+
+    @property
+    def fds(self) -> frozenset[int]:
+        """The descriptors that its start needs."""
+        return self.prelude.fds | (frozenset() if self.stdin is None else {self.stdin})
+
+
+@attrs.frozen
+class Berth:
+    """Where a program is started."""
+
+    # its standard output, and its standard error if that is apart
+    outputs: Sequence[int]
+    # the process group it joins if that still is there; its own otherwise
+    process_group: int
+    # of the process that supervises it: when that is killed it is killed, too
+    supervisor: int
+    group: Group | None
+
+
+def become_subreaper() -> None:
+    """Be the parent of all orphans among the descendants of this process.
+
+    Raises: OSError: the kernel does not know it (before 3.4).
+    """
+    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+
+
+def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
+    """Replace this process by the program; to be called in a forked child of the supervisor.
+
+    Args:
+        report: at its end when the program was executed; else it tells why not, for `read_report`.
+    """
+    stage = Stage.GROUP
+    try:
+        if berth.group is not None:
+            berth.group.enter()
+        _join(berth.process_group)
+        # what is caught falls back to its default action by itself
+        for number in (signal.SIGPIPE, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        report = _arrange(launch, berth, report)
+        stage = Stage.USER
+        if launch.account is not None:
+            _become_user(launch.account)
+        # after that, since a change of user takes it back
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != berth.supervisor:
+            os._exit(_NOT_EXECUTED)
+        stage = Stage.PRELUDE
+        launch.prelude.run()
+        stage = Stage.EXEC
+        os.execvpe(launch.argv[0], list(launch.argv), dict(launch.env))
+    except OSError as error:
+        _tell(report, stage, error)
+    except (ValueError, OverflowError) as error:
+        # a zero byte in a word or a variable, a lone surrogate
+        _tell(report, stage, OSError(errno.EINVAL, str(error)))
+    finally:
+        os._exit(_NOT_EXECUTED)
+
+
+def close_all_but(kept: frozenset[int]) -> None:
+    """Close what this process has open and does not need. Raises: OSError: /proc is not there."""
+    for name in os.listdir("/proc/self/fd"):
+        if int(name) not in kept:
+            # the folder that was read is closed already
+            with contextlib.suppress(OSError):
+                os.close(int(name))
+
+
+def read_report(content: bytes) -> NotStarted | None:
+    """What `become` told; None: the program was executed."""
+    if not content:
+        return None
+    stage, number, text, filename = orjson.loads(content)
+    return NotStarted(Stage(stage), OSError(number, text, filename))
+
+
+def _tell(report: int, stage: Stage, error: OSError) -> None:
+    filename = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
+    words = [stage.value, error.errno or errno.EINVAL, error.strerror or str(error), filename]
+    os.write(report, orjson.dumps([_clean(word) for word in words]))
+
+
+def _clean(word: str | int | None) -> str | int | None:
+    return word.encode(errors="replace").decode() if isinstance(word, str) else word
+
+
+def _join(process_group: int) -> None:
+    try:
+        os.setpgid(0, process_group)
+    except OSError:
+        # its last process has ended
+        os.setpgid(0, 0)
+
+
+def _arrange(launch: Launch, berth: Berth, report: int) -> int:
+    """Standard input, output and error, and the umask; nothing else is open but what the start itself needs.
+
+    Returns: the descriptor for the report.
+    """
+    empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    # out of the way of the three
+    given, output, error = map(_above, (empty if launch.stdin is None else launch.stdin, *_both(berth.outputs)))
+    for number, fd in enumerate((given, output, error)):
+        os.dup2(fd, number)
+    report = _above(report)
+    close_all_but(frozenset({0, 1, 2, report}) | launch.prelude.fds)
+    os.umask(launch.umask)
+    return report
+
+
+def _both(outputs: Sequence[int]) -> tuple[int, int]:
+    return outputs[0], outputs[-1]
+
+
+def _above(fd: int) -> int:
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _become_user(account: Account) -> None:
+    os.setgroups(account.groups)
+    os.setresgid(account.gid, account.gid, account.gid)
+    os.setresuid(account.uid, account.uid, account.uid)
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), f"prctl {option} is refused")

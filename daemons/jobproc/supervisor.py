@@ -1,0 +1,275 @@
+"""The supervisor of a command: a process between the job process and the command that outlives both until all is over.
+
+Theory. It is a fork of the job process that executes nothing, so it costs a fork and little memory. It starts
+the command; as "subreaper" it inherits each orphan among the command's descendants, in whatever session they are, so
+none can hide; and it ends last: it never is in the control group that it ends, nor in the command's process group.
+Who has no children left as a subreaper has no descendants: that is the proof that all is over.
+
+It holds the flock of the job's livelock, so the job's locks stay held until it lets go, even when the job process
+is killed. The command itself inherits no descriptor of ours. When the supervisor is killed, the kernel kills the
+command; what the command had started falls to the job process, which ends it.
+
+SIGTERM asks it to stop the command; the time-out is its own business, too, so neither needs a job process that
+lives. What happens it tells through a pipe, a JSON object a line: `started`, or `not_started`; `ended` with how the
+command itself did; `over`, with which it lets go of the livelock. At the pipe's end it is gone.
+
+Source: DESIGN sections 5 and 16; everyday.md a.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Sequence
+from typing import Any, Final, NoReturn
+
+import attrs
+import orjson
+import setproctitle
+
+from common.livelock import Livelock
+from common.log import get_log, log_fds
+from common.processes import descendants, send_all
+from daemons.jobproc.cgroups import Group, GroupTree
+from daemons.jobproc.execution import Berth, Launch, become, become_subreaper, close_all_but, read_report
+from daemons.jobproc.signals import HANDLED, ProcessSignals
+from daemons.jobproc.stopping import Course, Leave, Seen, Step, advance, begin
+
+_STDERR: Final = 2
+_REPORT_BYTES: Final = 64 * 2**10
+_log = get_log(__name__)
+
+
+@attrs.frozen
+class Terms:
+    """What a supervisor is told."""
+
+    job_id: int
+    livelock: Livelock
+    leave: Leave
+    # None: no time-out
+    timeout_s: float | None
+    # from SIGTERM to SIGKILL
+    grace_s: float
+    # where the command's group is made, and its name; None: no control groups here
+    groups: GroupTree | None
+    group_name: str
+
+
+@attrs.frozen
+class Supervisor:
+    """The supervisor as the job process knows it: a child that only it reaps, so that its number stays its own."""
+
+    pid: int
+    # at its end when the supervisor is gone
+    status: int
+    # of the command
+    group: Group | None
+
+    def stop(self) -> None:
+        """Ask for the end of the command and of all that it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGTERM)
+
+    def reap(self) -> None:
+        """Take its exit status if it has ended."""
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
+
+
+def start_supervisor(launch: Launch, terms: Terms, outputs: Sequence[int], signals: ProcessSignals) -> Supervisor:
+    """Fork a supervisor that starts the program.
+
+    Args:
+        outputs: the program's standard output, and error if that is apart; the caller closes them.
+        signals: of the job process, installed.
+    Raises: OSError: no process, pipe or descriptor can be had.
+    """
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    group = _make_group(terms)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
+    try:
+        with terms.livelock.lent() as livelock_fd:
+            job_process = os.getpid()
+            pid = os.fork()
+            if pid == 0:
+                own = _Supervision(launch, terms, signals, outputs, writer, livelock_fd, job_process, group)
+                _supervise_and_exit(own)
+    except OSError:
+        os.close(reader)
+        if group is not None:
+            group.remove()
+        raise
+    finally:
+        os.close(writer)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+    return Supervisor(pid, reader, group)
+
+
+def _make_group(terms: Terms) -> Group | None:
+    if terms.groups is None:
+        return None
+    try:
+        return terms.groups.make(terms.group_name)
+    except OSError as error:
+        _log.warning("group.not_made", job=terms.job_id, reason=error, effect="its descendants are looked for instead")
+        return None
+
+
+def _supervise_and_exit(supervision: "_Supervision") -> NoReturn:
+    code = 1
+    try:
+        supervision.run()
+        code = 0
+    except BaseException:
+        with contextlib.suppress(BaseException):
+            _log.exception("supervisor.crashed", job=supervision.terms.job_id)
+    finally:
+        os._exit(code)
+
+
+@attrs.define
+class _Supervision:
+    """The life of the supervisor, in the forked child."""
+
+    launch: Launch
+    terms: Terms
+    signals: ProcessSignals
+    outputs: Sequence[int]
+    status: int
+    livelock_fd: int
+    job_process: int
+    group: Group | None
+    command: int = 0
+    began: float = 0.0
+    wait_status: int | None = None
+    # of the pipe by which the command's start is reported; -1: it has been
+    report: int = -1
+    is_told: bool = False
+    # once it has none it has no descendants, and never will
+    has_children: bool = True
+    course: Course = attrs.field(init=False)
+
+    def run(self) -> None:
+        self._leave_job()
+        self._start()
+        timeout_s = self.terms.timeout_s
+        self.course = begin(self.terms.leave, self.terms.grace_s, None if timeout_s is None else self.began + timeout_s)
+        while not self._go_on():
+            look_at = self.course.look_at
+            left_s = None if look_at is None else look_at - time.monotonic()
+            ready = self.signals.wait(left_s, *((self.report,) if self.report >= 0 else ()))
+            if ready and not self._take_report():
+                return
+
+    def _leave_job(self) -> None:
+        self.signals.begin_anew()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+        os.setpgid(0, 0)
+        become_subreaper()
+        own = {*range(_STDERR + 1), *self.signals.fds, *log_fds()}
+        close_all_but(frozenset({*own, *self._lent, self.status, self.livelock_fd}))
+        setproctitle.setproctitle(f"gantry-job {self.terms.job_id} supervisor")
+
+    def _start(self) -> None:
+        self.report, writer = os.pipe2(os.O_CLOEXEC)
+        berth = Berth(self.outputs, self.job_process, os.getpid(), self.group)
+        self.began = time.monotonic()
+        self.command = os.fork()
+        if self.command == 0:
+            become(self.launch, berth, writer)
+        for fd in (writer, *self._lent):
+            os.close(fd)
+
+    @property
+    def _lent(self) -> frozenset[int]:
+        """What is open for the command alone."""
+        return self.launch.fds.union(self.outputs)
+
+    def _take_report(self) -> bool:
+        """Whether the program was executed; if not, that is told, and we are done."""
+        content = os.read(self.report, _REPORT_BYTES)
+        os.close(self.report)
+        self.report = -1
+        failure = read_report(content)
+        if failure is None:
+            self._tell([{"started": self.command}])
+            return True
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.command, 0)
+        self._remove_group()
+        self._tell([{"not_started": content.decode()}])
+        return False
+
+    def _go_on(self) -> bool:
+        """Do what is to be done now; whether all is over."""
+        self._reap()
+        seen = Seen(self.signals.cancel_asked, self.wait_status is not None, self._is_anything_left())
+        self.course, step = advance(self.course, time.monotonic(), seen)
+        if self.wait_status is not None and self.report < 0:
+            self._tell_end(is_over=step is Step.OVER)
+        match step:
+            case Step.TERM:
+                self._send(signal.SIGTERM)
+                # who is stopped could not heed it
+                self._send(signal.SIGCONT)
+            case Step.KILL:
+                self._kill()
+        return step is Step.OVER and self.report < 0
+
+    def _reap(self) -> None:
+        """Take the exit status of every child that has ended, the adopted ones too."""
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    return
+                if pid == self.command:
+                    self.wait_status = status
+        except ChildProcessError:
+            self.has_children = False
+
+    def _is_anything_left(self) -> bool:
+        if self.has_children or self.group is None:
+            return self.has_children
+        try:
+            return not self.group.is_empty()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            # no verdict
+            return True
+
+    def _send(self, number: signal.Signals) -> None:
+        send_all(descendants(os.getpid()), number)
+
+    def _kill(self) -> None:
+        if self.group is not None:
+            try:
+                self.group.kill()
+            except OSError as error:
+                _log.warning("group.not_killed", job=self.terms.job_id, reason=error, next="kill its processes singly")
+        self._send(signal.SIGKILL)
+
+    def _tell_end(self, *, is_over: bool) -> None:
+        """Tell once how the command ended, and that all is over; both in one write if nothing was left."""
+        facts: list[dict[str, Any]] = []
+        if not self.is_told:
+            self.is_told = True
+            duration_s = time.monotonic() - self.began
+            facts.append({"ended": self.wait_status, "timed_out": self.course.timed_out, "duration_s": duration_s})
+        if is_over:
+            self._remove_group()
+            os.close(self.livelock_fd)
+            facts.append({"over": True})
+        if facts:
+            self._tell(facts)
+
+    def _remove_group(self) -> None:
+        if self.group is not None:
+            self.group.remove()
+
+    def _tell(self, facts: Sequence[dict[str, Any]]) -> None:
+        # nobody listens when the job process was killed
+        with contextlib.suppress(OSError):
+            os.write(self.status, b"".join(orjson.dumps(fact) + b"\n" for fact in facts))
