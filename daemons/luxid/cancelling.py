@@ -3,7 +3,6 @@
 Source: luxid.md 2.4, 9.3, 9.4; DESIGN section 7.
 """
 
-import os
 import signal
 from typing import Final
 
@@ -11,17 +10,16 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.jobs import FINAL, Job, JobState
-from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.jobs import FINAL, JobState
 from common.locks import JobId
-from common.log import get_log
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import Ask, cancel_queued
 from daemons.luxid.deaths import Deaths
+from daemons.luxid.killing import Kills
 from daemons.luxid.rewriting import timestamp
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.signals import signal_group, signal_process
+from daemons.luxid.signals import signal_process
 
 # clients wait twice as long for a reply (luxid.md 1.5)
 CANCEL_WAIT_S: Final = 44.0
@@ -29,7 +27,6 @@ CANCEL_WAIT_S: Final = 44.0
 PID_WAIT_S: Final = 6.2
 # a running opcode may heed the signal; longer than this nobody is kept waiting for it
 RUNNING_WAIT_S: Final = 1.0
-_log: Final = get_log(__name__)
 
 Done = tuple[bool, str]
 
@@ -37,28 +34,30 @@ Done = tuple[bool, str]
 class Canceller:
     """Carries out requests to cancel or kill."""
 
-    def __init__(self, scheduler: Scheduler, deaths: Deaths, nursery: trio.Nursery, kill_grace_s: float) -> None:
+    def __init__(self, scheduler: Scheduler, deaths: Deaths, kills: Kills, *, is_external: bool) -> None:
         self._scheduler = scheduler
         self._deaths = deaths
-        self._nursery = nursery
-        self._kill_grace_s = kill_grace_s
+        self._kills = kills
+        self._is_external = is_external
 
     async def cancel(self, job_id: JobId, *, kill: bool) -> Done:
         """Cancel a job; answers whether that is done, and a sentence.
 
         A job without a process is canceled durably. One with a process is asked by a signal, and
-        waited for; when killed it is not waited for.
+        waited for; when killed it is not waited for. Of an ended job, a kill ends what it left running under its locks.
         """
         with self._scheduler.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
             while (phase := self._scheduler.queue.phase(job_id)) is not None:
                 if phase in (Phase.READY, Phase.BLOCKED):
                     return await self._cancel_queued(job_id)
                 if phase is Phase.RUNNING and kill:
-                    return self._kill(job_id)
+                    return await self._kill(job_id)
                 if phase is Phase.RUNNING:
                     return await self._cancel_running(job_id, bell)
                 # it is just being started or rewritten
                 await bell.wait()
+            if kill and await self._end_left(job_id):
+                return True, f"job {job_id} has ended; what it left running is being ended"
             return self._answer_ended(job_id)
         return False, f"job {job_id} did not end within {CANCEL_WAIT_S:g} s; it will when its process gets to it"
 
@@ -78,7 +77,7 @@ class Canceller:
         if self._scheduler.queue.phase(job_id) is None:
             return self._answer_canceled(job_id)
         job = self._scheduler.job(job_id)
-        if not signal_process(job, signal.SIGTERM):
+        if not signal_process(job, signal.SIGTERM, may_be_wrapper=self._is_external):
             self._deaths.suspect(job_id)
         while self._scheduler.queue.phase(job_id) is not None:
             if self._scheduler.views.state(job_id) is not JobState.RUNNING:
@@ -101,28 +100,17 @@ class Canceller:
         while self._scheduler.queue.phase(job_id) is not None:
             await bell.wait()
 
-    def _kill(self, job_id: JobId) -> Done:
+    async def _kill(self, job_id: JobId) -> Done:
         job = self._scheduler.job(job_id)
         if job.process_id is None:
             job = attrs.evolve(job, process_id=self._scheduler.child_pids.get(job_id))
-        self._scheduler.asks[job_id] = Ask.KILL
-        if signal_group(job, signal.SIGTERM):
-            self._nursery.start_soon(self._kill_after_grace, job)
-        else:
-            self._deaths.suspect(job_id)
+        await self._kills.kill(job)
         return True, f"job {job_id} is being killed"
 
-    async def _kill_after_grace(self, job: Job) -> None:
-        """TERM was sent; KILL whatever still holds the livelock after the grace time."""
-        assert job.livelock is not None
-        with self._scheduler.livelock_bells.listen(os.path.basename(job.livelock)) as bell:
-            with trio.move_on_after(self._kill_grace_s):
-                while is_alive(job.livelock):
-                    await bell.wait()
-                    # the bell rings a moment before the lock is let go
-                    await trio.sleep(PROBE_AGAIN_AFTER_S[-1])
-        if signal_group(job, signal.SIGKILL):
-            _log.warning("job.killed", job=job.job_id, pid=job.process_id, grace_s=self._kill_grace_s)
+    async def _end_left(self, job_id: JobId) -> bool:
+        """End what an ended job left running under its locks; false: there is nothing."""
+        job = self._scheduler.table.get(job_id) or self._scheduler.store.find_archived(job_id)
+        return job is not None and await self._kills.end_left(job)
 
     def _answer_ended(self, job_id: JobId) -> Done:
         state = self._scheduler.views.state(job_id)

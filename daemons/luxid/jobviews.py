@@ -1,11 +1,12 @@
 """Jobs as they are shown: what their files say, with what is known beyond.
 
-A blocked job reads waiting, and the log of a running one has the lines that its file does not have yet.
+A blocked job reads waiting, one that is being killed canceling, and the log of a running one has the lines that its
+file does not have yet.
 
 Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
@@ -15,6 +16,7 @@ from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.fields import JobView
 from daemons.luxid.core.privacy import Viewer, public_job
 from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.recovery import Ask
 from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 
@@ -22,7 +24,8 @@ from daemons.luxid.jobtable import JobTable
 class JobViews:
     """What followers of live jobs see."""
 
-    def __init__(self, queue: JobQueue, table: JobTable, logs: JobLogs) -> None:
+    def __init__(self, queue: JobQueue, table: JobTable, logs: JobLogs, asks: Mapping[JobId, Ask]) -> None:
+        self._asks = asks
         self._queue = queue
         self._table = table
         self._logs = logs
@@ -32,7 +35,8 @@ class JobViews:
     def of(self, job: Job) -> JobView:
         phase = self._queue.phase(job.job_id)
         complete = self._logs.complete if phase is Phase.RUNNING else None
-        return JobView(job, is_blocked=phase is Phase.BLOCKED, complete=complete)
+        is_ending = phase is Phase.RUNNING and self._asks.get(job.job_id) is Ask.KILL
+        return JobView(job, is_blocked=phase is Phase.BLOCKED, is_ending=is_ending, complete=complete)
 
     @staticmethod
     def seen_by(viewer: Viewer, view: JobView) -> JobView:

@@ -32,6 +32,7 @@ from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.queue import Queue
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waiting import Waiting
+from daemons.luxid.killing import Kills
 from daemons.luxid.launcher import ForkServerClient, Launcher, LauncherEvents
 from daemons.luxid.loading import FoundQueue, load_queue
 from daemons.luxid.outputs import OutputWatch
@@ -104,6 +105,10 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     dead = scheduler.recover(found.jobs)
     for job_id in scheduler.queue.running():
         starter.expect(scheduler.job(job_id))
+    is_external = bool(settings.luxid.executor)
+    kills = Kills(scheduler, deaths, nursery, settings.luxid.kill_grace_s, is_external=is_external)
+    canceller = Canceller(scheduler, deaths, kills, is_external=is_external)
+    kills.recover()
     for job in dead:
         nursery.start_soon(deaths.settle, job)
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
@@ -111,6 +116,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     scheduler.begin(nursery, starter.start)
     # who died between being judged and being watched told nobody
     deaths.suspect_all()
+    kills.resume()
 
     files = ChangedFiles(scheduler, nursery)
     tell = FolderEvents(
@@ -129,7 +135,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     await nursery.start(
         serve_unix,
         settings.paths.query_socket,
-        _service(settings, scheduler, deaths, SubmissionKeys(settings.paths, found.keys), nursery),
+        _service(settings, scheduler, canceller, SubmissionKeys(settings.paths, found.keys), nursery),
         _rules(settings),
     )
 
@@ -170,7 +176,7 @@ def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
 
 
 def _service(
-    settings: Settings, scheduler: Scheduler, deaths: Deaths, keys: SubmissionKeys, nursery: trio.Nursery
+    settings: Settings, scheduler: Scheduler, canceller: Canceller, keys: SubmissionKeys, nursery: trio.Nursery
 ) -> Service:
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
     config = ConfigCache(settings.paths.config_data, wconfd)
@@ -183,7 +189,6 @@ def _service(
     # the members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(access, gids=()).access(own_uid)
     submitters = Submitters(access.access(own_uid), scheduler)
-    canceller = Canceller(scheduler, deaths, nursery, settings.luxid.kill_grace_s)
     return Service(
         routes(
             Handlers(

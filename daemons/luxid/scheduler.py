@@ -25,6 +25,7 @@ from daemons.luxid.core.weights import WeightRules
 from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
+from daemons.luxid.killmessages import KillMessages
 from daemons.luxid.loading import FoundJob
 from daemons.luxid.pausing import Pauses
 from daemons.luxid.rewriting import Rewriting
@@ -48,13 +49,14 @@ class Scheduler:
         self.waits = WaitFiles(store.paths)
         self.unread = UnreadFiles()
         self.queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
-        self.views = JobViews(self.queue, self.table, self.logs)
+        # what was asked for jobs with a process; until they end
+        self.asks: dict[JobId, Ask] = {}
+        self.kill_messages = KillMessages(store.paths)
+        self.views = JobViews(self.queue, self.table, self.logs, self.asks)
         self.rewriting = Rewriting(store, self.queue, self.table, self.ended, self.requeue)
         # rung at every change of a job; of a livelock: by its file name, when it may have been let go
         self.bells: Bells[JobId] = Bells()
         self.livelock_bells: Bells[str] = Bells()
-        # what was asked for jobs with a process; until they end
-        self.asks: dict[JobId, Ask] = {}
         # the secret parameters of jobs that have any, an item an opcode: nowhere but here; until they end
         self.secrets: dict[JobId, JobSecrets] = {}
         # of jobs that have a process: the one that was made for it, which may be a wrapper
@@ -144,7 +146,8 @@ class Scheduler:
         state = job.state
         self.table.put(job)
         self.queue.end(job.job_id, state)
-        self.asks.pop(job.job_id, None)
+        if self.asks.pop(job.job_id, None) is Ask.KILL:
+            self.kill_messages.withdraw(job.job_id)
         self.secrets.pop(job.job_id, None)
         self.child_pids.pop(job.job_id, None)
         self.heeding.discard(job.job_id)

@@ -1,46 +1,104 @@
-"""Signals to job processes, and to all that they started.
+"""Signals to job processes, and to those that supervise what they started; never to a stranger.
 
-A number of a process or group may be used again once all its members are gone; as long as the livelock
-is held one is there, and the number is taken. So the livelock is asked before each signal.
+A number is used again once its process is gone. Who has the job's livelock open is the job's process or a supervisor
+of a command of it, so that is looked at, and the signal goes through a pidfd (`common.processes`). Of an external
+executor the number may be a wrapper's, which has nothing open: it must have been there before the livelock was.
+
+Source: DESIGN section 16; everyday.md a.
 """
 
 import contextlib
 import os
 import signal
+import time
+from collections.abc import Iterable
+from typing import Final
 
 from common.jobs import Job
 from common.livelock import is_alive
+from common.processes import Process, descendants, find_process, holders, is_holder, send, send_all
+
+_TICKS_S: Final = os.sysconf("SC_CLK_TCK")
+# of the clocks that are compared
+_ROUGHLY_S: Final = 0.05
 
 
-def may_signal(job: Job) -> bool:
-    """Whether the job has a process, or anything that it started, that lives."""
+def job_process(job: Job, *, may_be_wrapper: bool = False) -> Process | None:
+    """The job's process; None: it has ended, or has never been.
+
+    Args:
+        may_be_wrapper: of an external executor.
+    """
     if job.process_id is None or job.process_id <= 1 or job.livelock is None:
-        return False
-    return is_alive(job.livelock)
+        return None
+    process = find_process(job.process_id)
+    if process is None:
+        return None
+    is_ours = is_holder(process.pid, job.livelock)
+    if is_ours or ((is_ours is None or may_be_wrapper) and _was_before(process, job.livelock)):
+        return process
+    return None
 
 
-def signal_process(job: Job, number: signal.Signals) -> bool:
+def signal_process(job: Job, number: signal.Signals, *, may_be_wrapper: bool = False) -> bool:
     """Signal the job's process alone; False: there is none."""
-    if not may_signal(job):
-        return False
-    with contextlib.suppress(OSError):
-        os.kill(_pid(job), number)
-    return True
+    process = job_process(job, may_be_wrapper=may_be_wrapper)
+    return process is not None and send(process, number)
 
 
 def signal_group(job: Job, number: signal.Signals) -> bool:
-    """Signal the job's process and all that it started and that stayed in its group; False: there is none."""
-    if not may_signal(job):
+    """Signal the process of an external executor and its process group; False: there is none."""
+    process = job_process(job, may_be_wrapper=True)
+    if process is None:
         return False
     with contextlib.suppress(OSError):
-        try:
-            os.killpg(_pid(job), number)
-        except ProcessLookupError:
-            # an executor that did not make a group of its own
-            os.kill(_pid(job), number)
-    return True
+        if os.getpgid(process.pid) == process.pid:
+            os.killpg(process.pid, number)
+            return True
+    # it did not make a group of its own
+    return send(process, number)
 
 
-def _pid(job: Job) -> int:
-    assert job.process_id is not None
-    return job.process_id
+def ask_to_end(job: Job) -> bool:
+    """TERM for the job's process, which passes it on; when it is gone for the supervisors. False: all are gone."""
+    assert job.livelock is not None
+    process = job_process(job)
+    targets = [process] if process is not None else holders(job.livelock)
+    # not any(...): each of them is to get it
+    return bool([target for target in targets if send(target, signal.SIGTERM)])
+
+
+def supervisors(job: Job) -> frozenset[Process]:
+    """The supervisors of what the job has started."""
+    assert job.livelock is not None
+    return frozenset(process for process in holders(job.livelock) if process.pid != job.process_id)
+
+
+def kill_all(job: Job) -> frozenset[Process]:
+    """KILL for what the job has started; only when nothing of that is left, for those that would reap it.
+
+    Returns: who was signalled; to be repeated until it is nobody.
+    """
+    assert job.livelock is not None
+    roots = holders(job.livelock)
+    below = started_by(roots)
+    send_all(below or roots, signal.SIGKILL)
+    return below or roots
+
+
+def started_by(roots: Iterable[Process]) -> frozenset[Process]:
+    """What these job processes and supervisors have started, without themselves."""
+    roots = frozenset(roots)
+    return descendants(*(process.pid for process in roots)) - roots
+
+
+def _was_before(process: Process, livelock: str) -> bool:
+    """Whether the process was started before the livelock was made: then it has not got its number later."""
+    if not is_alive(livelock):
+        return False
+    try:
+        age_s = time.time() - os.stat(livelock).st_mtime
+    except OSError:
+        return False
+    made_at = time.clock_gettime(time.CLOCK_BOOTTIME) - age_s
+    return process.started_at / _TICKS_S <= made_at + _ROUGHLY_S

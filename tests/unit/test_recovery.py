@@ -51,7 +51,9 @@ def states_after(job: Job, ask: Ask | None) -> list[str] | None:
     [
         ([S, Q], None, None),
         ([S, Q], Ask.CANCEL, ["success", "canceled"]),
-        ([S, Q], Ask.KILL, ["success", "error"]),
+        ([S, Q], Ask.KILL, ["success", "canceled"]),
+        ([S, R, Q], Ask.KILL, ["success", "canceled", "canceled"]),
+        ([C, Q], Ask.KILL, ["canceled", "canceled"]),
         ([S, R, Q], None, ["success", "error", "error"]),
         ([S, R, Q], Ask.CANCEL, ["success", "error", "error"]),
         ([W, Q], None, ["error", "error"]),

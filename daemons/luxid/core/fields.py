@@ -29,6 +29,8 @@ class JobView:
     is_archived: bool = False
     # its next opcode waits for other jobs: it reads waiting, though its file says queued
     is_blocked: bool = False
+    # it is being killed: until nothing of it lives it reads canceling, whatever its file says
+    is_ending: bool = False
     # adds the log lines that are not in the job's file yet; None: it has all
     complete: Callable[[Job], Job] | None = attrs.field(default=None, eq=False)
 
@@ -42,6 +44,8 @@ class JobView:
         states = [op.state for op in self.job.ops]
         if self.is_blocked and (index := self.job.next_index) is not None:
             states[index] = JobState.WAITING
+        if self.is_ending and (index := self.job.next_index) is not None:
+            states[index] = JobState.CANCELING
         return states
 
     @property

@@ -19,6 +19,7 @@ from common.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
 from common.reasons import ReasonEntry
 
 PRECEDING_FAILED: Final = ["OpExecError", ["preceding opcode failed"]]
+KILLED_TEXT: Final = "job was killed on request"
 DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
 FILTER_SOURCE: Final = "gnt:daemon:luxid:filter"
@@ -60,7 +61,7 @@ def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job |
     if job.is_final and not is_canceling:
         return end_job(job, OpEvent.FAILED, now, [PRECEDING_FAILED])
     if ask is Ask.KILL:
-        return fail_job(job, "job was killed on request", DEATH_SOURCE, now, now_ns)
+        return end_job(_told(job, DEATH_SOURCE, KILLED_TEXT, now_ns), OpEvent.CANCELED, now, [KILLED_TEXT])
     if is_canceling or (ask is Ask.CANCEL and not is_running):
         return end_job(job, OpEvent.CANCELED, now, ["job was canceled on request"])
     if judge_fate(job, is_alive=False) is Fate.CONTINUE:

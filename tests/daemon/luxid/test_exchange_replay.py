@@ -60,6 +60,21 @@ BAD_RULE = "what is wrong with a rule is told as an error of the call, and the c
 NOT_SUBMITTED = "a job that a rule rejects is refused when it is submitted, and gets no id"
 PRIORITIES = "BUG-8: -10, 0 and 10 only"
 ARCHIVED = "BUG-2: the job that was canceled before it began is archived; and 43 and 44 were refused"
+KILLED = "DESIGN 16: a killed job ends canceled; its process ends by itself, and the reason trail tells of no death"
+
+
+def killed(recorded: Any) -> Any:
+    """The recorded row of a job, but it was canceled and did not die."""
+    [row] = recorded[1]
+    [op] = row[4]
+    return ANSWER, [
+        [row[0], "canceled", *row[2:4], [{**op, "reason": op["reason"][:-1]}], row[5], ["canceled"], *row[7:]]
+    ]
+
+
+def killed_among_others(recorded: Any) -> Any:
+    """The recorded rows, but the job that was killed is canceled."""
+    return ANSWER, [[row[0], "canceled", *row[2:]] if row[0] == 33 else row for row in recorded[1]]
 
 
 def at_once(recorded: Any) -> Any:
@@ -96,6 +111,8 @@ DIFFERENCES: dict[str, tuple[Any, str]] = {
         lambda recorded: (ANSWER, [[38, "queued", -10, [-10]] if row[0] == 38 else row for row in recorded[1]]),
         PRIORITIES,
     ),
+    "QueryJobs/killed": (killed, KILLED),
+    "QueryJobs/lock-waiters-done": (killed_among_others, KILLED),
     "QueryJobs/canceled-while-waiting": (with_end, "an opcode that was canceled has ended"),
     "ReplaceFilter/bad-action": ((ERROR, "GenericError"), BAD_RULE),
     "ReplaceFilter/negative-priority": ((ERROR, "GenericError"), BAD_RULE),

@@ -213,7 +213,7 @@ def test_a_kill_ends_it_whatever_it_ignores(cluster: Cluster, ignores_term: bool
 
     assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
 
-    assert cluster.wait(job_id) == ["error"]
+    assert cluster.wait(job_id) == ["canceled"]
 
 
 def test_a_process_that_never_wrote_its_pid_can_be_killed(cluster: Cluster) -> None:
@@ -223,7 +223,7 @@ def test_a_process_that_never_wrote_its_pid_can_be_killed(cluster: Cluster) -> N
 
     assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
 
-    assert cluster.wait(job_id) == ["error"]
+    assert cluster.wait(job_id) == ["canceled"]
 
 
 def test_a_new_priority_is_left_in_a_file_for_its_owner_alone(cluster: Cluster) -> None:
