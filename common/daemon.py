@@ -22,7 +22,7 @@ Serve = Callable[..., Awaitable[None]]
 
 
 def run_daemon(name: str, description: str, serve: Serve) -> None:
-    """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log.
+    """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log; SIGUSR1 does nothing.
 
     A daemon that cannot start, or whose state fails it later, says why and ends with 1.
     """
@@ -55,11 +55,15 @@ async def _life(name: str, settings: Settings, serve: Serve) -> None:
 
 
 async def _obey_signals(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
-    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+    # USR1 is for job processes; should it come here, as by a mistaken pid, it must not end us
+    with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1) as signals:
         task_status.started()
         async for number in signals:
             if number == signal.SIGHUP:
                 reopen_log()
+                continue
+            if number == signal.SIGUSR1:
+                _log.warning("signal.ignored", signal="SIGUSR1")
                 continue
             _log.info("daemon.stopping", signal=signal.Signals(number).name)
             scope.cancel()

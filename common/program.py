@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import NoReturn
+from typing import Final, NoReturn
 
 import attrs
 
@@ -19,6 +19,8 @@ from common.log import get_log, set_up_logging
 from common.pidfile import PidFile
 from common.settings import Settings, load_settings
 
+# taken from those who start Ganeti's daemons, and without a meaning: there is no vote on who is master
+_OF_GANETI: Final = ("--force-node", "--no-voting", "--yes-do-it", "--no-user-checks")
 _log = get_log(__name__)
 
 
@@ -38,6 +40,9 @@ def read_options(program: str, description: str, argv: Sequence[str] | None = No
     parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
     parser.add_argument("-d", "--debug", action="store_true", help="log more")
     parser.add_argument("-f", "--foreground", action="store_true", help="accepted; the daemons never leave it")
+    for option in _OF_GANETI:
+        parser.add_argument(option, action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--syslog", nargs="?", const="yes", choices=["yes", "no", "only"], help=argparse.SUPPRESS)
     parser.add_argument("--log-stderr", action="store_true", help="log to stderr instead of the log file")
     parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
     given = parser.parse_args(argv)
@@ -62,6 +67,9 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
     settings = load_settings(options.root)
     take_up(settings)
     pid_file = PidFile.take(settings.paths.pid_file(name))
+    if settings.ganeti.process_names:
+        # of this thread, the first one, by which the process is known
+        Path("/proc/self/comm").write_text(f"ganeti-{name}")
     path = None if options.log_to_stderr else settings.paths.log_file(name)
     set_up_logging(name, path=path, debug=options.debug)
     return settings, pid_file

@@ -25,7 +25,7 @@ ROOT_VARIABLE: Final = "GANTRY_ROOT"
 WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
 
-_TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "limits", "access")
+_TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "limits", "access", "ganeti")
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 # numeric ids; the file may have names
@@ -152,6 +152,18 @@ class AccessSettings:
 
 
 @attrs.frozen
+class GanetiSettings:
+    """What matters where the daemons stand in the place of Ganeti's, among its tools and its other daemons."""
+
+    # ganeti-luxid and ganeti-wconfd, as `ps` and the tools that start and stop daemons see them
+    process_names: bool = False
+    # the version that clients and nodes are told; empty: our own
+    release: str = ""
+    # start also if other nodes should have copies of configuration and queue, which nobody makes
+    allow_uncopied: bool = False
+
+
+@attrs.frozen
 class Settings:
     paths: Paths
     luxid: LuxidSettings = LuxidSettings()
@@ -159,6 +171,7 @@ class Settings:
     jobproc: JobprocSettings = JobprocSettings()
     limits: LimitsSettings = LimitsSettings()
     access: AccessSettings = AccessSettings()
+    ganeti: GanetiSettings = GanetiSettings()
     # the file they were read from; None: there is none, all is default
     source: Path | None = None
 
@@ -221,6 +234,7 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
         jobproc=_read_table(file, "jobproc", JobprocSettings, tables.get("jobproc", {})),
         limits=_read_table(file, "limits", LimitsSettings, tables.get("limits", {})),
         access=_read_table(file, "access", AccessSettings, tables.get("access", {})),
+        ganeti=_read_table(file, "ganeti", GanetiSettings, tables.get("ganeti", {})),
         source=file,
     )
 

@@ -115,7 +115,7 @@ class Canceller:
     def _answer_ended(self, job_id: JobId) -> Done:
         state = self._scheduler.views.state(job_id)
         if state is None:
-            return False, f"there is no job {job_id} in the queue"
+            return False, f"Job {job_id} not found in queue"
         return False, f"job {job_id} is already final ({state.value}); archive it with 'gnt-job archive {job_id}'"
 
     def _answer_canceled(self, job_id: JobId) -> Done:

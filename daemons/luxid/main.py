@@ -106,7 +106,9 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     for job_id in scheduler.queue.running():
         starter.expect(scheduler.job(job_id))
     is_external = bool(settings.luxid.executor)
-    kills = Kills(scheduler, deaths, nursery, settings.luxid.kill_grace_s, is_external=is_external)
+    # an external executor's job ends at once, as with Ganeti
+    grace_s = 0.0 if is_external else settings.luxid.kill_grace_s
+    kills = Kills(scheduler, deaths, nursery, grace_s, is_external=is_external)
     canceller = Canceller(scheduler, deaths, kills, is_external=is_external)
     kills.recover()
     for job in dead:
@@ -197,7 +199,7 @@ def _service(
                 waiting=Waiting(scheduler),
                 queue=Queue(scheduler),
                 output=Output(scheduler, OutputWatch(settings.paths, nursery)),
-                cluster=ClusterFacts(settings.paths, config),
+                cluster=ClusterFacts(settings.paths, config, settings.ganeti.release),
                 objects=ObjectQueries(scheduler, config, wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(scheduler, rules, config, settings.paths.wconfd_socket),

@@ -14,7 +14,7 @@ from common.clusterinit import ssconf_writes
 from common.log import get_log
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
-from common.objects.ssconf import MAX_BYTES, file_content, ssconf_values
+from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssconf_values
 from common.paths import Paths
 from daemons.wconfd.core.configstate import ConfigState
 
@@ -40,8 +40,9 @@ class Distribution(Protocol):
 class LocalDistribution:
     """Serves this node, the master, alone: its ssconf files. All others are not told, and it says so."""
 
-    def __init__(self, paths: Paths) -> None:
+    def __init__(self, paths: Paths, release: str = "") -> None:
         self._paths = paths
+        self._release = release or RELEASE_VERSION
         self._written: dict[str, bytes] = {}
         self._gate = trio.Lock()
 
@@ -56,7 +57,7 @@ class LocalDistribution:
         return nodes - {master}
 
     def _write(self, config: Config) -> None:
-        contents = {key: file_content(lines) for key, lines in ssconf_values(config).items()}
+        contents = {key: file_content(lines) for key, lines in ssconf_values(config, release=self._release).items()}
         changed = {key: content for key, content in contents.items() if self._differs(key, content)}
         write_files(self._writes(changed))
         self._written.update(changed)

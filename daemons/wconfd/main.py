@@ -17,8 +17,10 @@ from common.paths import Paths
 from common.settings import Settings
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.core.copies import check_copies
 from daemons.wconfd.core.minors import without_written
 from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.distribution import LocalDistribution
 from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import routes
@@ -43,12 +45,14 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """Be wconfd; started when the state is loaded, the dead are freed, and the socket listens.
 
     Raises: DamagedFile, NotFound: a state file is damaged, or there is no configuration; says what to do.
-        Conflict: another wconfd has the socket. OSError.
+        Conflict: another wconfd has the socket, or other nodes should have copies. OSError.
     Cancellation: changes that have begun are finished.
     """
     paths = settings.paths
     _remove_leftovers(paths)
-    config = ConfigStore.load(paths)
+    config = ConfigStore.load(paths, LocalDistribution(paths, settings.ganeti.release))
+    if not settings.ganeti.allow_uncopied:
+        check_copies(config.config)
     rules = settings.wconfd
     max_bypass = rules.max_bypass if rules.fair else None
     locks = LockStore.load(paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal)

@@ -13,6 +13,7 @@ from common.errors import InvalidRequest, NotFound
 from common.paths import Paths
 from common.settings import (
     AccessSettings,
+    GanetiSettings,
     JobprocSettings,
     LimitsSettings,
     LuxidSettings,
@@ -177,6 +178,7 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "jobproc": attrs.asdict(JobprocSettings()),
         "limits": attrs.asdict(LimitsSettings()),
         "access": attrs.asdict(AccessSettings()),
+        "ganeti": attrs.asdict(GanetiSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

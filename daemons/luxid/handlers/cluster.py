@@ -23,11 +23,16 @@ EXPORT_VERSION: Final = 0
 
 
 class ClusterFacts:
-    """The methods about the cluster."""
+    """The methods about the cluster.
 
-    def __init__(self, paths: Paths, config: ConfigCache) -> None:
+    Args:
+        told_release: the version that clients are told; empty: our own.
+    """
+
+    def __init__(self, paths: Paths, config: ConfigCache, told_release: str = "") -> None:
         self._paths = paths
         self._config = config
+        self._release = told_release or release()
 
     async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> list[Any]:
         """Raises: ConfigurationMissing: a value of the configuration is asked for, and cannot be had."""
@@ -37,11 +42,11 @@ class ClusterFacts:
     async def query_cluster_info(self, call: QueryClusterInfo, peer: Peer) -> dict[str, Any]:
         """Raises: ConfigurationMissing."""
         return {
-            "software_version": release(),
+            "software_version": self._release,
             "protocol_version": PROTOCOL_VERSION,
             "os_api_version": OS_API_VERSION,
             "export_version": EXPORT_VERSION,
-            "vcs_version": release(),
+            "vcs_version": self._release,
             "architecture": ["64bits" if platform.machine().endswith("64") else "32bits", platform.machine()],
             **cluster_facts(await self._config.current()),
         }

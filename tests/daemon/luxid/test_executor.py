@@ -280,3 +280,16 @@ def test_one_that_says_that_it_heeds_a_pause_is_told_by_a_signal(cluster: Cluste
     if is_heeded:
         events = cluster.root / "standin-events"
         wait_until(lambda: f"{job_id} is to pause" in events.read_text(), what="it has looked for the message")
+
+
+def test_a_kill_ends_its_job_at_once_whatever_the_grace_time(cluster: Cluster) -> None:
+    settings = (cluster.root / "gantry.toml").read_text()
+    cluster.configure(settings.replace("kill_grace_s = 0.5", "kill_grace_s = 3600.0"))
+    cluster.restart("luxid")
+    behave(cluster, ignores_term=True)
+    job_id = cluster.submit(delay(3600))
+    cluster.wait(job_id, status="running")
+
+    assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
+
+    assert cluster.wait(job_id) == ["canceled"]
