@@ -17,6 +17,7 @@ Plain `os` calls throughout: this is the hottest path of a submission.
 import contextlib
 import os
 import re
+import resource
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -113,8 +114,9 @@ def stage_files(writes: Sequence[FileWrite]) -> StagedFiles:
     suffix = f"-{os.urandom(6).hex()}.tmp"
     temps = tuple((f"{path}{suffix}", write) for path, write in wanted.items())
     try:
-        for start in range(0, len(temps), _CHUNK):
-            _make_durable(temps[start : start + _CHUNK])
+        size = _chunk_size()
+        for start in range(0, len(temps), size):
+            _make_durable(temps[start : start + size])
     except BaseException:
         _remove(temp for temp, _ in temps)
         raise
@@ -249,6 +251,12 @@ def _rename_durably(temps: Iterable[tuple[str, FileWrite]]) -> None:
     except NotYetDurable as error:
         # what they were to precede has not happened: for the caller the whole has failed
         raise OSError(error.errno, error.strerror, error.filename) from error
+
+
+def _chunk_size() -> int:
+    """How many files of a batch may be open at once: a process that may have but few descriptors needs others, too."""
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return _CHUNK if soft < 0 else max(1, min(_CHUNK, soft // 8))
 
 
 def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
+from common.descriptors import raise_limit
 from common.errors import GantryError
 from common.log import get_log, reopen_log
 from common.program import fail, prepare, read_options
@@ -24,6 +25,8 @@ Serve = Callable[..., Awaitable[None]]
 def run_daemon(name: str, description: str, serve: Serve) -> None:
     """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log; SIGUSR1 does nothing.
 
+    It has as many descriptors as it may have.
+
     A daemon that cannot start, or whose state fails it later, says why and ends with 1.
     """
     options = read_options(f"gantry-{name}", description)
@@ -31,6 +34,7 @@ def run_daemon(name: str, description: str, serve: Serve) -> None:
         settings, pid_file = prepare(name, options)
     except (GantryError, OSError) as error:
         fail(name, error)
+    _log.info("descriptors.allowed", count=raise_limit())
     try:
         trio.run(_life, name, settings, serve)
     except* (GantryError, OSError) as group:

@@ -35,8 +35,9 @@ __all__ = ["EAGER_TURNS", "Access", "Handler", "Peer", "Route", "ServerRules", "
 # so many that are one too many are told in their own dialect at a time, further ones in Ganeti's, unheard
 REFUSED_AT_ONCE: Final = 16
 REFUSAL_S: Final = 2.0
-# of those that this process may have, for all else than connections
-KEPT_DESCRIPTORS: Final = 128
+# of those that this process may have, for all else than connections: a group of writes has 256 files open at once,
+# threads that read 40, starts of jobs 16
+KEPT_DESCRIPTORS: Final = 400
 # in a row without waiting, so that a storm of connections cannot starve the calls
 ACCEPTS_AT_ONCE: Final = 32
 ACCEPT_PAUSE_S: Final = 0.1

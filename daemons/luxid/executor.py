@@ -21,6 +21,7 @@ from typing import Final
 
 import trio
 
+from common.descriptors import take_back_limit
 from common.errors import Unavailable
 from common.livelock import Livelock
 from common.locks import JobId
@@ -94,6 +95,8 @@ class ExternalExecutor:
         except OSError as error:
             kind = Unavailable if error.errno in _PASSING else StartFailed
             raise kind(f"'{self._argv[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from error
+        # before the go-ahead it has nothing to do with descriptors
+        take_back_limit(process.pid)
         assert process.stdin is not None
         assert process.stdout is not None
         self._processes[process.pid] = process

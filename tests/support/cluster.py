@@ -10,6 +10,7 @@ cluster.stop()                        # everything, jobs included
 
 import contextlib
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -42,7 +43,9 @@ FINAL = ("success", "error", "canceled")
 class Cluster:
     """One installation; a context manager that leaves no process behind."""
 
-    def __init__(self, root: Path, *, settings: str = "") -> None:
+    def __init__(self, root: Path, *, settings: str = "", descriptors: int | None = None) -> None:
+        # at most so many for each daemon, and for what it starts; None: as the test has
+        self._descriptors = descriptors
         self.root = root
         self.paths = Paths.under_root(root)
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
@@ -179,12 +182,17 @@ class Cluster:
                     [sys.executable, "-P", "-m", MODULES[name], "--root", str(self.root)],
                     env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
                     stderr=errors,
+                    preexec_fn=self._limit if self._descriptors else None,
                 )
             wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready")
         if daemon.returncode is not None:
             text = self._errors(name).read_text()
             raise AssertionError(f"{name} ended with {daemon.returncode}: {text}\n{self.log(name)[-2000:]}")
         return daemon
+
+    def _limit(self) -> None:
+        assert self._descriptors
+        resource.setrlimit(resource.RLIMIT_NOFILE, (self._descriptors, self._descriptors))
 
     def _errors(self, name: str) -> Path:
         return self.root / f"stderr-{name}"

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import signal
 import sys
 from collections.abc import Iterator
@@ -89,6 +90,22 @@ def test_until_the_process_has_a_livelock_the_file_names_that_of_luxid(cluster: 
     assert Path(livelock).name.startswith("luxi-daemon_")
     assert is_alive(livelock)
     assert cluster.status(job_id) == "queued"
+
+
+def test_it_may_have_as_many_descriptors_as_luxid_was_given(cluster: Cluster) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (128, before[1]))
+    try:
+        cluster.restart("luxid")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    job_id = cluster.submit(delay(60))
+    cluster.wait(job_id, status="running")
+
+    pid = read_job(cluster, job_id).process_id
+    assert pid
+    assert resource.prlimit(pid, resource.RLIMIT_NOFILE) == (128, before[1])
+    assert resource.prlimit(cluster.daemons["luxid"].pid, resource.RLIMIT_NOFILE)[0] == before[1]
 
 
 def test_slow_starts_go_on_side_by_side(cluster: Cluster) -> None:
