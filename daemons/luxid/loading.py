@@ -1,8 +1,8 @@
 """Reading the whole queue when luxid starts, before its event loop.
 
-A file that is no job is set aside, with a line in the log that says which and why; the others are
-served. Temporary files of writes that a crash cut off are removed, but for those of jobs that live:
-their processes may be writing just now.
+A file that is no job is set aside, with a line in the log that says which and why; the others are served. One that
+cannot be read is waited for, as nobody can tell what it says, nor what follows for others. Temporary files of writes
+that a crash cut off are removed, but for those of jobs that live: their processes may be writing just now.
 
 Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
 """
@@ -11,7 +11,7 @@ import gc
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import attrs
@@ -31,6 +31,8 @@ from daemons.luxid.submissionkeys import KeyedSubmission, forget_unused, load_ke
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
 _TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
@@ -50,9 +52,11 @@ class FoundQueue:
     keys: tuple[KeyedSubmission, ...] = ()
 
 
-def load_queue(paths: Paths) -> FoundQueue:
-    """Read all live jobs and judge what they are.
+def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep) -> FoundQueue:
+    """Read all live jobs and judge what they are; a file that cannot be read is waited for.
 
+    Args:
+        pause: waits for so many seconds; what it raises ends the loading.
     Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be set aside.
     Cost: about 30 µs a job.
     """
@@ -61,7 +65,7 @@ def load_queue(paths: Paths) -> FoundQueue:
     # a hundred thousand objects that will stay: the collector would walk them over and over
     gc.disable()
     try:
-        jobs = tuple(found for job_id in ids if (found := _load_job(paths, JobId(job_id))) is not None)
+        jobs = tuple(found for job_id in ids if (found := _load_job(paths, JobId(job_id), pause)) is not None)
     finally:
         gc.enable()
         gc.freeze()
@@ -101,12 +105,15 @@ def _id_of(name: str) -> JobId | None:
     return JobId(int(match[1])) if (match := _JOB.fullmatch(name)) else None
 
 
-def _load_job(paths: Paths, job_id: JobId) -> FoundJob | None:
+def _load_job(paths: Paths, job_id: JobId, pause: Callable[[float], None]) -> FoundJob | None:
     path = paths.job_file(job_id)
     try:
-        job = decode_job(_read(path), str(path))
+        job = decode_job(_read_patiently(path, pause), str(path))
         if job.job_id != job_id:
             raise DamagedFile(f"{path} holds job {job.job_id}")
+    except FileNotFoundError:
+        # removed since the folder was listed
+        return None
     except (DamagedFile, IsADirectoryError) as error:
         _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
         os.replace(path, paths.damaged / path.name)
@@ -114,6 +121,21 @@ def _load_job(paths: Paths, job_id: JobId) -> FoundJob | None:
     if job.next_index is None:
         return FoundJob(job, Fate.ENDED)
     return FoundJob(job, judge_fate(job, is_alive=job.livelock is not None and is_alive(job.livelock)))
+
+
+def _read_patiently(path: "os.PathLike[str]", pause: Callable[[float], None]) -> bytes:
+    """Raises: FileNotFoundError, IsADirectoryError: that is what is there; no other error says anything about a job."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return _read(path)
+        except (FileNotFoundError, IsADirectoryError):
+            raise
+        except OSError as error:
+            effect = "no job is served until it is read; move the file away to go on without it"
+            _log.error("job.unreadable", file=path, reason=error, effect=effect, retry_s=pause_s)
+        pause(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
 def _read(path: "os.PathLike[str]") -> bytes:

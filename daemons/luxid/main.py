@@ -73,7 +73,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
         try:
-            found = await trio.to_thread.run_sync(load_queue, settings.paths)
+            found = await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread)
             store.raise_serial(found.highest_id)
             async with trio.open_nursery() as nursery:
                 await _wire(settings, store, watch, found, nursery)
@@ -140,6 +140,11 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
         _service(settings, scheduler, canceller, SubmissionKeys(settings.paths, found.keys), nursery),
         _rules(settings),
     )
+
+
+def _pause_in_thread(pause_s: float) -> None:
+    """Raises: trio.Cancelled: we are to end."""
+    trio.from_thread.run(trio.sleep, pause_s)
 
 
 async def _write_history_at_end(scheduler: Scheduler) -> None:

@@ -125,7 +125,10 @@ class KeyClaim:
 
 
 def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
-    """Read the keys, and remove those that are older than a day or cannot be read. Raises: OSError."""
+    """Read the keys, and remove those that are older than a day or damaged.
+
+    Raises: OSError: one cannot be read. It is not forgotten for that: jobs that are sent again would run twice.
+    """
     found = []
     for name in os.listdir(paths.submissions):
         path = paths.submissions / name
@@ -160,7 +163,7 @@ def _read(path: Path) -> KeyedSubmission | None:
         return KeyedSubmission(
             path.name, value["digest"], JobId(value["first_id"]), value["count"], tuple(value["received_at"])
         )
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError) as error:
         _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
         return None
 
