@@ -1,13 +1,14 @@
 """Locks as the user types them: `node/web1`, `node/web1:shared`."""
 
 import re
+from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
 import click
 
 from common.errors import InvalidRequest
-from common.locks import LockLevel, parse_lock
+from common.locks import LockLevel, asked_lock, parse_lock
 
 _MODES: Final = ("shared", "exclusive")
 # the end of an IPv6 or MAC address: a name that has colons of its own
@@ -41,7 +42,7 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
                 ctx,
             )
         try:
-            lock = parse_lock(name)
+            lock = asked_lock(parse_lock(name))
         except InvalidRequest as error:
             self.fail(error.message, param, ctx)
         if not (lock.name or lock.is_group or lock.level is LockLevel.CONFIG):
@@ -57,3 +58,12 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
 
 LOCK: Final = LockType()
+
+
+def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
+    """Lock -> mode. Raises: UsageError: one is wanted in two modes."""
+    modes: dict[str, str] = {}
+    for wish in wishes:
+        if modes.setdefault(wish.lock, wish.mode) != wish.mode:
+            raise click.UsageError(f"--lock names '{wish.lock}' as shared and as exclusive; write it once")
+    return modes

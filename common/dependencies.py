@@ -17,6 +17,9 @@ from common.errors import InvalidRequest
 from common.jobs import FINAL, JobState
 from common.locks import JobId
 
+# in digits, with the sign
+_LONGEST_ID = 20
+
 
 @attrs.frozen
 class Dependency:
@@ -34,9 +37,13 @@ class Dependency:
         match value:
             case [int() as job_id, list() as names] if not isinstance(job_id, bool):
                 return cls(job_id, tuple(_final_state(name) for name in names))
-            case [str() as text, list() as names] if text.isascii() and text.removeprefix("-").isdigit():
+            case [str() as text, list() as names] if _is_number(text):
                 return cls(int(text), tuple(_final_state(name) for name in names))
         raise InvalidRequest(f'a dependency is [job id, [states]], e.g. [-1, ["success"]]; got {value!r}')
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _LONGEST_ID
 
 
 def _final_state(name: Any) -> JobState:

@@ -151,6 +151,8 @@ def _check_predicates(predicates: Any) -> None:
             raise InvalidRequest(f"predicates[{place}]: expected [name, expression], got {predicate!r:.60}")
         if not isinstance(predicate[0], str):
             raise InvalidRequest(f"predicates[{place}][0]: expected the name of a predicate, got {predicate[0]!r:.60}")
+        if not isinstance(predicate[1], list | tuple | None):
+            raise InvalidRequest(f"predicates[{place}][1]: expected a filter expression, got {predicate[1]!r:.60}")
 
 
 def _compile(rule: FilterRule, *, is_new: bool) -> CompiledRule:

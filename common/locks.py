@@ -53,6 +53,8 @@ class LockMode(enum.Enum):
         return other is None or self is LockMode.EXCLUSIVE or other is LockMode.SHARED
 
 
+# of what stands behind the level; no host name is longer
+LONGEST_NAME: Final = 255
 _RELEASE: Final = "release"
 _SET: Final = "[lockset]"
 # position of the level's group lock; its members lie one further
@@ -133,6 +135,22 @@ def parse_lock(text: str) -> Lock:
     if level is LockLevel.CLUSTER and name != "BGL":
         raise InvalidRequest(f"no cluster lock is named {text!r}; there are BGL, config and [lockset]", lock=text)
     return Lock(_RANKS[level] + 1, name)
+
+
+def asked_lock(lock: Lock) -> Lock:
+    """The lock, as somebody asks for it.
+
+    Raises: InvalidRequest: its name is longer than any object's, or would garble a list of locks.
+    """
+    if len(lock.name) > LONGEST_NAME:
+        raise InvalidRequest(
+            f"the lock name '{str(lock)[:40]}...' has {len(lock.name)} characters behind its level, "
+            f"of at most {LONGEST_NAME}",
+            limit=LONGEST_NAME,
+        )
+    if not lock.name.isprintable():
+        raise InvalidRequest(f"the lock name {str(lock)!r} has characters that cannot be printed; leave them out")
+    return lock
 
 
 @attrs.frozen(order=False)

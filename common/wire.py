@@ -8,7 +8,7 @@ Source: STYLE section 8 (error texts); luxid.md 1.4 and 2.1.
 
 import enum
 from collections.abc import Callable
-from typing import Any, TypeVar, cast, get_args, get_origin
+from typing import Any, Final, TypeVar, cast, get_args, get_origin
 
 import attrs
 from cattrs import BaseConverter, Converter, transform_error
@@ -25,7 +25,7 @@ from cattrs.v import format_exception
 
 from common.dependencies import Dependency
 from common.errors import GantryError, InvalidRequest
-from common.locks import JobId, Lock, LockLevel, LockRequest, Owner, parse_lock
+from common.locks import JobId, Lock, LockLevel, LockRequest, Owner, asked_lock, parse_lock
 from common.qlang import Expression
 from common.reasons import ReasonEntry
 
@@ -91,8 +91,14 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
+_INT_END: Final = 2**63
+# no text longer than that is made a number
+_ID_DIGITS: Final = len(str(_INT_END))
+
+
 def _int(value: Any, _: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value or abs(value) > 1e300:
+    # not (...): refuses nan as well; there are no larger integers in files, databases and other languages
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _INT_END:
         raise expected("int", value)
     return value if isinstance(value, int) else round(value)
 
@@ -120,11 +126,11 @@ def read_job_id(value: Any) -> JobId:
 
     Raises: ValueError.
     """
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return JobId(int(value))
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= _ID_DIGITS:
+        value = int(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _INT_END:
         raise expected("a job id (a whole number >= 0)", value)
     return JobId(value)
 
@@ -161,13 +167,20 @@ def make_converter(*, detailed: bool) -> Converter:
     _register_containers(converter)
     converter.register_structure_hook_func(lambda kind: kind is JobId, lambda value, _: read_job_id(value))
     converter.register_structure_hook_func(lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _enum)
-    converter.register_structure_hook(Lock, lambda value, _: parse_lock(_str(value, str)))
+    converter.register_structure_hook(Lock, lambda value, _: asked_lock(parse_lock(_str(value, str))))
     converter.register_unstructure_hook(Lock, str)
     converter.register_structure_hook(LockLevel, lambda value, _: LockLevel.parse(value))
-    for kind in (Owner, LockRequest, Dependency, ReasonEntry, Expression):
+    converter.register_structure_hook(LockRequest, lambda value, _: _asked(LockRequest.from_wire(value)))
+    converter.register_unstructure_hook(LockRequest, LockRequest.to_wire)
+    for kind in (Owner, Dependency, ReasonEntry, Expression):
         converter.register_structure_hook(kind, lambda value, _, read=kind.from_wire: read(value))
         converter.register_unstructure_hook(kind, kind.to_wire)
     return converter
+
+
+def _asked(request: LockRequest) -> LockRequest:
+    asked_lock(request.lock)
+    return request
 
 
 def _register_containers(converter: Converter) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.commands import Command
-from cli.lockargs import LOCK, LockWish
+from cli.lockargs import LOCK, LockWish, lock_modes
 from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
 from cli.times import POSITIVE_DURATION
@@ -107,7 +107,11 @@ def read_standard_input() -> str:
 @click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
 @click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root.")
 @click.option(
-    "--exit-code", "exit_codes", type=int, multiple=True, help="Success is this exit code, not 0; repeatable."
+    "--exit-code",
+    "exit_codes",
+    type=click.IntRange(0, 255),
+    multiple=True,
+    help="Success is this exit code, not 0; repeatable.",
 )
 @submit_options
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -136,6 +140,8 @@ def run_command(
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
         stdin_from, stdin_text = None, read_standard_input()
+    if user == "":
+        raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
     wishes = Wishes(**options)
     op: dict[str, Any] = {
         "OP_ID": "OP_RUN_COMMAND",
@@ -143,7 +149,7 @@ def run_command(
         "cwd": os.path.abspath(cwd or Path.cwd()),
         "shell": shell,
         "env": dict(env),
-        "locks": {wish.lock: wish.mode for wish in locks},
+        "locks": lock_modes(locks),
         "timeout": timeout,
         "user": user,
         "stdin_path": None if stdin_from is None else os.path.abspath(stdin_from),

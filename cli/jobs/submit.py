@@ -4,6 +4,8 @@ The file holds one job (a list of opcode objects), several (a list of such lists
 depend on one another by relative ids), or a single opcode object: a job of one.
 """
 
+import contextlib
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,6 +54,7 @@ def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:
         reason = error.msg[:1].lower() + error.msg[1:]
         reason = reason.partition(": line ")[0]
         raise InvalidRequest(f"{name}:{error.lineno}:{error.colno}: not JSON: {reason}") from None
+    _refuse_repeated_keys(text, name)
     if isinstance(value, dict):
         value = [value]
     if not isinstance(value, list) or not value:
@@ -59,6 +62,20 @@ def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:
     if isinstance(value[0], list):
         return [_read_job(job, name, f"$[{place}]") for place, job in enumerate(value)]
     return [_read_job(value, name, "$")]
+
+
+def _refuse_repeated_keys(text: bytes, name: str) -> None:
+    """Of a key that an object has twice, as a lock in two modes, the last value would count."""
+
+    def check(pairs: list[tuple[str, Any]]) -> None:
+        keys = [key for key, _ in pairs]
+        if len(set(keys)) < len(keys):
+            repeated = next(key for place, key in enumerate(keys) if key in keys[:place])
+            raise InvalidRequest(f"{name}: an object has the key '{repeated}' twice; write it once")
+
+    # deeper than the slow parser goes: luxid refuses that
+    with contextlib.suppress(RecursionError):
+        json.loads(text, object_pairs_hook=check)
 
 
 def _read_job(value: Any, name: str, place: str) -> list[OpInput]:

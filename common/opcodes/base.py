@@ -10,6 +10,7 @@ Source: opcodes.md 1 and 2; luxid.md 3.1, 9.1; DESIGN section 7.
 """
 
 import enum
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeVar
@@ -27,6 +28,8 @@ from common.reasons import ReasonEntry
 
 O = TypeVar("O", bound="OpCode")  # noqa: E741  # an opcode
 
+# of any time that an opcode may take or wait: 31 years
+LONGEST_S: Final = 1e9
 # stands in a job file for the value of a secret parameter
 REDACTED: Final = "<redacted>"
 
@@ -36,14 +39,22 @@ def _submit_priority(_: object, __: object, value: int) -> None:
         raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {value}", priority=value)
 
 
-def at_least(limit: float) -> Any:
-    """A validator: the parameter is a number >= `limit`, or unset."""
+def at_least(limit: float, at_most: float = math.inf) -> Any:
+    """A validator: the parameter is a finite number from `limit` to `at_most`, or unset."""
 
     def check(_: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
-        if value is not None and value < limit:
+        # not (...): refuses nan as well
+        if value is not None and not value >= limit:
             raise InvalidRequest(f"{attribute.name} must be at least {limit:g}, got {value:g}")
+        if value is not None and (value > at_most or value == math.inf):
+            raise InvalidRequest(f"{attribute.name} must be at most {at_most:g}, got {value:g}")
 
     return check
+
+
+def seconds() -> Any:
+    """A validator: the parameter is a time that somebody may live to see the end of, in seconds, or unset."""
+    return at_least(0, LONGEST_S)
 
 
 def only_declarable(_: object, attribute: "attrs.Attribute[Any]", value: Iterable[Lock]) -> None:
@@ -53,6 +64,8 @@ def only_declarable(_: object, attribute: "attrs.Attribute[Any]", value: Iterabl
             raise InvalidRequest(
                 f"{attribute.name}: no job may ask for '{lock}'; the lock of the cluster is 'cluster/BGL'"
             )
+        if not lock.name and not lock.is_group:
+            raise InvalidRequest(f"{attribute.name}: '{lock}' names nothing; write it as '{lock}NAME'")
 
 
 _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")

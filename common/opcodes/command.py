@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import attrs
 
@@ -10,7 +10,10 @@ from common.access import Role
 from common.errors import InvalidRequest
 from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
-from common.opcodes.base import OpCode, at_least, only_declarable
+from common.opcodes.base import OpCode, only_declarable, seconds
+
+# in characters, as useradd has it, with room
+LONGEST_USER: Final = 256
 
 
 def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) -> None:
@@ -18,6 +21,34 @@ def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) 
         raise InvalidRequest(f"{attribute.name} must name a program")
     if any("\0" in word for word in value):
         raise InvalidRequest(f"{attribute.name} must not contain a zero byte")
+
+
+def _environment(_: object, attribute: "attrs.Attribute[Any]", value: Mapping[str, str]) -> None:
+    for name, text in value.items():
+        if not name or "=" in name or "\0" in name:
+            raise InvalidRequest(
+                f"{attribute.name}: {name!r:.60} names no variable; it may hold neither '=' nor a zero byte"
+            )
+        if "\0" in text:
+            raise InvalidRequest(f"{attribute.name}: the value of {name!r:.60} must not contain a zero byte")
+
+
+def _user_name(_: object, attribute: "attrs.Attribute[Any]", value: str | None) -> None:
+    if value is not None and not (value and value.isprintable() and len(value) <= LONGEST_USER):
+        raise InvalidRequest(
+            f"{attribute.name} must be a user's name of 1 to {LONGEST_USER} printable characters, got {value!r:.60}"
+        )
+
+
+def _absolute(_: object, attribute: "attrs.Attribute[Any]", value: str | None) -> None:
+    if value is not None and (not value.startswith("/") or "\0" in value):
+        raise InvalidRequest(f"{attribute.name} must be an absolute path without zero bytes, got {value!r:.60}")
+
+
+def _exit_codes(_: object, attribute: "attrs.Attribute[Any]", value: tuple[int, ...]) -> None:
+    wrong = [code for code in value if not 0 <= code <= 255]
+    if wrong:
+        raise InvalidRequest(f"{attribute.name}: a command ends with a code from 0 to 255, not with {wrong[0]}")
 
 
 def _shortened(text: str) -> str:
@@ -34,20 +65,20 @@ class OpRunCommand(OpCode):
     argv: tuple[str, ...] = attrs.field(validator=_some)
     shell: bool = False
     # added to the defined environment (`daemons.jobproc.surroundings`)
-    env: Mapping[str, str] = attrs.field(factory=dict)
+    env: Mapping[str, str] = attrs.field(factory=dict, validator=_environment)
     # absolute; default "/"
-    cwd: str | None = None
+    cwd: str | None = attrs.field(default=None, validator=_absolute)
     # seconds; then TERM to the whole group, and KILL after a grace time
-    timeout: float | None = attrs.field(default=None, validator=at_least(0))
+    timeout: float | None = attrs.field(default=None, validator=seconds())
     # run as this user: needs a daemon that runs as root
-    user: str | None = None
+    user: str | None = attrs.field(default=None, validator=_user_name)
     # what it reads: a text, or a file's content; both unset: nothing
     stdin_text: str | None = None
     # absolute; opened with the rights of the command's user when it starts
-    stdin_path: str | None = None
+    stdin_path: str | None = attrs.field(default=None, validator=_absolute)
     # standard error is kept by itself, and not joined with the output
     stderr_apart: bool | None = None
-    exit_codes: tuple[int, ...] = (0,)
+    exit_codes: tuple[int, ...] = attrs.field(default=(0,), validator=_exit_codes)
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
     # what the program leaves running is not ended with it
     detach: bool = False

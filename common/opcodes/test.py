@@ -12,7 +12,7 @@ from common.access import Role
 from common.lockdecl import NO_LOCKS, SOME_EXCLUSIVE, LockDeclaration, LockRules, Resolver, declare
 from common.locks import Lock, LockLevel, LockMode, member_lock
 from common.objects.kinds import DiskTemplate, Hypervisor
-from common.opcodes.base import OpCode, at_least, only_declarable
+from common.opcodes.base import OpCode, only_declarable, seconds
 from common.opcodes.structures import NicParams
 from common.opcodes.types import (
     SECRET,
@@ -44,7 +44,7 @@ class OpTestDelay(OpCode):
     SUBMIT_ROLE: ClassVar[Role] = Role.SUBMIT
 
     # seconds
-    duration: Number = attrs.field(validator=at_least(0))
+    duration: Number = attrs.field(validator=seconds())
     on_master: bool = True
     on_nodes: tuple[NonEmpty, ...] = ()
     on_node_uuids: tuple[NonEmpty, ...] | None = None

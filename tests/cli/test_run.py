@@ -129,3 +129,20 @@ def test_two_inputs_are_refused(start_luxid: Start, job: Job) -> None:
 
     assert (ended.code, luxid.calls) == (2, [])
     assert ended.err == "error: --stdin and --stdin-text exclude each other; give one of them\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--exit-code", "999"), "999 is not in the range 0<=x<=255"),
+        (("--lock", "node/a:shared", "--lock", "node/a"), "--lock names 'node/a' as shared and as exclusive"),
+        (("--lock", "node/\x1b[2J"), "has characters that cannot be printed"),
+        (("--user", ""), "--user ''"),
+    ],
+)
+def test_what_no_command_can_run_with_is_a_wrong_usage(job: Job, words: tuple[str, ...], message: str) -> None:
+    """Nobody is asked: there is no daemon."""
+    ended = job("run", *words, "--", "true")
+
+    assert (ended.code, ended.out) == (2, "")
+    assert message in ended.err

@@ -140,6 +140,10 @@ def test_a_job_that_is_not_taken_is_told_and_the_others_stay(start_luxid: Start,
         ("7", "standard input: expected a list of opcodes, or of jobs, got 7 @ $"),
         ('[[{"OP_ID": "OP_A"}], []]', "standard input: expected a job: a list of at least one opcode, got [] @ $[1]"),
         ('[[{"OP_ID": "OP_A"}, 3]]', "standard input: expected an opcode: an object with an OP_ID, got 3 @ $[0][1]"),
+        (
+            '[{"OP_ID": "OP_RUN_COMMAND", "locks": {"node/a": "shared", "node/a": "exclusive"}}]',
+            "standard input: an object has the key 'node/a' twice; write it once",
+        ),
         ("[{}]", 'standard input: the opcode lacks a string OP_ID, e.g. "OP_RUN_COMMAND" @ $[0]'),
     ],
 )

@@ -67,6 +67,7 @@ _VALUES: Final[Mapping[Any, Wire]] = {
     Dependency: st.builds(lambda job_id, states: [job_id, states], st.integers(-5, 50), _STATES),
     ReasonEntry: st.tuples(st.text(max_size=3), st.text(max_size=3), st.integers(0, 2**60)).map(list),
 }
+_NO_NUL: Final = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=5)
 # validators narrow these
 _NARROWER: Final[Mapping[str, Wire]] = {
     "priority": st.sampled_from([-10, 0, 10]),
@@ -74,6 +75,13 @@ _NARROWER: Final[Mapping[str, Wire]] = {
     "argv": st.lists(
         st.text(st.characters(exclude_characters="\0", codec="utf-8"), min_size=1), min_size=1, max_size=3
     ),
+    "env": st.dictionaries(
+        st.text(st.characters(exclude_characters="\0=", codec="utf-8"), min_size=1, max_size=5), _NO_NUL, max_size=3
+    ),
+    "user": st.sampled_from(["root", "größe", "a b"]),
+    "cwd": _NO_NUL.map("/{}".format),
+    "stdin_path": _NO_NUL.map("/{}".format),
+    "exit_codes": st.lists(st.integers(0, 255), max_size=3),
     "duration": st.integers(0, 100) | st.floats(0, 100),
     "timeout": st.integers(0, 100),
 }
@@ -120,7 +128,12 @@ def _opcodes(op_id: str) -> Wire:
     parameters = shape_of(opcode_classes()[op_id]).parameters.values()
     values = {part.name: _NARROWER.get(part.name, _values(part.kind)) for part in parameters}
     required = {part.name: values.pop(part.name) for part in parameters if part.required}
-    return st.fixed_dictionaries({"OP_ID": st.just(op_id), **required}, optional=values)
+    return st.fixed_dictionaries({"OP_ID": st.just(op_id), **required}, optional=values).map(_with_one_input)
+
+
+def _with_one_input(op: dict[str, Any]) -> dict[str, Any]:
+    """A command reads a text or a file, not both."""
+    return {key: value for key, value in op.items() if key != "stdin_path" or "stdin_text" not in op}
 
 
 @pytest.mark.parametrize("op_id", sorted(opcode_classes()))

@@ -11,7 +11,7 @@ from typing import Final
 
 import trio
 
-from common.errors import GantryError, Unavailable
+from common.errors import InvalidRequest, Unavailable
 from common.jobs import Job
 from common.locks import JobId
 from common.log import get_log
@@ -92,12 +92,12 @@ class JobRows:
 def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
     """The ids that a filter names, each once; numbers may be written as text.
 
-    Raises: GantryError: one is no id.
+    Raises: InvalidRequest: one is no id.
     """
     try:
         return list(dict.fromkeys(read_job_id(value) for value in values))
     except ValueError as error:
-        raise GantryError(str(error)) from None
+        raise InvalidRequest(str(error)) from None
 
 
 def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from common.asciijson import ascii_json
-from common.errors import GantryError, PrerequisiteError
+from common.errors import InvalidRequest, PrerequisiteError
 from common.locks import JobId
 from common.objects.filter import FilterRule
 from daemons.luxid.core.fields import JobView
@@ -182,7 +182,7 @@ class ObjectQueries:
 def _things(what: QueryKind) -> Things[Any]:
     things = _THINGS.get(what)
     if things is None:
-        raise GantryError(f"{what.value!r} can only be asked for by an opcode, OP_{what.value.upper()}_QUERY")
+        raise InvalidRequest(f"{what.value!r} can only be asked for by an opcode, OP_{what.value.upper()}_QUERY")
     return things
 
 
