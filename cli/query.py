@@ -1,6 +1,6 @@
 """Asking luxid for jobs: rows with names to their values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import click
@@ -14,6 +14,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi import Query, QueryJobs, QueryKind
 
 PENDING: Final = ("queued", "waiting", "canceling")
+_IDS_AT_ONCE: Final = 10_000
 _ID_MAX: Final = 2**63 - 1
 _ID_DIGITS: Final = len(str(_ID_MAX))
 FINISHED: Final = ("canceled", "success", "error")
@@ -31,12 +32,22 @@ def query_jobs(
         fields but `id`, and is never left out.
     Raises: as `BlockingClient.call`.
     """
-    ids = None if not job_ids else tuple(map(JobId, job_ids))
-    answer = client.call(QueryJobs(ids, tuple(fields)))
+    answer = [values for request in _requests(job_ids, fields) for values in client.call(request)]
     rows: list[dict[str, Any]] = [dict(zip(fields, values, strict=True)) for values in answer]
     if not statuses:
         return list(rows)
     return [row for row in rows if row["status"] is None or row["status"] in statuses]
+
+
+def _requests(job_ids: Sequence[int] | None, fields: Sequence[str]) -> Iterator[QueryJobs]:
+    """Of many jobs some at a time: luxid bounds the names in a call."""
+    if not job_ids:
+        yield QueryJobs(None, tuple(fields))
+        return
+    # named twice, a job has one row
+    ids = [JobId(job_id) for job_id in dict.fromkeys(job_ids)]
+    for start in range(0, len(ids), _IDS_AT_ONCE):
+        yield QueryJobs(tuple(ids[start : start + _IDS_AT_ONCE]), tuple(fields))
 
 
 def filter_jobs(client: BlockingClient, condition: Expression, fields: Sequence[str]) -> list[Row]:

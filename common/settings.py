@@ -105,6 +105,15 @@ class LimitsSettings:
     # bytes of unfinished messages and unread replies that a daemon keeps
     max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=_positive)
     max_kept_bytes_per_user: int = attrs.field(default=64 * 2**20, validator=_positive)
+    max_job_opcodes: int = attrs.field(default=1000, validator=_positive)
+    # of a job's opcodes as JSON
+    max_job_bytes: int = attrs.field(default=2**20, validator=_positive)
+    # jobs that one opcode waits for
+    max_opcode_depends: int = attrs.field(default=1000, validator=_positive)
+    # locks that one opcode, or one call of wconfd, names
+    max_locks: int = attrs.field(default=4000, validator=_positive)
+    # items of a list in one call of luxid: names, job ids, conditions, jobs
+    max_items: int = attrs.field(default=20_000, validator=_positive)
 
 
 @attrs.frozen

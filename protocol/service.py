@@ -72,10 +72,30 @@ class Answer:
     rest: AsyncGenerator[bytes, None] | None = None
 
 
+@attrs.frozen
+class ItemBound:
+    """How long a list among the arguments of a call may be, so that no call is long in the way of others."""
+
+    count: int
+    # of the setting
+    key: str
+
+    def check(self, call: Call) -> None:
+        """Raises: InvalidRequest: a list is longer; says the number and the bound."""
+        for value in call.params.values() if isinstance(call.params, dict) else call.params:
+            if isinstance(value, list) and len(value) > self.count:
+                raise InvalidRequest(
+                    f"an argument of {call.method} has {len(value)} items, of at most {self.count}; "
+                    f"call several times, or raise '{self.key}' in '[limits]'",
+                    limit=self.count,
+                )
+
+
 class Service:
     """Answer the calls of a table of methods."""
 
-    def __init__(self, routes: Sequence[Route]) -> None:
+    def __init__(self, routes: Sequence[Route], *, item_bound: "ItemBound | None" = None) -> None:
+        self._item_bound = item_bound
         self._routes = {route.kind.METHOD: route for route in routes}
         if len(self._routes) != len(routes):
             raise ValueError("a method is listed twice in the table")
@@ -148,6 +168,8 @@ class Service:
         try:
             route = self._route(call.method)
             check_role(peer.role, route.role, peer.uid, route.kind.METHOD)
+            if self._item_bound is not None:
+                self._item_bound.check(call)
             request = structure_request(route.kind, call.params)
         except InvalidRequest as error:
             return _refuse(call, error, close=close)

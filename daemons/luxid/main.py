@@ -12,9 +12,10 @@ import trio
 
 from common.daemon import run_daemon
 from common.log import get_log
-from common.settings import Settings
+from common.settings import LimitsSettings, Settings
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.changedfiles import ChangedFiles
+from daemons.luxid.core.jobbounds import JobBounds
 from daemons.luxid.core.spellings import spellings_of
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.executor import ExternalExecutor
@@ -48,6 +49,7 @@ from protocol.budget import BudgetLimits
 from protocol.client import Client
 from protocol.forkserver import JobExited
 from protocol.server import ServerRules, Service, serve_unix
+from protocol.service import ItemBound
 from protocol.subscription import WconfdEvents
 
 NAME: Final = "luxid"
@@ -199,7 +201,9 @@ def _service(
     return Service(
         routes(
             Handlers(
-                submission=Submission(scheduler, settings.luxid, keys, privileged, submitters),
+                submission=Submission(
+                    scheduler, settings.luxid, keys, privileged, submitters, _job_bounds(settings.limits)
+                ),
                 jobs=Jobs(scheduler, canceller),
                 waiting=Waiting(scheduler),
                 queue=Queue(scheduler),
@@ -212,8 +216,13 @@ def _service(
                 explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,
             )
-        )
+        ),
+        item_bound=ItemBound(settings.limits.max_items, "max_items"),
     )
+
+
+def _job_bounds(limits: LimitsSettings) -> JobBounds:
+    return JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
 
 
 def _rules(settings: Settings) -> ServerRules:

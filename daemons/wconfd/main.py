@@ -29,6 +29,7 @@ from daemons.wconfd.tempresstore import ReservationStore
 from protocol.admission import ConnectionLimits
 from protocol.budget import BudgetLimits
 from protocol.server import ServerRules, Service, serve_unix
+from protocol.service import ItemBound
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)
@@ -70,7 +71,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             await reservations.change(lambda state: (without_written(config.config, state), None))
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, rules.sweep_s)
-            service = Service(routes(locks, config, deaths, reservations, short_lock))
+            item_bound = ItemBound(settings.limits.max_locks, "max_locks")
+            service = Service(routes(locks, config, deaths, reservations, short_lock), item_bound=item_bound)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
     finally:

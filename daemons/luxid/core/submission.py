@@ -16,29 +16,38 @@ from common.opcodes.base import OpCode, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.reasons import ReasonEntry, opcode_source
 from common.submitter import JobOwner, owner_entry
+from daemons.luxid.core.jobbounds import JobBounds
 
 ParsedJob = tuple[OpCode, ...]
 
 
-def parse_jobs(jobs: Sequence[Sequence[Mapping[str, Any]]]) -> tuple[ParsedJob, ...]:
+def parse_jobs(jobs: Sequence[Sequence[Mapping[str, Any]]], bounds: JobBounds) -> tuple[ParsedJob, ...]:
     """Read every opcode of a submission.
 
     Raises: InvalidRequest, OpcodeUnknown: the first that is wrong, with its place: `job 2, opcode 1: ...`.
     """
-    return tuple(_parse_job(ops, [f"job {place}"] if len(jobs) > 1 else []) for place, ops in enumerate(jobs, 1))
+    return tuple(
+        _parse_job(ops, bounds, [f"job {place}"] if len(jobs) > 1 else []) for place, ops in enumerate(jobs, 1)
+    )
 
 
-def _parse_job(ops: Sequence[Mapping[str, Any]], where: list[str]) -> ParsedJob:
+def _parse_job(ops: Sequence[Mapping[str, Any]], bounds: JobBounds, where: list[str]) -> ParsedJob:
     if not ops:
         raise InvalidRequest(": ".join([*where, "a job needs at least one opcode; got an empty list"]))
-    return tuple(_parse_op(op, ", ".join([*where, f"opcode {place}"])) for place, op in enumerate(ops, 1))
-
-
-def _parse_op(op: Mapping[str, Any], where: str) -> OpCode:
     try:
-        return parse_opcode(op)
+        size = bounds.check_input(ops)
+    except InvalidRequest as error:
+        raise InvalidRequest(": ".join([*where, error.message]), **error.fields) from error
+    return tuple(_parse_op(op, bounds, size, ", ".join([*where, f"opcode {n}"])) for n, op in enumerate(ops, 1))
+
+
+def _parse_op(op: Mapping[str, Any], bounds: JobBounds, size_bytes: int, where: str) -> OpCode:
+    try:
+        parsed = parse_opcode(op)
+        bounds.check_opcode(parsed, size_bytes)
     except GantryError as error:
         raise type(error)(f"{where}: {error.message}", **error.fields) from error
+    return parsed
 
 
 def build_jobs(

@@ -14,6 +14,7 @@ from common.jobs import Job, to_timestamp
 from common.locks import JobId
 from common.log import get_log
 from common.settings import LuxidSettings
+from daemons.luxid.core.jobbounds import JobBounds
 from daemons.luxid.core.rights import Submitter, authorize
 from daemons.luxid.core.submission import ParsedJob, build_jobs, parse_jobs
 from daemons.luxid.scheduler import Scheduler
@@ -40,6 +41,7 @@ class Submission:
         keys: SubmissionKeys,
         privileged: Access,
         submitters: Submitters,
+        bounds: JobBounds,
     ) -> None:
         self._scheduler = scheduler
         self._store = scheduler.store
@@ -47,6 +49,7 @@ class Submission:
         self._keys = keys
         self._privileged = privileged
         self._submitters = submitters
+        self._bounds = bounds
         # jobs that are being written
         self._arriving = 0
 
@@ -83,7 +86,7 @@ class Submission:
 
     def _read(self, inputs: Sequence[JobInput], submitter: Submitter) -> Sequence[ParsedJob]:
         """Raises: MalformedArguments; Denied: the submitter may not submit one of these opcodes."""
-        return authorize(_read(inputs), submitter, self._submitters.host)
+        return authorize(_read(inputs, self._bounds), submitter, self._submitters.host)
 
     async def _take(
         self, parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
@@ -135,9 +138,9 @@ def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:
     return who if submitter.uid == peer.uid else {**who, "by_uid": peer.uid}
 
 
-def _read(inputs: Sequence[JobInput]) -> Sequence[ParsedJob]:
+def _read(inputs: Sequence[JobInput], bounds: JobBounds) -> Sequence[ParsedJob]:
     """Raises: MalformedArguments: an opcode is none of ours; to a client that is as bad as no JSON (luxid.md 1.4)."""
     try:
-        return parse_jobs(inputs)
+        return parse_jobs(inputs, bounds)
     except GantryError as error:
         raise MalformedArguments(error.message, **error.fields) from error

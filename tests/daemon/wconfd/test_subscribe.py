@@ -155,13 +155,13 @@ async def test_a_slow_subscriber_is_dropped_and_told_why_and_nobody_else_suffers
     cluster: Cluster, events: WconfdEvents, job: Job
 ) -> None:
     owner = Owner.from_wire(job(1))
-    # a row of two megabytes, so that the bound is reached soon
-    many = tuple(LockRequest(parse_lock(f"node/{number:0200}"), LockMode.SHARED) for number in range(10_000))
+    # a row of almost a megabyte, so that the bound is reached soon
+    many = tuple(LockRequest(parse_lock(f"node/{number:0200}"), LockMode.SHARED) for number in range(4000))
     async with Client(cluster.paths.wconfd_socket) as slow, Client(cluster.paths.wconfd_socket) as call:
         await slow.subscribe(Subscribe())
         await next_event(events)
 
-        for _ in range(10):
+        for _ in range(25):
             await call.call(TryUpdateLocks(owner, many))
             assert isinstance(await next_event(events), LocksChanged)
             await call.call(FreeLocks(owner))
