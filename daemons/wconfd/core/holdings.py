@@ -46,7 +46,7 @@ class Holdings:
         """The greatest held lock; at least one is held. Cost: as `is_above`."""
         if self._bound is None or self._bound not in self.modes:
             # a tighter bound for the same holdings: nothing that can be seen changes
-            object.__setattr__(self, "_bound", max(self.modes))
+            object.__setattr__(self, "_bound", max(self.modes, key=lambda lock: lock.place))
         assert self._bound is not None
         return self._bound
 
@@ -62,7 +62,7 @@ class Holdings:
         return Holdings(self.owner if owner.pid is None else owner, modes.finish(), bound)
 
     def in_order(self) -> list[tuple[Lock, LockMode]]:
-        return sorted(self.modes.items(), key=lambda held: held[0])
+        return sorted(self.modes.items(), key=lambda held: held[0].place)
 
     @cached_property
     def place(self) -> tuple[bool, int, str, str]:
@@ -93,14 +93,14 @@ class Holders:
 
     def with_direct(self, owner: Owner, mode: LockMode | None) -> "Holders":
         direct = self.direct.delete(owner) if mode is None else self.direct.set(owner, mode)
-        return attrs.evolve(self, direct=direct)
+        return Holders(direct, self.through_members, self.through_exclusive_members)
 
     def with_members(self, owner: Owner, held: int, exclusive: int) -> "Holders":
         """Add to the counts of `owner`; a count that becomes zero goes."""
-        return attrs.evolve(
-            self,
-            through_members=_counted(self.through_members, owner, held),
-            through_exclusive_members=_counted(self.through_exclusive_members, owner, exclusive),
+        return Holders(
+            self.direct,
+            _counted(self.through_members, owner, held),
+            _counted(self.through_exclusive_members, owner, exclusive),
         )
 
     def __bool__(self) -> bool:
