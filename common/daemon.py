@@ -11,6 +11,7 @@ import trio
 from common.descriptors import raise_limit
 from common.errors import GantryError
 from common.log import get_log, reopen_log
+from common.memory import return_large_blocks
 from common.program import fail, prepare, read_options
 from common.sdnotify import notify
 from common.settings import Settings
@@ -29,6 +30,7 @@ def run_daemon(name: str, description: str, serve: Serve) -> None:
 
     A daemon that cannot start, or whose state fails it later, says why and ends with 1.
     """
+    return_large_blocks()
     options = read_options(f"gantry-{name}", description)
     try:
         settings, pid_file = prepare(name, options)
