@@ -1,5 +1,8 @@
 """`gantry down`: stop the daemons of an installation."""
 
+import time
+from collections import deque
+
 import click
 
 from cli.commands import Command
@@ -22,14 +25,14 @@ _WITH_PROCESS = ("waiting", "canceling", "running")
 
 @click.command("down", cls=Command, examples=("gantry --root ~/try down", "gantry --root ~/try down --jobs"))
 @click.option("--jobs", "kills_jobs", is_flag=True, help="Kill the running jobs first; without it they go on.")
-@click.option("--timeout", type=DURATION, default=90.0, help="How long a daemon may take to end (90s).")
+@click.option("--timeout", type=DURATION, default=90.0, help="How long the jobs, then each daemon, may take (90s).")
 def down(kills_jobs: bool, timeout: float) -> int:
     """Stop the daemons, and wait until they are gone."""
     paths = installation_paths()
     if find_supervisor(paths) is None and not _daemons(paths):
         _tell("already down", was_up=False, left=0)
         return DONE
-    left = _kill_jobs() if kills_jobs else _count_jobs(paths)
+    left = _kill_jobs(timeout) if kills_jobs else _count_jobs(paths)
     supervisor = find_supervisor(paths)
     if supervisor is not None:
         _end("the supervisor", supervisor.pid, timeout)
@@ -38,8 +41,15 @@ def down(kills_jobs: bool, timeout: float) -> int:
         _end(name, pid, timeout)
     _tell("down", was_up=True, left=left)
     if left:
-        remark(f"{left} job{'s go' if left > 1 else ' goes'} on, found again by: {up_command()}")
+        remark(_words_for_left(left, is_killed=kills_jobs))
     return DONE
+
+
+def _words_for_left(left: int, *, is_killed: bool) -> str:
+    if is_killed:
+        are = "jobs are" if left > 1 else "job is"
+        return f"{left} {are} still ending, which needs no daemon; see what became of that after: {up_command()}"
+    return f"{left} job{'s go' if left > 1 else ' goes'} on, found again by: {up_command()}"
 
 
 def _tell(text: str, *, was_up: bool, left: int) -> None:
@@ -70,12 +80,14 @@ def _count_jobs(paths: Paths) -> int:
         return 0
 
 
-def _kill_jobs() -> int:
+def _kill_jobs(timeout_s: float) -> int:
+    """Returns: how many have not ended in that time; what can be ended of them ends without daemons, too."""
+    deadline, left = time.monotonic() + timeout_s, 0
     with open_luxid() as client:
         jobs = [row["id"] for row in jobs_now(None, ("id", "status"), _WITH_PROCESS)]
         for job_id in jobs:
             client.call(CancelJob(JobId(job_id), True))
         for job_id in jobs:
-            for _ in job_changes(client, job_id, ("status",)):
-                pass
-    return 0
+            changes = deque(job_changes(client, job_id, ("status",), deadline=deadline), maxlen=1)
+            left += not (changes and changes[0].is_final)
+    return left

@@ -82,10 +82,15 @@ def _priority(row: Row, _: float) -> str:
     return _PRIORITY_NAMES.get(number, _text(number))
 
 
+def shown_status(status: str | None) -> str:
+    """A state as people read it: of a job that is being killed something still lives."""
+    return "ending" if status == "canceling" else _text(status)
+
+
 _TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
 FIELDS: Final[Mapping[str, Field]] = {
     "id": _plain("id", "ID", is_number=True),
-    "status": Field(Column("STATUS", style=status_style), ("status",), lambda row, _: _text(row["status"])),
+    "status": Field(Column("STATUS", style=status_style), ("status",), lambda row, _: shown_status(row["status"])),
     "priority": Field(Column("PRIORITY"), ("priority",), _priority),
     "archived": _plain("archived", "ARCHIVED"),
     "age": Field(Column("AGE", is_number=True), ("received_ts",), _age),

@@ -13,6 +13,8 @@ from cli.times import duration
 
 Reason = Mapping[str, Any]
 
+# of what still lives of a job
+PIDS_NAMED: Final = 10
 _MINOR: Final = ("aged weight", "weight")
 _ENDS: Final = {"success": "succeed", "error": "fail", "canceled": "be canceled"}
 
@@ -134,6 +136,12 @@ def _moment(reason: Reason) -> str:
     return f"luxid is busy with it ({reason['phase']}), that takes a moment"
 
 
+def _ending(reason: Reason) -> str:
+    pids = ", ".join(map(str, reason["pids"][:PIDS_NAMED]))
+    more = f" and {len(reason['pids']) - PIDS_NAMED} more" if len(reason["pids"]) > PIDS_NAMED else ""
+    return f"is being killed and keeps its locks until all of it has ended: pid {pids}{more}"
+
+
 def _unreadable(reason: Reason) -> str:
     return f"the file of job/{reason['job_id']} cannot be read just now, and is tried again: {reason['why']}"
 
@@ -144,6 +152,7 @@ def _obstacle(reason: Reason) -> str:
 
 _WRITERS: Final[Mapping[str, Callable[[Reason], str]]] = {
     "dependency": _dependency,
+    "ending": _ending,
     "filter": _rule,
     "limit": _limit,
     "slots": _slots,

@@ -74,6 +74,7 @@ _COLORS: Final = {
     "error": "red",
     "canceled": "yellow",
     "canceling": "yellow",
+    "ending": "yellow",
 }
 
 

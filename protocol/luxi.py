@@ -340,10 +340,19 @@ class ExplainJobs(Request[tuple[Any, ...]]):
     """Why jobs do not run: for each id, in order, a list of `{"kind": ..., ...}`; null for one that is not live.
 
     Kinds: dependency, filter, limit, slots, order, aged weight, weight, moment, obstacle, unreadable; of a job whose
-    process waits for locks: lock, turn, lock chain; and unknown: what wconfd did not tell in time. Ours.
+    process waits for locks: lock, turn, lock chain; of one that is being killed: ending; and unknown: what wconfd
+    did not tell in time. Ours.
     """
 
     METHOD = "ExplainJobs"
+    job_ids: tuple[JobId, ...]
+
+
+@attrs.frozen
+class ReadLeftProcesses(Request[tuple[Any, ...]]):
+    """What jobs that have ended left running under their locks: for each id, in order, the pids. Ours."""
+
+    METHOD = "ReadLeftProcesses"
     job_ids: tuple[JobId, ...]
 
 

@@ -5,12 +5,13 @@ import click
 from cli.commands import Command
 from cli.connection import ask_wconfd, with_next_step
 from cli.context import paths, uses_color, wants_json
+from cli.leftprocesses import left_processes
 from cli.nodefiles import check_files
 from cli.run import DONE, FAILED
 from cli.screen import complain, say, say_json
 from cli.tables import Column, Layout, render
-from common.errors import ConfigVerifyError, RemoteError, Unavailable
-from protocol.wconfd import VerifyConfig
+from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
+from protocol.wconfd import ListLocksWaitingStatus, VerifyConfig
 
 _SOUND = "ok"
 
@@ -25,7 +26,7 @@ _COLUMNS = (Column("CHECK"), Column("RESULT", style=_style))
 @click.command("verify", cls=Command, examples=("gnt-cluster verify", "gnt-cluster verify --output json"))
 def verify() -> int:
     """Check the configuration and the files of this node, and list all that is wrong; 0 if nothing is."""
-    found = {"configuration": _config_problems(), **check_files(paths())}
+    found = {"configuration": _config_problems(), **check_files(paths()), "processes": _left_processes()}
     if wants_json():
         say_json(found)
     else:
@@ -36,6 +37,14 @@ def verify() -> int:
     if count:
         complain(f"{count} problem{'s' if count > 1 else ''} found; mend them, and run this again")
     return FAILED if count else DONE
+
+
+def _left_processes() -> list[str]:
+    """Of jobs that have ended; none if wconfd or luxid cannot be asked, which is told of them elsewhere."""
+    try:
+        return left_processes(ask_wconfd(ListLocksWaitingStatus()))
+    except (GantryError, OSError):
+        return []
 
 
 def _config_problems() -> list[str]:

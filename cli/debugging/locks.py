@@ -13,9 +13,10 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid, open_wconfd
 from cli.context import uses_color, wants_json
+from cli.leftprocesses import left_processes
 from cli.lockview import LockRow, read_lock_view
 from cli.run import DONE, UNKNOWN_FIELD
-from cli.screen import say, say_json, warn, write
+from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.times import DURATION
 from common.errors import GantryError
@@ -68,6 +69,8 @@ def _show(client: BlockingClient, names: Sequence[str], unknown: str, layout: La
         return
     every = [{name: show(row) for name, show in _FIELDS.items()} for row in read_lock_view(answer).rows]
     rows = [[cells.get(name, unknown) for name in names] for cells in (*every, *_job_cells())]
+    for sentence in left_processes(answer):
+        remark(sentence)
     for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], rows, layout):
         say(line)
 

@@ -68,6 +68,7 @@ def read_standard_input() -> str:
     examples=(
         "gnt-job run --lock node/web1 -- apt-get --yes upgrade",
         "gnt-job run --lock node/web1:shared --lock node/db1 --wait -- rsync -a web1: db1:",
+        "gnt-job run --detach -- /etc/init.d/web restart",
         "gnt-job run --after 12 --shell -- 'make test && make deploy'",
         "gnt-job run --after 13:error,canceled -- logger 'the deployment went wrong'",
         "gnt-job run --reason rate-limit:2:backup -- backup web1",
@@ -113,6 +114,8 @@ def read_standard_input() -> str:
     multiple=True,
     help="Success is this exit code, not 0; repeatable.",
 )
+@click.option("--detach", is_flag=True, help="Let what it leaves running go on; without this that is ended with it.")
+@click.option("--keep-locks", is_flag=True, help="The same, and the locks are kept until the last of that has ended.")
 @submit_options
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(
@@ -128,6 +131,8 @@ def run_command(
     shell: bool,
     user: str | None,
     exit_codes: Sequence[int],
+    detach: bool,
+    keep_locks: bool,
     **options: Any,
 ) -> int:
     """Run COMMAND as a job, under locks and after other jobs; print the job's id.
@@ -156,6 +161,8 @@ def run_command(
         "stdin_text": stdin_text,
         "stderr_apart": True if stderr == "apart" else None,
         "exit_codes": list(exit_codes) or [0],
+        "detach": detach or None,
+        "keep_locks": keep_locks or None,
         "depends": [list(dependency) for dependency in depends] or None,
     }
     return submit_jobs(

@@ -12,7 +12,7 @@ import click
 from cli.commands import Command
 from cli.context import wants_json
 from cli.explaining import Explanation, explain_jobs
-from cli.fields import FIELDS
+from cli.fields import FIELDS, shown_status
 from cli.query import FINISHED, JOB_ID
 from cli.reasonwords import in_words, worth_telling
 from cli.run import DONE, FAILED
@@ -69,7 +69,7 @@ def _past(job: Explanation, now: float) -> str | None:
 
 def _heading(job: Explanation, now: float) -> str:
     row = job.row
-    status = row["status"] or "not there any more"
+    status = shown_status(row["status"]) if row["status"] else "not there any more"
     elapsed = FIELDS["time"].show(row, now) if row["status"] else ""
     lasting = "" if not elapsed else f" after {elapsed}" if status in FINISHED else f" for {elapsed}"
     return f"job {row['id']}: {status}{lasting}: {', '.join(row['summary'] or ())}"

@@ -135,6 +135,10 @@ class GroupTree:
         """Remove groups that nobody lives in, and the folder if none is left."""
         for name in self._names():
             self.group(name).remove()
+        self.remove_if_empty()
+
+    def remove_if_empty(self) -> None:
+        """Remove the folder if there is no group in it."""
         with contextlib.suppress(OSError):
             os.rmdir(self.folder)
 

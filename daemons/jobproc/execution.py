@@ -102,6 +102,8 @@ def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
     """
     stage = Stage.GROUP
     try:
+        # a signal that comes now must write nothing into a descriptor that has got another meaning
+        signal.set_wakeup_fd(-1)
         if berth.group is not None:
             berth.group.enter()
         _join(berth.process_group)

@@ -19,7 +19,7 @@ from typing import Final
 
 import attrs
 
-# as the unit file has it in `DelegateSubgroup=`
+# as a drop-in of the unit may have it in `DelegateSubgroup=`, which systemd knows since 254
 SUBGROUP: Final = "supervisor"
 _SUFFIX: Final = ".cg"
 # made at a start, to see whether it works

@@ -110,6 +110,9 @@ def _make_group(terms: Terms) -> Group | None:
     if terms.groups is None:
         return None
     try:
+        if terms.leave is Leave.DETACH:
+            # of those that were detached before nobody else knows when they are empty
+            terms.groups.sweep()
         return terms.groups.make(terms.group_name)
     except OSError as error:
         _log.warning("group.not_made", job=terms.job_id, reason=error, effect="its descendants are looked for instead")
@@ -266,8 +269,9 @@ class _Supervision:
             self._tell(facts)
 
     def _remove_group(self) -> None:
-        if self.group is not None:
+        if self.group is not None and self.terms.groups is not None:
             self.group.remove()
+            self.terms.groups.remove_if_empty()
 
     def _tell(self, facts: Sequence[dict[str, Any]]) -> None:
         # nobody listens when the job process was killed

@@ -77,6 +77,7 @@ def _table(to: Handlers) -> list[Route]:
         Route(luxi.ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
         Route(luxi.DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
         Route(luxi.ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
+        Route(luxi.ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(luxi.ReadJobWaits, to.history.read_job_waits, role=Role.READ),
         Route(luxi.QueryExports, to.objects.query_exports, role=Role.READ),
         Route(luxi.QueryTags, to.objects.query_tags, role=Role.READ),

@@ -92,6 +92,14 @@ def started_by(roots: Iterable[Process]) -> frozenset[Process]:
     return descendants(*(process.pid for process in roots)) - roots
 
 
+def pids_of(job: Job) -> tuple[int, ...]:
+    """What the job has started and still lives, in order; if there is nothing, its process and its supervisors."""
+    if job.livelock is None or not is_alive(job.livelock):
+        return ()
+    roots = holders(job.livelock)
+    return tuple(sorted(process.pid for process in started_by(roots) or roots))
+
+
 def _was_before(process: Process, livelock: str) -> bool:
     """Whether the process was started before the livelock was made: then it has not got its number later."""
     if not is_alive(livelock):

@@ -94,6 +94,7 @@ locks.data     ok
 queue          ok
 sockets        ok
 livelocks      ok
+processes      ok
 """,
         "",
     )
@@ -115,7 +116,8 @@ def test_verify_lists_every_problem(tmp_path: Path, cluster: Callable[..., Ended
     assert text.err == "error: 8 problems found; mend them, and run this again\n"
     rows = [line.split(maxsplit=1) for line in text.out.replace(str(tmp_path), "ROOT").splitlines()]
     assert [row[0] for row in rows[1:]] == [
-        *("configuration", "configuration", "config.data", "locks.data", "queue", "queue", "sockets", "livelocks")
+        *("configuration", "configuration", "config.data", "locks.data", "queue", "queue", "sockets", "livelocks"),
+        "processes",
     ]
     assert rows[1][1] == "node 'a' has no group"
     assert rows[3][1].startswith("'ROOT/lib/config.data': invalid configuration: ")

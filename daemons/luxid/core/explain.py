@@ -152,6 +152,15 @@ class BeingWritten(Reason):
 
 
 @attrs.frozen
+class Ending(Reason):
+    """It is being killed, and something of it still lives."""
+
+    KIND = "ending"
+    # of what it started; of its own processes if nothing of that is left
+    pids: tuple[int, ...]
+
+
+@attrs.frozen
 class Unreadable(Reason):
     """Its file, or that of a job it waits for, cannot be read for the moment; it is tried again."""
 

@@ -17,11 +17,13 @@ from common.errors import GantryError, Unavailable
 from common.jobs import JobState
 from common.locks import JobId, Owner
 from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.explain import BeingWritten, LevelWeight, Reason, Shown, Unreadable, explain
+from daemons.luxid.core.explain import BeingWritten, Ending, LevelWeight, Reason, Shown, Unreadable, explain
 from daemons.luxid.core.lockwaits import NotKnown, lock_reasons
+from daemons.luxid.core.recovery import Ask
 from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.signals import pids_of
 from protocol.client import Client
-from protocol.luxi import ExplainJobs
+from protocol.luxi import ExplainJobs, ReadLeftProcesses
 from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.wconfd import ExplainHoldings, ExplainWait, HoldingsExplanation
@@ -52,6 +54,15 @@ class Explaining:
             await trio.lowlevel.checkpoint()
         return told
 
+    async def read_left_processes(self, call: ReadLeftProcesses, peer: Peer) -> list[list[int]]:
+        return [await self._left(job_id) for job_id in call.job_ids]
+
+    async def _left(self, job_id: JobId) -> list[int]:
+        if self._scheduler.queue.phase(job_id) is not None:
+            return []
+        job = self._scheduler.table.get(job_id) or self._scheduler.store.find_archived(job_id)
+        return [] if job is None else list(await trio.to_thread.run_sync(pids_of, job))
+
     async def _explain(self, job_id: JobId, asked: "_Asked") -> list[dict[str, Any]] | None:
         if job_id not in self._scheduler.table:
             return None
@@ -61,16 +72,22 @@ class Explaining:
             reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
         obstacles: list[dict[str, Any]] = []
         if self._scheduler.queue.phase(job_id) is Phase.RUNNING:
-            reasons = (*reasons, *await self._lock_reasons(job_id, asked))
+            reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
         elif reasons:
             obstacles = [{"kind": "obstacle", "what": what} for what in self._scheduler.obstacles]
             reasons = await self._dated(reasons, asked)
         return [*obstacles, *(reason.to_wire() for reason in reasons)]
 
+    async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
+        """What still lives of a job that is being killed."""
+        if self._scheduler.asks.get(job_id) is not Ask.KILL:
+            return ()
+        return (Ending(await trio.to_thread.run_sync(pids_of, self._scheduler.job(job_id))),)
+
     async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
         """What the job's process waits for."""
         owner = self._owner(job_id)
-        if owner is None or self._scheduler.views.state(job_id) is JobState.RUNNING:
+        if owner is None or self._scheduler.views.state(job_id) in (JobState.RUNNING, JobState.CANCELING):
             return ()
         try:
             return tuple(lock_reasons(await asked.ask(ExplainWait(owner))))
