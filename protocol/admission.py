@@ -16,6 +16,8 @@ from common.errors import TooBusy
 from common.settings import LimitsSettings
 
 ROOT: Final = 0
+# the users who may not call the daemon: all of them are counted as one
+STRANGERS: Final = -1
 
 
 @attrs.frozen
@@ -59,15 +61,16 @@ class Admission:
         """
         limits = self._limits
         places = limits.in_all - self._kept_from(uid)
+        who = "users who may not call" if uid == STRANGERS else f"user {uid}"
         if self._total >= places:
             raise TooBusy(
-                f"this daemon has {self._total} connections, of at most {places} for users like {uid}; "
+                f"this daemon has {self._total} connections, of at most {places} for {who}; "
                 "close some, or raise 'max_connections' in its settings",
                 limit=places,
             )
         if uid not in (ROOT, self._own_uid) and self._counts[uid] >= limits.per_user:
             raise TooBusy(
-                f"user {uid} has {self._counts[uid]} connections to this daemon, of at most {limits.per_user}; "
+                f"this daemon has {self._counts[uid]} connections of {who}, of at most {limits.per_user}; "
                 "close some, or raise 'max_connections_per_user' in its settings",
                 limit=limits.per_user,
             )

@@ -18,9 +18,9 @@ from typing import Final
 
 import trio
 
-from common.access import Access
+from common.access import Access, Role
 from common.errors import TooBusy
-from protocol.admission import Admission
+from protocol.admission import STRANGERS, Admission
 from protocol.budget import Budget, Share
 from protocol.connection import CHUNK, DENIED_LIMIT, EAGER_TURNS, Connection, ServerRules, addressee
 from protocol.envelope import Dialect, failure
@@ -107,7 +107,7 @@ class _Server:
         sock.setblocking(False)
         peer = self._peer_of(sock)
         try:
-            self._admission.enter(peer.uid)
+            self._admission.enter(_counted_as(peer))
         except TooBusy as error:
             self._refuse(sock, peer, error)
         else:
@@ -127,7 +127,7 @@ class _Server:
             _log.exception("connection.crashed")
         finally:
             self._budget.resize(share, 0)
-            self._admission.leave(peer.uid)
+            self._admission.leave(_counted_as(peer))
             line.close()
             sock.close()
 
@@ -152,6 +152,10 @@ class _Server:
         finally:
             self._refused -= 1
             sock.close()
+
+
+def _counted_as(peer: Peer) -> int:
+    return peer.uid if peer.role > Role.NONE else STRANGERS
 
 
 def _descriptors_for_peers() -> int:

@@ -43,9 +43,9 @@ def test_a_connection_too_many_is_refused_and_one_that_ends_makes_room(cluster: 
         refused = [answer for answer in answers if not answer["success"]]
         assert 4 <= len(refused) <= 6
         assert {answer["error"]["kind"] for answer in refused} == {"too_busy"}
-        assert "of at most 8 for users like" in refused[0]["result"][1][0]
+        assert "of at most 8 for user" in refused[0]["result"][1][0]
         ended = run("gnt-job", "--root", cluster.root, "list")
-        assert "of at most 8 for users like" in ended.err
+        assert "of at most 8 for user" in ended.err
         assert ended.code == 1
 
     wait_until(lambda: run("gnt-job", "--root", cluster.root, "list").code == 0, what="there is room again")

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import TooBusy
-from protocol.admission import ROOT, Admission, ConnectionLimits
+from protocol.admission import ROOT, STRANGERS, Admission, ConnectionLimits
 
 OWN, ALICE, BOB, CAROL = 100, 1001, 1002, 1003
 
@@ -29,7 +29,7 @@ def test_one_user_gets_its_share_and_others_theirs() -> None:
 
     assert [fill(place, uid) for uid in (ALICE, BOB)] == [6, 6]
     with pytest.raises(
-        TooBusy, match=r"user 1001 has 6 connections to this daemon, of at most 6; close some, or raise"
+        TooBusy, match=r"this daemon has 6 connections of user 1001, of at most 6; close some, or raise"
     ):
         place.enter(ALICE)
 
@@ -40,13 +40,22 @@ def test_places_are_kept_for_the_daemons_user_and_for_root() -> None:
 
     assert fill(place, OWN) == 2
     assert fill(place, ROOT) == 2
-    with pytest.raises(TooBusy, match="this daemon has 20 connections, of at most 20 for users like 0; close some"):
+    with pytest.raises(TooBusy, match="this daemon has 20 connections, of at most 20 for user 0; close some"):
         place.enter(ROOT)
 
 
 def test_the_daemons_user_is_not_bound_by_the_share_of_a_user() -> None:
     assert fill(admission(), OWN) == 18
     assert fill(admission(own_uid=ROOT), ROOT) == 20
+
+
+def test_all_who_may_not_call_have_the_share_of_one_user() -> None:
+    place = admission()
+
+    assert fill(place, STRANGERS) == 6
+    with pytest.raises(TooBusy, match="this daemon has 6 connections of users who may not call, of at most 6"):
+        place.enter(STRANGERS)
+    assert fill(place, ALICE) == 6
 
 
 def test_whoever_leaves_makes_room() -> None:

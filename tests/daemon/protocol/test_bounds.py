@@ -77,7 +77,7 @@ async def test_a_connection_too_many_is_told_so_in_its_own_dialect(path: Path, s
                 "unavailable",
                 "too_busy",
             )
-            assert "user 4711 has 2 connections to this daemon, of at most 2" in reply["result"][1][0]
+            assert "this daemon has 2 connections of user 4711, of at most 2" in reply["result"][1][0]
             assert await caller.read() is None
         async with await raw_caller(path) as caller:
             reply = await caller.ask(rpc("echo", ["x"], "id-7"))
@@ -91,6 +91,22 @@ async def test_a_connection_that_ends_makes_room_for_the_next(path: Path, strang
             async with await raw_caller(path) as caller:
                 assert (await caller.ask(ganeti("echo", "in")))["success"] is True
             await trio.testing.wait_all_tasks_blocked()
+
+
+async def test_those_who_may_not_call_do_not_keep_out_those_who_may(
+    path: Path, strangers: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also as many users, who say nothing."""
+    uids = iter(range(5000, 6000))
+    async with serving(path, EchoService().service, bounded(10, per_user=3)), AsyncExitStack() as stack:
+        with monkeypatch.context() as patch:
+            patch.setattr(server, "with_role", lambda peer, access: attrs.evolve(peer, uid=next(uids)))
+            for _ in range(20):
+                await stack.enter_async_context(await raw_caller(path))
+            await trio.testing.wait_all_tasks_blocked()
+
+        async with await raw_caller(path) as caller:
+            assert (await caller.ask(ganeti("echo", "in")))["result"] == "in"
 
 
 async def test_root_gets_in_where_everybody_else_is_refused(
