@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test bench faults cuts soak lint format clean
+.PHONY: demo test bench faults cuts soak mutations lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
@@ -24,6 +24,9 @@ cuts: $(READY)
 # SEED=s MINUTES=m
 soak: $(READY)
 	@$(BIN)/python -m tests.reliability.soak --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1)
+
+mutations: $(READY)
+	@$(BIN)/python -m tests.reliability.mutations
 
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests
