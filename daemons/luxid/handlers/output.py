@@ -4,7 +4,7 @@ from typing import Final
 
 import trio
 
-from common.errors import JobLost
+from common.errors import JobLost, Unavailable
 from common.locks import JobId
 from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.privacy import Viewer
@@ -58,7 +58,11 @@ class Output:
         is_final = self._is_final(call.job_id)
         is_error = call.stream is OutputStream.ERROR
         base = self._paths.error_output_file(call.job_id) if is_error else self._paths.output_file(call.job_id)
-        piece = read_output(base, max(call.offset, 0))
+        try:
+            piece = read_output(base, max(call.offset, 0))
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise Unavailable(f"the output of job {call.job_id} cannot be read: {reason}; try again") from error
         if not piece.content:
             return JobOutput("", piece.offset, is_final)
         text, size = decode_whole(piece.content, is_end=False)

@@ -6,9 +6,12 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from common.errors import RemoteError
 from common.livelock import is_alive
 from common.locks import JobId
-from protocol.luxi import ExplainJobs
+from protocol.luxi import ExplainJobs, ReadJobOutput
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.descriptors import no_descriptors
@@ -82,6 +85,17 @@ def test_a_death_that_cannot_be_probed_is_found_when_it_can(cluster: Cluster) ->
     cluster.daemons["wconfd"].send_signal(signal.SIGCONT)
     assert "sweep.found_dead" not in cluster.log("luxid")
     assert runs(tally) == 1
+
+
+def test_a_reader_of_output_is_told_why_it_cannot_be_read(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("echo", "here"))
+    cluster.wait(job_id)
+
+    with no_descriptors(luxid_of(cluster)), pytest.raises(RemoteError, match="too many open files") as refusal:
+        cluster.luxi(ReadJobOutput(job_id, 0, 0.0))
+
+    assert refusal.value.code == "unavailable"
+    assert cluster.luxi(ReadJobOutput(job_id, 0, 0.0)).text == "here\n"
 
 
 def test_a_damaged_file_of_a_dead_process_is_set_aside_and_its_job_ends(cluster: Cluster) -> None:
