@@ -5,6 +5,9 @@ owns the disk; callers leave their writes with it and sleep. When a write return
 that has gathered meanwhile becomes the next group, one call in one worker thread. So a lone
 caller waits for one write, and a crowd for at most two.
 
+A group has a bound, in files and in bytes. Who comes to a crowd that is larger waits for those who came before; so
+whoever changes a mass of files leaves only a part of them here at a time.
+
 A group that fails says nothing about whose file was to blame; its members are then written one
 by one, so that each caller gets its own verdict and no one suffers for a neighbour.
 
@@ -13,6 +16,7 @@ until it succeeds, and the callers wait for it.
 """
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import attrs
 import trio
@@ -20,6 +24,10 @@ import trio
 from common.atomicfile import FileWrite, NotYetDurable, write_files
 from common.durably import RETRY_S, tell_durable, tell_not_durable
 from common.errors import Unavailable
+
+# of one group, unless a single commit has more
+MOST_FILES: Final = 256
+MOST_BYTES: Final = 8 * 2**20
 
 
 @attrs.frozen
@@ -95,7 +103,8 @@ class GroupCommit:
         finally:
             self._is_closed = True
             with trio.CancelScope(shield=True):
-                await self._write_waiting()
+                while self._waiting:
+                    await self._write_waiting()
 
     def statistics(self) -> CommitStatistics:
         return CommitStatistics(
@@ -103,7 +112,7 @@ class GroupCommit:
         )
 
     async def _write_waiting(self) -> None:
-        tickets, self._waiting, self._wake = self._waiting, [], trio.Event()
+        tickets = self._next_group()
         if not tickets:
             return
         try:
@@ -111,6 +120,20 @@ class GroupCommit:
         except trio.Cancelled:
             self._answer([ticket for ticket in tickets if not ticket.done.is_set()], self._unsettled)
             raise
+
+    def _next_group(self) -> Sequence[_Ticket]:
+        """Take those who wait longest, as many as a group may have."""
+        count = files = size = 0
+        for ticket in self._waiting:
+            files += len(ticket.writes)
+            size += sum(len(write.content) for write in ticket.writes)
+            if count and (files > MOST_FILES or size > MOST_BYTES):
+                break
+            count += 1
+        tickets, self._waiting = self._waiting[:count], self._waiting[count:]
+        if not self._waiting:
+            self._wake = trio.Event()
+        return tickets
 
     async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
         """Cancellation: only while an fsync is repeated."""

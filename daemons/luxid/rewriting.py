@@ -3,11 +3,15 @@
 While a job has a process its file is that process's; before and after it is ours, and nobody may start the job
 while it is written: it is held.
 
+One event may end a mass of jobs: a rule that rejects all that wait, or a job on which all depend. Only so many of them
+are written at a time; the others wait here, where each costs little, and not in front of those who want a single write.
+
 Source: DESIGN section 3, invariant 2.
 """
 
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import trio
@@ -22,6 +26,8 @@ from daemons.luxid.core.recovery import cancel_queued, cancel_rejected, fail_dep
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.store import Store
 
+# ends of a mass of jobs that are written at a time
+ENDS_AT_ONCE: Final = 50
 _WRITE_RETRY_S: Final = 1.0
 _log: Final = get_log(__name__)
 
@@ -47,6 +53,26 @@ class Rewriting:
         self._table = table
         self._ended = ended
         self._requeue = requeue
+        # held jobs that are still to be ended
+        self._doomed: deque[Doomed] = deque()
+        self._rejected: deque[Rejected] = deque()
+        self._has_ends = trio.Event()
+
+    async def run(self) -> None:
+        """Carry out what `end_soon` was told, until cancelled."""
+        places = trio.Semaphore(ENDS_AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._has_ends.wait()
+                await places.acquire()
+                nursery.start_soon(self._end_next, self._next_end(), places)
+
+    def end_soon(self, doomed: Iterable[Doomed], rejected: Iterable[Rejected]) -> None:
+        """End these held jobs, those first that cannot start because of another."""
+        self._doomed += doomed
+        self._rejected += rejected
+        if self._doomed or self._rejected:
+            self._has_ends.set()
 
     async def finish(self, job: Job) -> None:
         """Write the end of a held job, and report it; tries until the disk takes it."""
@@ -90,13 +116,25 @@ class Rewriting:
             self._requeue(changed)
         return changed
 
-    async def end_rejected(self, rejected: Rejected) -> None:
+    def _next_end(self) -> Doomed | Rejected:
+        end = self._doomed.popleft() if self._doomed else self._rejected.popleft()
+        if not self._doomed and not self._rejected:
+            self._has_ends = trio.Event()
+        return end
+
+    async def _end_next(self, end: Doomed | Rejected, places: trio.Semaphore) -> None:
+        try:
+            await (self._end_doomed(end) if isinstance(end, Doomed) else self._end_rejected(end))
+        finally:
+            places.release()
+
+    async def _end_rejected(self, rejected: Rejected) -> None:
         """Cancel a held job because of a rule."""
         job, uuid = self._table.unended(rejected.job_id), rejected.rule.uuid
         _log.info("job.rejected", job=job.job_id, rule=uuid)
         await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
 
-    async def end_doomed(self, doomed: Doomed) -> None:
+    async def _end_doomed(self, doomed: Doomed) -> None:
         """End a held job because of one that it depends on."""
         job = self._table.unended(doomed.job_id)
         _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)

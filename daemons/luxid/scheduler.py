@@ -80,6 +80,7 @@ class Scheduler:
     def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
         """Carry decisions out from now on, in this nursery; jobs are started by `start`."""
         self._nursery, self._start = nursery, start
+        nursery.start_soon(self.rewriting.run)
         self.pump()
 
     def recover(self, found: Iterable[FoundJob]) -> list[Job]:
@@ -186,10 +187,7 @@ class Scheduler:
             return
         decisions = self.queue.decide(time.time(), may_start=not self._obstacles)
         self.waits.write(decisions.waited)
-        for doomed in decisions.doomed:
-            self._nursery.start_soon(self.rewriting.end_doomed, doomed)
-        for rejected in decisions.rejected:
-            self._nursery.start_soon(self.rewriting.end_rejected, rejected)
+        self.rewriting.end_soon(decisions.doomed, decisions.rejected)
         for job_id in decisions.unblocked:
             self.bells.ring(job_id)
         for job_id in decisions.untold:
