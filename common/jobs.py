@@ -46,6 +46,9 @@ class JobState(enum.Enum):
     SUCCESS = "success"
     ERROR = "error"
 
+    # as members are single; the one of Enum is slow, and states are looked up for each opcode
+    __hash__ = object.__hash__
+
     @property
     def is_final(self) -> bool:
         return self in FINAL
@@ -161,7 +164,10 @@ class Job:
     @property
     def next_index(self) -> int | None:
         """Index of the first opcode that has not ended; None if all have."""
-        return next((index for index, op in enumerate(self.ops) if op.state not in FINAL), None)
+        for index, op in enumerate(self.ops):
+            if op.state not in FINAL:
+                return index
+        return None
 
     @property
     def next_log_serial(self) -> int:

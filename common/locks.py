@@ -34,6 +34,9 @@ class LockLevel(enum.Enum):
     NETWORK = "network"
     CONFIG = "config"
 
+    # as members are single; the one of Enum is slow, and levels are keys everywhere
+    __hash__ = object.__hash__
+
     @classmethod
     def parse(cls, text: object) -> "LockLevel":
         """Raises: InvalidRequest: no such level; the message lists all of them."""
@@ -47,6 +50,9 @@ class LockLevel(enum.Enum):
 class LockMode(enum.Enum):
     SHARED = "shared"
     EXCLUSIVE = "exclusive"
+
+    # as members are single; the one of Enum is slow, and modes are parts of keys
+    __hash__ = object.__hash__
 
     def covers(self, other: "LockMode | None") -> bool:
         """Whether holding this mode is at least as strong as `other` (none < shared < exclusive)."""

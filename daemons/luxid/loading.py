@@ -65,7 +65,8 @@ def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep) -> Fou
     # a hundred thousand objects that will stay: the collector would walk them over and over
     gc.disable()
     try:
-        jobs = tuple(found for job_id in ids if (found := _load_job(paths, JobId(job_id), pause)) is not None)
+        folder = str(paths.queue)
+        jobs = tuple(found for job_id in ids if (found := _load_job(paths, folder, JobId(job_id), pause)) is not None)
     finally:
         gc.enable()
         gc.freeze()
@@ -105,10 +106,11 @@ def _id_of(name: str) -> JobId | None:
     return JobId(int(match[1])) if (match := _JOB.fullmatch(name)) else None
 
 
-def _load_job(paths: Paths, job_id: JobId, pause: Callable[[float], None]) -> FoundJob | None:
-    path = paths.job_file(job_id)
+def _load_job(paths: Paths, folder: str, job_id: JobId, pause: Callable[[float], None]) -> FoundJob | None:
+    # no Path: each would cost as much as reading the file
+    path = f"{folder}/job-{job_id}"
     try:
-        job = decode_job(_read_patiently(path, pause), str(path))
+        job = decode_job(_read_patiently(path, pause), path)
         if job.job_id != job_id:
             raise DamagedFile(f"{path} holds job {job.job_id}")
     except FileNotFoundError:
@@ -116,14 +118,14 @@ def _load_job(paths: Paths, job_id: JobId, pause: Callable[[float], None]) -> Fo
         return None
     except (DamagedFile, IsADirectoryError) as error:
         _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
-        os.replace(path, paths.damaged / path.name)
+        os.replace(path, paths.damaged / os.path.basename(path))
         return None
     if job.next_index is None:
         return FoundJob(job, Fate.ENDED)
     return FoundJob(job, judge_fate(job, is_alive=job.livelock is not None and is_alive(job.livelock)))
 
 
-def _read_patiently(path: "os.PathLike[str]", pause: Callable[[float], None]) -> bytes:
+def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
     """Raises: FileNotFoundError, IsADirectoryError: that is what is there; no other error says anything about a job."""
     pause_s = _FIRST_PAUSE_S
     while True:
@@ -138,7 +140,7 @@ def _read_patiently(path: "os.PathLike[str]", pause: Callable[[float], None]) ->
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 
-def _read(path: "os.PathLike[str]") -> bytes:
+def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         size = os.fstat(fd).st_size

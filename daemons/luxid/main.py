@@ -75,10 +75,10 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
         try:
-            found = await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread)
-            store.raise_serial(found.highest_id)
+            # given away below: what was found at the start is not to be kept for as long as we serve
+            found = [await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread)]
             async with trio.open_nursery() as nursery:
-                await _wire(settings, store, watch, found, nursery)
+                await _wire(settings, store, watch, found.pop(), nursery)
                 task_status.started()
         finally:
             watch.close()
@@ -88,6 +88,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
 
 async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: FoundQueue, nursery: trio.Nursery) -> None:
     """Make the parts, let them take over what was found, and start them."""
+    store.raise_serial(found.highest_id)
     scheduler = Scheduler(store, settings.luxid)
     # until it is connected
     scheduler.obstruct(AWAY)

@@ -120,11 +120,12 @@ def missing_row(job_id: int, names: Sequence[str]) -> list[Any]:
 def summary_of(op_input: Mapping[str, Any]) -> str:
     """`TEST_DELAY(1.0)`; of an opcode unknown to us only its name."""
     own = {key: value for key, value in op_input.items() if key not in _COMMON_KEYS}
-    return _summary(orjson.dumps(own))
+    # as text: orjson leaves four kilobytes behind its bytes, and these are kept
+    return _summary(str(orjson.dumps(own), "utf-8"))
 
 
 @lru_cache(maxsize=4096)
-def _summary(own: bytes) -> str:
+def _summary(own: str) -> str:
     value = orjson.loads(own)
     try:
         return summary(parse_opcode(value))

@@ -83,9 +83,9 @@ def next_needs(job: Job) -> Needs:
     index = job.next_index
     if index is None:
         return NO_NEEDS
-    return _declared(
-        orjson.dumps({key: value for key, value in job.ops[index].input.items() if key not in _COMMON_KEYS})
-    )
+    op = {key: value for key, value in job.ops[index].input.items() if key not in _COMMON_KEYS}
+    # as text: orjson leaves four kilobytes behind its bytes, and these are kept
+    return _declared(str(orjson.dumps(op), "utf-8"))
 
 
 def as_written(_: LockLevel, name: str) -> str:
@@ -94,7 +94,7 @@ def as_written(_: LockLevel, name: str) -> str:
 
 
 @lru_cache(maxsize=16384)
-def _declared(op: bytes) -> Needs:
+def _declared(op: str) -> Needs:
     try:
         return _interned(needs_of(parse_opcode(orjson.loads(op)).lock_declaration(as_written)))
     except GantryError:

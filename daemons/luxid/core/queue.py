@@ -113,7 +113,9 @@ class JobQueue:
 
     def hold(self, job_id: JobId) -> None:
         """Let nobody start the job until it is added again or ends; any phase allows it."""
-        self._entries.move(self._entries[job_id], Phase.HELD)
+        entry = self._entries[job_id]
+        if entry.phase is not Phase.HELD:
+            self._entries.move(entry, Phase.HELD)
         self._waits.forget(job_id)
 
     def end(self, job_id: JobId, state: JobState) -> None:

@@ -25,8 +25,8 @@ class FailingDisk:
         self.failures = failures
         self._read = loading._read
 
-    def read(self, path: "os.PathLike[str]") -> bytes:
-        if path == self._path and self.failures:
+    def read(self, path: str) -> bytes:
+        if Path(path) == self._path and self.failures:
             self.failures -= 1
             raise OSError(errno.EIO, os.strerror(errno.EIO), os.fspath(path))
         return self._read(path)
