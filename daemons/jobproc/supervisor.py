@@ -29,13 +29,15 @@ import setproctitle
 
 from common.livelock import Livelock
 from common.log import get_log, log_fds
-from common.processes import descendants, send_all
+from common.processes import descendants, own_children, send_all
 from daemons.jobproc.cgroups import Group, GroupTree
 from daemons.jobproc.execution import Berth, Launch, become, become_subreaper, close_all_but, read_report
 from daemons.jobproc.signals import HANDLED, ProcessSignals
-from daemons.jobproc.stopping import Course, Leave, Seen, Step, advance, begin
+from daemons.jobproc.stopping import Course, Leave, Phase, Seen, Step, advance, begin
 
 _STDERR: Final = 2
+# of killing what comes, before others are looked after
+_ROUND_S: Final = 0.2
 _REPORT_BYTES: Final = 64 * 2**10
 _log = get_log(__name__)
 
@@ -218,6 +220,9 @@ class _Supervision:
                 self._send(signal.SIGCONT)
             case Step.KILL:
                 self._kill()
+            case Step.WAIT if self.course.phase is Phase.KILLED:
+                # who has ended may have left others to us
+                self._kill_children()
         return step is Step.OVER and self.report < 0
 
     def _reap(self) -> None:
@@ -252,7 +257,25 @@ class _Supervision:
                 self.group.kill()
             except OSError as error:
                 _log.warning("group.not_killed", job=self.terms.job_id, reason=error, next="kill its processes singly")
-        self._send(signal.SIGKILL)
+        self._kill_children()
+
+    def _kill_children(self) -> None:
+        """KILL for what falls to us, as fast as it comes.
+
+        Of processes that make a successor and end the scan of the whole machine only ever sees the last but one. But
+        each of them becomes our child with its parent's end, as does what is left by one that we kill.
+        """
+        seen: frozenset[int] = frozenset()
+        until = time.monotonic() + _ROUND_S
+        while time.monotonic() < until:
+            children = own_children()
+            if children <= seen:
+                return
+            seen = children
+            for pid in children:
+                # not reaped, so the number is its own
+                os.kill(pid, signal.SIGKILL)
+            self._reap()
 
     def _tell_end(self, *, is_over: bool) -> None:
         """Tell once how the command ended, and that all is over; both in one write if nothing was left."""

@@ -41,6 +41,21 @@ time.sleep(float(sys.argv[2]))
 """
 
 
+# chains of processes, each of which makes the next in a session of its own and ends
+HOPPERS = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for _ in range(6):
+    if os.fork() == 0:
+        while True:
+            if os.fork() != 0:
+                os._exit(0)
+            os.setsid()
+print("begun", flush=True)
+time.sleep(600)
+"""
+
+
 @pytest.fixture(params=["auto", "off"])
 def host(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[JobHost]:
     host = JobHost(tmp_path, f'[luxid]\nkill_grace_s = 0.2\n[jobproc]\ncgroups = "{request.param}"\n')
@@ -88,6 +103,17 @@ def test_a_kill_ends_all_of_it_and_the_job_as_canceled(host: JobHost) -> None:
 
     assert host.states(1) == ["canceled", "canceled"]
     assert_all_ended(host, processes)
+    assert not Path(started.livelock).exists()
+
+
+def test_processes_that_are_always_gone_already_are_ended_too(host: JobHost) -> None:
+    started = host.start(1, command(sys.executable, "-c", HOPPERS))
+    wait_output(host, 1, b"begun")
+
+    ask_to_kill(host, started)
+    host.control.wait_exit(started.pid)
+
+    assert host.states(1) == ["canceled"]
     assert not Path(started.livelock).exists()
 
 
