@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 import attrs
 
 SENDS: Final = ("send", "sendall", "sendmsg")
+PAIR: Final = "pair"
 # by name in `os` -> by the name that the gate sees
 _OS_CALLS: Final = {
     "open": "open",
@@ -101,6 +102,8 @@ def _wrapped_os(function: str, name: str, original: Callable[..., Any]) -> Calla
         if gate is None:
             return original(*args, **kwargs)
         path = _path_of(function, args, kwargs)
+        if path is not None and path.startswith("socket:") and function == "write":
+            return gate.passes(SystemCall("send", function, path, args, kwargs, original))
         if path is None or not path.startswith(gate.root):
             return original(*args, **kwargs)
         return gate.passes(SystemCall(name, function, path, args, kwargs, original))
@@ -114,9 +117,17 @@ def _wrapped_send(function: str, original: Callable[..., Any]) -> Callable[..., 
         gate = _gate
         if gate is None or self.family != socket.AF_UNIX or self.type != socket.SOCK_STREAM:
             return original(self, *args, **kwargs)
-        return gate.passes(SystemCall("send", function, "socket", (self, *args), kwargs, original))
+        return gate.passes(SystemCall("send", function, f"socket {_ends(self)}", (self, *args), kwargs, original))
 
     return call
+
+
+def _ends(sock: socket.socket) -> str:
+    """Which socket it is; a pair has no names."""
+    try:
+        return str(sock.getsockname() or sock.getpeername() or PAIR)
+    except OSError:
+        return "closed"
 
 
 def _wrapped_fork(original: Callable[[], int]) -> Callable[[], int]:
