@@ -93,14 +93,15 @@ class Board:
     """The counters of a run, shared by its processes."""
 
     def __init__(self, path: Path) -> None:
-        self._fd = bare_open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        os.truncate(path, _SIZE)
-        self._slots = mmap.mmap(self._fd, _SIZE)
+        self._path = path
+        path.write_bytes(bytes(_SIZE))
+        fd = bare_open(path, os.O_RDWR | os.O_CLOEXEC)
+        self._slots = mmap.mmap(fd, _SIZE)
+        os.close(fd)
         self._threads = threading.Lock()
 
     def close(self) -> None:
         self._slots.close()
-        os.close(self._fd)
 
     def arm(self) -> None:
         """Count from now on."""
@@ -116,8 +117,10 @@ class Board:
     def count(self, role: str, call: str, until: Point | None) -> bool:
         """Count a call; true for the one at the point, once."""
         with self._threads:
-            fcntl.lockf(self._fd, fcntl.LOCK_EX)
+            # opened each time: a supervisor closes what it has inherited
+            fd = bare_open(self._path, os.O_RDWR | os.O_CLOEXEC)
             try:
+                fcntl.lockf(fd, fcntl.LOCK_EX)
                 if not self._read(_ARMED):
                     return False
                 place = _place(role, call)
@@ -128,7 +131,7 @@ class Board:
                 self._write(_STRUCK, 1)
                 return True
             finally:
-                fcntl.lockf(self._fd, fcntl.LOCK_UN)
+                os.close(fd)
 
     def points(self) -> dict[tuple[str, str], int]:
         """(role, call) -> how often."""

@@ -34,8 +34,10 @@ class RecordingGate:
         self.root = f"{root}/lib"
         self._role = role
         self._client = client
-        self._log = bare_open(log, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._tally = bare_open(tally, os.O_RDONLY | os.O_CLOEXEC)
+        self._path = log
+        self._tally = tally
+        # while this process has its turn
+        self._log = -1
         self._threads = threading.Lock()
         os.register_at_fork(after_in_child=self._become_child)
 
@@ -46,7 +48,8 @@ class RecordingGate:
             return self._send(call)
         if call.function == "io.open":
             if write_modes(call):
-                self._note(Operation("escaped", path=f"open() {call.path}"))
+                with self._turn():
+                    self._note(Operation("escaped", path=f"open() {call.path}"))
             return call.make()
         with self._turn():
             return getattr(self, f"_{call.name}")(call)
@@ -132,7 +135,7 @@ class RecordingGate:
         return False
 
     def _note(self, operation: Operation, times: int = 1) -> None:
-        size = os.fstat(self._tally).st_size
+        size = os.stat(self._tally).st_size
         fields = (*_fields(operation), size, self._role)
         line = pickle.dumps(fields)
         bare_write(self._log, (_LENGTH.pack(len(line)) + line) * times)
@@ -140,11 +143,13 @@ class RecordingGate:
     @contextlib.contextmanager
     def _turn(self) -> Iterator[None]:
         with self._threads:
-            fcntl.lockf(self._log, fcntl.LOCK_EX)
+            # opened each time: a supervisor closes what it has inherited
+            self._log = bare_open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
             try:
+                fcntl.lockf(self._log, fcntl.LOCK_EX)
                 yield
             finally:
-                fcntl.lockf(self._log, fcntl.LOCK_UN)
+                os.close(self._log)
 
     def _become_child(self) -> None:
         self._threads = threading.Lock()
