@@ -57,7 +57,7 @@ def resolve(dependency: Dependency, place: int, ids: Sequence[JobId]) -> Depende
     """Make a relative dependency of the job at `place` of a submission absolute.
 
     Args:
-        ids: of the submission's jobs; only those before `place` can be meant.
+        ids: of the submission's jobs, at least of those before `place`, as only they can be meant.
     Raises: InvalidRequest: it points outside the submission.
     """
     if dependency.job_id >= 0:
@@ -65,7 +65,7 @@ def resolve(dependency: Dependency, place: int, ids: Sequence[JobId]) -> Depende
     target = place + dependency.job_id
     if target < 0:
         raise InvalidRequest(
-            f"dependency {dependency.job_id} of job {place + 1} of {len(ids)} points before the submission; "
+            f"dependency {dependency.job_id} of job {place + 1} points before the submission; "
             f"a relative id counts back among the jobs submitted together"
         )
     return attrs.evolve(dependency, job_id=ids[target])

@@ -32,15 +32,10 @@ class JobRejected(Denied):
     wire_name = "JobQueueError"
 
 
-def rejection(rule: FilterRule, place: int | None) -> str:
-    """What the submitter is told, with the reasons that were given for the rule.
-
-    Args:
-        place: of the job in its submission, from 1; None: it is the only one.
-    """
-    where = f"job {place}: " if place is not None else ""
+def rejection(rule: FilterRule) -> str:
+    """What the submitter is told, with the reasons that were given for the rule."""
     reasons = "; ".join(f"{entry.source}: {entry.reason}" for entry in rule.reason_trail if entry.reason)
-    return f"{where}rejected by filter rule {rule.uuid}{f' ({reasons})' if reasons else ''}"
+    return f"rejected by filter rule {rule.uuid}{f' ({reasons})' if reasons else ''}"
 
 
 class ActionKind(enum.Enum):

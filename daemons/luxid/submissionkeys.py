@@ -12,7 +12,7 @@ Source: DESIGN sections 4 ("may be delivered twice") and 11.
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -44,8 +44,18 @@ class KeyedSubmission:
     # of the jobs, without their secrets
     digest: str
     first_id: JobId
+    # of those that were taken
     count: int
     received_at: Timestamp
+    # place in the submission, from 0 -> why that job was not taken
+    refused: Mapping[int, str] = attrs.Factory(dict)
+
+    @property
+    def answers(self) -> list[JobId | str]:
+        """For each job its id, or why it was not taken."""
+        ids = iter(self.job_ids)
+        places = range(self.count + len(self.refused))
+        return [self.refused[place] if place in self.refused else JobId(next(ids)) for place in places]
 
     @property
     def job_ids(self) -> range:
@@ -87,7 +97,8 @@ class SubmissionKeys:
             self._arriving.pop(name).set()
 
     def file(self, submission: KeyedSubmission) -> FileWrite:
-        return FileWrite(self._folder / submission.name, orjson.dumps(attrs.asdict(submission)))
+        content = orjson.dumps(attrs.asdict(submission), option=orjson.OPT_NON_STR_KEYS)
+        return FileWrite(self._folder / submission.name, content)
 
     def remember(self, submission: KeyedSubmission) -> None:
         """Take note of a submission that is durable, and forget those older than a day."""
@@ -110,18 +121,18 @@ class KeyClaim:
     # made under this key before; None: it is new
     earlier: KeyedSubmission | None
 
-    def file(self, jobs: Sequence[Job]) -> FileWrite:
+    def file(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> FileWrite:
         """The file that keeps the key, to be written with these jobs."""
-        return self._keys.file(self._submission(jobs))
+        return self._keys.file(self._submission(jobs, refused))
 
-    def fulfil(self, jobs: Sequence[Job]) -> None:
+    def fulfil(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> None:
         """The jobs, and the file, are durable."""
-        self._keys.remember(self._submission(jobs))
+        self._keys.remember(self._submission(jobs, refused))
 
-    def _submission(self, jobs: Sequence[Job]) -> KeyedSubmission:
+    def _submission(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> KeyedSubmission:
         received_at = jobs[0].received_at
         assert received_at is not None
-        return KeyedSubmission(self._name, self._digest, jobs[0].job_id, len(jobs), received_at)
+        return KeyedSubmission(self._name, self._digest, jobs[0].job_id, len(jobs), received_at, refused)
 
 
 def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
@@ -161,9 +172,14 @@ def _read(path: Path) -> KeyedSubmission | None:
     try:
         value = orjson.loads(path.read_bytes())
         return KeyedSubmission(
-            path.name, value["digest"], JobId(value["first_id"]), value["count"], tuple(value["received_at"])
+            path.name,
+            value["digest"],
+            JobId(value["first_id"]),
+            value["count"],
+            tuple(value["received_at"]),
+            {int(place): str(why) for place, why in value.get("refused", {}).items()},
         )
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
         return None
 

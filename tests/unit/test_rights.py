@@ -32,7 +32,9 @@ def allowed(op: dict[str, Any], submitter: Submitter, host: Host = ROOT) -> Any:
 
 def job_of(who: Submitter, *ops: dict[str, Any]) -> Job:
     parsed = authorize([tuple(map(parse_opcode, ops))], who, ROOT)
-    return build_jobs(parsed, JobId(7), ((1, 0), 10**9), who.owner)[0]
+    (job,) = build_jobs(parsed, JobId(7), ((1, 0), 10**9), who.owner)
+    assert isinstance(job, Job)
+    return job
 
 
 def test_a_command_says_as_whom_it_runs_unless_that_is_the_daemons_user() -> None:

@@ -3,8 +3,8 @@
 Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import attrs
 
@@ -19,6 +19,9 @@ from common.submitter import JobOwner, owner_entry
 from daemons.luxid.core.jobbounds import JobBounds
 
 ParsedJob = tuple[OpCode, ...]
+
+# in the place of an id: none is 0
+_REFUSED: Final = JobId(0)
 
 
 def parse_jobs(jobs: Sequence[Sequence[Mapping[str, Any]]], bounds: JobBounds) -> tuple[ParsedJob, ...]:
@@ -51,57 +54,86 @@ def _parse_op(op: Mapping[str, Any], bounds: JobBounds, size_bytes: int, where: 
 
 
 def build_jobs(
-    jobs: Sequence[ParsedJob],
+    jobs: Sequence[ParsedJob | GantryError],
     first_id: JobId,
     received: tuple[Timestamp, int],
     owner: JobOwner | None = None,
-) -> tuple[Job, ...]:
+    refusal: Callable[[Job], GantryError | None] = lambda _: None,
+) -> tuple[Job | GantryError, ...]:
     """The jobs with the ids from `first_id` on, dependencies absolute, opcodes in their normal form.
 
     Args:
+        jobs: an error for one that is refused already.
         received: the time, as `[seconds, microseconds]` and in nanoseconds.
         owner: whose the jobs are; None: the daemons' user's.
-    Raises: InvalidRequest: a dependency on an id that was never given, which is a typing error, or on the job
-        itself. One on a job that is gone is none: the job is taken, and ends in error.
+        refusal: why a job, as it would be, is not taken.
+    Returns:
+        For each a job, or why it is none: what is given, what `refusal` says, a dependency on a job that is
+        refused, on the job itself, or on an id that was never given, which is a typing error. One on a job that
+        is gone is none: the job is taken, and ends in error. The jobs have consecutive ids.
     """
-    ids = [JobId(first_id + place) for place in range(len(jobs))]
+    ids: list[JobId] = []
+    next_id = first_id
+    built: list[Job | GantryError] = []
+    for ops in jobs:
+        job = ops if isinstance(ops, GantryError) else _build_job(ops, next_id, ids, first_id, received, owner)
+        if isinstance(job, Job):
+            job = refusal(job) or job
+        ids.append(job.job_id if isinstance(job, Job) else _REFUSED)
+        next_id = JobId(next_id + isinstance(job, Job))
+        built.append(job)
+    return tuple(built)
+
+
+def _build_job(
+    ops: ParsedJob,
+    job_id: JobId,
+    before: Sequence[JobId],
+    first_id: JobId,
+    received: tuple[Timestamp, int],
+    owner: JobOwner | None,
+) -> Job | GantryError:
+    """Args: before: the ids of the jobs before it in the submission, `_REFUSED` for one that is refused."""
     received_at, received_ns = received
     if owner is not None:
-        jobs = [_owned(ops, owner_entry(owner, received_ns)) for ops in jobs]
-    return tuple(
-        Job(
-            job_id=ids[place],
-            ops=tuple(_build_op(op, index, place, ids, received_ns) for index, op in enumerate(ops)),
-            received_at=received_at,
-        )
-        for place, ops in enumerate(jobs)
-    )
+        ops = _owned(ops, owner_entry(owner, received_ns))
+    try:
+        built = tuple(_build_op(op, index, job_id, before, first_id, received_ns) for index, op in enumerate(ops))
+    except InvalidRequest as error:
+        return error
+    return Job(job_id=job_id, ops=built, received_at=received_at)
 
 
 def _owned(ops: ParsedJob, entry: ReasonEntry) -> ParsedJob:
     return (attrs.evolve(ops[0], reason=(*ops[0].reason, entry)), *ops[1:])
 
 
-def _build_op(op: OpCode, index: int, place: int, ids: Sequence[JobId], received_ns: int) -> JobOp:
-    entry = ReasonEntry(opcode_source(op.OP_ID), f"job={ids[place]};index={index}", received_ns)
+def _build_op(
+    op: OpCode, index: int, job_id: JobId, before: Sequence[JobId], first_id: JobId, received_ns: int
+) -> JobOp:
+    entry = ReasonEntry(opcode_source(op.OP_ID), f"job={job_id};index={index}", received_ns)
     changes: dict[str, Any] = {"reason": (*op.reason, entry)}
     if op.depends:
-        where = f"job {place + 1}, opcode {index + 1}: "
-        changes["depends"] = tuple(_absolute(dependency, place, ids, where) for dependency in op.depends)
+        where = f"job {len(before) + 1}, opcode {index + 1}: "
+        changes["depends"] = tuple(_absolute(dependency, before, first_id, where) for dependency in op.depends)
     return JobOp(input=write_opcode(attrs.evolve(op, **changes)), priority=op.priority, extra=_NOTHING)
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
-def _absolute(dependency: Dependency, place: int, ids: Sequence[JobId], where: str) -> Dependency:
+def _absolute(dependency: Dependency, before: Sequence[JobId], first_id: JobId, where: str) -> Dependency:
     if dependency.job_id < 0:
         try:
-            return resolve(dependency, place, ids)
+            found = resolve(dependency, len(before), before)
         except InvalidRequest as error:
             raise InvalidRequest(f"{where}{error.message}") from error
+        if found.job_id == _REFUSED:
+            named = len(before) + dependency.job_id + 1
+            raise InvalidRequest(f"{where}dependency on job {named} of this submission, which was not taken")
+        return found
     target = JobId(dependency.job_id)
-    if not 0 < target < ids[0]:
+    if not 0 < target < first_id:
         raise InvalidRequest(
             f"{where}dependency on job {target}, an id not given yet; "
             "jobs submitted together name each other by relative ids, e.g. -1"

@@ -4,7 +4,7 @@ Source: luxid.md 2.2, 2.3, 2.7.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from common.access import Access, Role
@@ -24,6 +24,8 @@ from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitMa
 from protocol.peer import Peer
 from protocol.service import MalformedArguments
 
+# of one job: its id, or why it was not taken
+Answer = JobId | GantryError
 _log: Final = get_log(__name__)
 
 
@@ -54,7 +56,8 @@ class Submission:
         self._arriving = 0
 
     async def submit_job(self, call: SubmitJob, peer: Peer) -> JobId:
-        return (await self._submit([call.job], call.key, peer, await self._submitters.of(peer, call.user)))[0]
+        (answer,) = await self._submit([call.job], call.key, peer, await self._submitters.of(peer, call.user))
+        return _taken(answer)
 
     async def submit_job_to_drained_queue(self, call: SubmitJobToDrainedQueue, peer: Peer) -> JobId:
         if self._privileged.role_of(peer.uid, peer.all_groups) < Role.ADMIN:
@@ -63,66 +66,89 @@ class Submission:
                 "'uids' or 'admin' of '[access]' may"
             )
         submitter = await self._submitters.of(peer)
-        return (await self._take(self._read([call.job], submitter), peer, submitter))[0].job_id
+        (answer,) = await self._take(self._authorized(_read([call.job], self._bounds), submitter), peer, submitter)
+        return _taken(answer)
 
     async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> list[list[Any]]:
+        """Each job has its own answer; one that is refused refuses only those that refer to it.
+
+        What cannot be read refuses the whole call, as any message that cannot.
+        """
         submitter = await self._submitters.of(peer, call.user, call.by_job)
-        return [[True, job_id] for job_id in await self._submit(call.jobs, call.key, peer, submitter)]
+        answers = await self._submit(call.jobs, call.key, peer, submitter)
+        return [[False, answer.message] if isinstance(answer, GantryError) else [True, answer] for answer in answers]
 
     async def _submit(
         self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
-    ) -> list[JobId]:
+    ) -> list[Answer]:
         """Take the jobs, or tell what became of them when they were sent before."""
-        parsed = self._read(inputs, submitter)
+        parsed = _read(inputs, self._bounds)
+        jobs = self._authorized(parsed, submitter)
         if key is None or not parsed:
             self._check_drained()
-            return [job.job_id for job in await self._take(parsed, peer, submitter)] if parsed else []
+            return await self._take(jobs, peer, submitter) if parsed else []
         async with self._keys.claim(submitter.uid, key, parsed) as claim:
             if claim.earlier is not None:
                 _log.info("submission.repeated", jobs=claim.earlier.count, first=claim.earlier.first_id, uid=peer.uid)
-                return [JobId(job_id) for job_id in claim.earlier.job_ids]
+                return [InvalidRequest(each) if isinstance(each, str) else each for each in claim.earlier.answers]
             self._check_drained()
-            return [job.job_id for job in await self._take(parsed, peer, submitter, claim)]
+            return await self._take(jobs, peer, submitter, claim)
 
-    def _read(self, inputs: Sequence[JobInput], submitter: Submitter) -> Sequence[ParsedJob]:
-        """Raises: MalformedArguments; Denied: the submitter may not submit one of these opcodes."""
-        return authorize(_read(inputs, self._bounds), submitter, self._submitters.host)
+    def _authorized(self, jobs: Sequence[ParsedJob], submitter: Submitter) -> list[ParsedJob | GantryError]:
+        """For each the job, or why this submitter may not submit one of its opcodes."""
+        return [self._authorized_one(ops, submitter) for ops in jobs]
+
+    def _authorized_one(self, ops: ParsedJob, submitter: Submitter) -> ParsedJob | GantryError:
+        try:
+            return authorize([ops], submitter, self._submitters.host)[0]
+        except Denied as error:
+            return error
 
     async def _take(
-        self, parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
-    ) -> Sequence[Job]:
-        self._check_room(len(parsed))
+        self, wanted: Sequence[ParsedJob | GantryError], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
+    ) -> list[Answer]:
+        self._check_room(len(wanted))
         now_ns = time.time_ns()
         received = (to_timestamp(now_ns / 1e9), now_ns)
         # no await from the look at the serial until `add_jobs` has spent the ids
-        jobs = build_jobs(parsed, JobId(self._store.serial + 1), received, submitter.owner)
-        self._check_rules(jobs)
+        built = build_jobs(wanted, JobId(self._store.serial + 1), received, submitter.owner, self._refusal)
+        if jobs := [job for job in built if isinstance(job, Job)]:
+            refused = {place: job.message for place, job in enumerate(built) if isinstance(job, GantryError)}
+            await self._write(jobs, refused, claim)
+            taken = (ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job))
+            self._add(jobs, [ops for ops in taken if not isinstance(ops, GantryError)], peer, submitter)
+        return [job.job_id if isinstance(job, Job) else job for job in built]
+
+    async def _write(self, jobs: Sequence[Job], refused: Mapping[int, str], claim: KeyClaim | None) -> None:
+        """Make the jobs durable, and with them the key under which they were sent."""
         self._arriving += len(jobs)
         try:
-            await self._store.add_jobs(jobs, [claim.file(jobs)] if claim else [])
+            await self._store.add_jobs(jobs, [claim.file(jobs, refused)] if claim else [])
         except TypeError as error:
             raise InvalidRequest(f"an opcode cannot be written as JSON: {error}") from error
         finally:
             self._arriving -= len(jobs)
         if claim is not None:
-            claim.fulfil(jobs)
+            claim.fulfil(jobs, refused)
+
+    def _add(self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter) -> None:
+        """The jobs are durable."""
         for job, ops in zip(jobs, parsed, strict=True):
             _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), **_who(peer, submitter))
             secrets = [op.secret_parameters() for op in ops]
             if any(secrets):
                 self._scheduler.secrets[job.job_id] = secrets
         self._scheduler.add(jobs)
-        return jobs
 
     def _check_drained(self) -> None:
         if self._store.is_drained:
             raise QueueDrained
 
-    def _check_rules(self, jobs: Sequence[Job]) -> None:
-        """All or none: jobs of a submission may depend on each other."""
-        for place, job in enumerate(jobs, 1):
-            if (rule := self._scheduler.queue.rejecting_rule(job)) is not None:
-                raise JobRejected(rejection(rule, place if len(jobs) > 1 else None), uuid=rule.uuid)
+    def _refusal(self, job: Job) -> GantryError | None:
+        """Why this job, as it would be, is not taken."""
+        if (rule := self._scheduler.queue.rejecting_rule(job)) is not None:
+            return JobRejected(rejection(rule), uuid=rule.uuid)
+        return None
 
     def _check_room(self, count: int) -> None:
         queued = self._scheduler.queue.counts().waiting_to_start + self._arriving
@@ -131,6 +157,13 @@ class Submission:
                 f"the queue holds {queued} of at most {self._limit} jobs, {count} more do not fit; "
                 "wait until some have started, or raise max_queued_jobs in '[luxid]'"
             )
+
+
+def _taken(answer: Answer) -> JobId:
+    """Raises: why the job was not taken."""
+    if isinstance(answer, GantryError):
+        raise answer
+    return answer
 
 
 def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:

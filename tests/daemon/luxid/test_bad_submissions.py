@@ -61,9 +61,9 @@ def test_a_dependency_on_nothing_is_an_error_of_the_call_alone(cluster: Cluster)
     many = {"method": "SubmitManyJobs", "args": [[[delay(1, depends=[[-1, []]])]]]}
     one = {"method": "SubmitJob", "args": [[delay(1, depends=[[-1, []]])]]}
 
-    for message in (many, one):
-        reply = client.ask(message)
-        assert reply["result"][0] == "GenericError"
+    assert client.ask(one)["result"][0] == "GenericError"
+    [[is_taken, why]] = client.ask(many)["result"]
+    assert (is_taken, "points before the submission" in why) == (False, True)
     assert client.ask({"method": "SubmitJob", "args": [[dummy()]]})["result"] == 1
     client.sock.close()
 

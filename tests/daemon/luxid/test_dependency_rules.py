@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.locks import JobId
-from protocol.luxi import CancelJob, SubmitJob, SubmitManyJobs
+from protocol.luxi import CancelJob, QueryJobs, SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -164,17 +164,19 @@ def test_relative_ids_reach_back_to_the_first_job_of_the_submission(cluster: Clu
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-def test_an_impossible_dependency_refuses_all_and_stores_nothing(cluster: Cluster, place: int) -> None:
+def test_an_impossible_dependency_refuses_its_job(cluster: Cluster, place: int) -> None:
     """Before the submission, on itself, on what comes later: so there is no cycle."""
-    before = cluster.submit(dummy())
-    cluster.wait(before)
-    for target in (-place - 1, 0, before + 1 + place, before + 3, before + 100):
+    last = cluster.submit(dummy())
+    for ahead in (None, -100, 1 + place, 3, 100):
+        target = -place - 1 if ahead is None else max(last + ahead, 0)
         jobs = [(dummy(),), (dummy(),), (dummy(),)]
         jobs[place] = (dummy(), dummy(depends=[[target, ["success"]]]))
-        with pytest.raises(RemoteError, match=rf"job {place + 1}, opcode 2: "):
-            cluster.luxi(SubmitManyJobs(tuple(jobs)))
         with pytest.raises(RemoteError):
-            cluster.luxi(SubmitJob(jobs[place] if target > 0 else (dummy(depends=[[-1, []]]),)))
+            cluster.luxi(SubmitJob(jobs[place] if target > last else (dummy(depends=[[-1, []]]),)))
+        answers = cluster.luxi(SubmitManyJobs(tuple(jobs)))
+        assert [answer[0] for answer in answers] == [each != place for each in range(3)]
+        assert answers[place][1].startswith(f"job {place + 1}, opcode 2: ")
+        last += 2
 
-    assert cluster.paths.serial_file.read_text() == f"{before}\n"
-    assert [path.name for path in cluster.paths.queue.glob("job-*")] == [f"job-{before}"]
+    assert cluster.paths.serial_file.read_text() == f"{last}\n"
+    assert len(cluster.luxi(QueryJobs(None, ("id",)))) == last

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from protocol.luxi import QueryJobs, SetDrainFlag, SetJobLimits
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
@@ -73,21 +71,24 @@ def test_jobs_submit_jobs_that_submit_jobs_in_a_single_slot(cluster: Cluster) ->
     assert cluster.job(leaf, "opresult") == (["leaf"],)
 
 
-@pytest.mark.parametrize(
-    ("jobs", "said"),
-    [
-        ([[dummy()], [{"OP_ID": "OP_NO_SUCH"}]], "OP_NO_SUCH"),
-        # not the parent, though it has the id before
-        ([[dummy(depends=after(-1))], [dummy()]], "counts back among the jobs submitted together"),
-    ],
-)
-def test_jobs_that_are_refused_fail_the_opcode_and_none_of_them_exists(cluster: Cluster, jobs: Any, said: str) -> None:
-    parent = cluster.submit(dummy(submit_jobs=jobs))
+def test_jobs_that_cannot_be_read_fail_the_opcode_and_none_of_them_exists(cluster: Cluster) -> None:
+    parent = cluster.submit(dummy(submit_jobs=[[dummy()], [{"OP_ID": "OP_NO_SUCH"}]]))
 
     assert cluster.wait(parent) == ["error"]
 
-    assert said in str(cluster.job(parent, "opresult"))
+    assert "OP_NO_SUCH" in str(cluster.job(parent, "opresult"))
     assert cluster.luxi(QueryJobs((), ("id",))) == ((parent,),)
+
+
+def test_of_jobs_of_which_one_is_refused_the_others_are_taken(cluster: Cluster) -> None:
+    # not the parent is meant, though it has the id before
+    parent = cluster.submit(dummy(submit_jobs=[[dummy(depends=after(-1))], [dummy()]]))
+
+    (is_taken, why), (_, child) = submitted_by(cluster, parent)
+
+    assert is_taken is False
+    assert "counts back among the jobs submitted together" in why
+    assert cluster.wait(child) == ["success"]
 
 
 def test_a_drained_queue_takes_no_jobs_of_those_that_run(cluster: Cluster) -> None:

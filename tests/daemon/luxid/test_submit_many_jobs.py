@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi import SetDrainFlag, SubmitManyJobs
+from protocol.luxi import ReplaceFilter, SetDrainFlag, SubmitManyJobs
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
 
@@ -40,12 +40,11 @@ def test_the_design_documents_spelling_of_the_attribute_is_accepted(cluster: Clu
 @pytest.mark.parametrize(
     ("second", "text"),
     [
-        ((dummy(depends=[[-2, []]]),), "job 2, opcode 1: .*points before the submission"),
         ((dummy(), {"OP_ID": "OP_NO"}), "job 2, opcode 2: unknown opcode"),
         ((), "job 2: a job needs at least one opcode"),
     ],
 )
-def test_one_bad_job_refuses_all_and_spends_no_id(cluster: Cluster, second: tuple, text: str) -> None:
+def test_one_that_cannot_be_read_refuses_all_and_spends_no_id(cluster: Cluster, second: tuple, text: str) -> None:
     with pytest.raises(RemoteError, match=text):
         cluster.luxi(SubmitManyJobs(((dummy(),), second)))
 
@@ -65,3 +64,50 @@ def test_many_jobs_all_end(cluster: Cluster) -> None:
     assert set(cluster.wait(*job_ids)) == {"success"}
     assert "swept" not in cluster.log("luxid")
     assert "sweep.found_dead" not in cluster.log("luxid")
+
+
+BAD_REFERENCE = (dummy(depends=[[-9, []]]),)
+# the second is wrong, the third refers to it, the fourth to the third, the last to the first
+MIXED = (
+    (dummy(),),
+    BAD_REFERENCE,
+    (dummy(depends=after(-1)),),
+    (dummy(), dummy(depends=after(-1))),
+    (dummy(depends=after(-4)),),
+)
+
+
+def test_each_job_has_its_own_answer_and_only_who_refers_to_a_refused_one_is_refused(cluster: Cluster) -> None:
+    """DESIGN section 11."""
+    answers = cluster.luxi(SubmitManyJobs(MIXED))
+
+    assert [answer[0] for answer in answers] == [True, False, False, False, True]
+    assert "points before the submission" in answers[1][1]
+    assert answers[2][1] == "job 3, opcode 1: dependency on job 2 of this submission, which was not taken"
+    assert answers[3][1] == "job 4, opcode 2: dependency on job 3 of this submission, which was not taken"
+    assert (answers[0][1], answers[4][1]) == (1, 2)
+    (ops,) = cluster.job(2, "ops")
+    assert ops[0]["depends"] == after(1)
+    assert cluster.wait(1, 2) == ["success", "success"]
+
+
+def test_a_rule_rejects_only_the_jobs_that_it_matches(cluster: Cluster) -> None:
+    predicate = ("opcode", ("==", "OP_ID", "OP_TEST_DELAY"))
+    uuid = cluster.luxi(ReplaceFilter(None, 0, (predicate,), "REJECT", ()))
+
+    answers = cluster.luxi(SubmitManyJobs(((delay(1),), (dummy(),), (delay(1),))))
+
+    assert [answer[0] for answer in answers] == [False, True, False]
+    assert answers[0][1].startswith(f"rejected by filter rule {uuid}")
+    assert cluster.wait(answers[1][1]) == ["success"]
+    assert cluster.paths.serial_file.read_text() == "1\n"
+
+
+def test_sent_again_under_its_key_each_gets_the_same_answer_also_after_a_restart(cluster: Cluster) -> None:
+    first = cluster.luxi(SubmitManyJobs(MIXED, "key"))
+    assert cluster.luxi(SubmitManyJobs(MIXED, "key")) == first
+
+    cluster.restart("luxid")
+
+    assert cluster.luxi(SubmitManyJobs(MIXED, "key")) == first
+    assert cluster.paths.serial_file.read_text() == "2\n"
