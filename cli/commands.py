@@ -15,6 +15,7 @@ import attrs
 import click
 
 from cli.context import NO_COLOR, OUTPUT, ROOT
+from cli.exitcodes import WAITING, FailedToWait
 from common.errors import Unavailable
 
 
@@ -52,6 +53,33 @@ class Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         _write_examples(self.examples, formatter)
+
+
+class WaitingCommand(Command):
+    """A verb that with `--wait` ends as the command of its job did; the table of exit codes is in its help."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # a copy: what was read is taken out of it
+        own = args[: args.index("--")] if "--" in args else list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.ClickException as error:
+            if "--wait" in own and not isinstance(error, click.exceptions.NoArgsIsHelpError):
+                raise FailedToWait(error) from error
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except Exception as error:
+            if ctx.params.get("is_waiting") and not isinstance(error, click.exceptions.Exit):
+                raise FailedToWait(error) from error
+            raise
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes with --wait"):
+            formatter.write_dl([(row.code, row.meaning) for row in WAITING])
+        super().format_epilog(ctx, formatter)
 
 
 class Group(click.Group):

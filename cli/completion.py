@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from cli.commands import Command
 from cli.connection import open_luxid, open_wconfd
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock

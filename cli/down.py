@@ -9,10 +9,10 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import paths as installation_paths
 from cli.context import up_command, wants_json
+from cli.exitcodes import DONE
 from cli.follow import job_changes
 from cli.pids import end_process, find_daemon, find_supervisor
 from cli.query import jobs_now
-from cli.run import DONE
 from cli.screen import remark, say, say_json
 from cli.times import DURATION
 from common.errors import Unavailable

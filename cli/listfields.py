@@ -10,7 +10,7 @@ import attrs
 
 from cli.connection import ask_luxid
 from cli.context import wants_json
-from cli.run import DONE, UNKNOWN_FIELD
+from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render
 from protocol.luxi import QueryFields, QueryKind

@@ -14,6 +14,7 @@ VERBS: Final = {
     "debug": Verb("cli.debug:group", "Look into the engine, and try it (gnt-debug)."),
     "cluster": Verb("cli.cluster:group", "The cluster and its queue (gnt-cluster)."),
     "completion": Verb("cli.completion:completion", "Print the completion script of a shell."),
+    "help": Verb("cli.help:help_on", "Tell about a topic, such as exit codes."),
     "version": Verb("cli.version:version", "Print the version."),
 }
 

@@ -3,11 +3,12 @@
 Source: luxid.md 4.4; cli.md 1.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
+from cli.exitcodes import DONE, FAILED
 from cli.fields import Row
 from cli.query import query_jobs
 from cli.screen import complain
@@ -15,7 +16,7 @@ from cli.times import duration, to_seconds
 from common.errors import JobLost
 from protocol.blocking import BlockingClient
 
-FIELDS: Final = ("id", "status", "summary", "opstatus", "opresult", "start_ts", "end_ts")
+FIELDS: Final = ("id", "status", "summary", "ops", "opstatus", "opresult", "opexec", "start_ts", "end_ts")
 
 
 @attrs.frozen
@@ -28,12 +29,23 @@ class Outcome:
     summaries: tuple[str, ...]
     statuses: tuple[str, ...]
     results: tuple[Any, ...]
+    # the opcodes as they were submitted
+    ops: tuple[Mapping[str, Any], ...]
+    # when each was executed, as on the wire; None: it was not
+    exec_stamps: tuple[Any, ...]
     # seconds from start to end; None if it never started
     runtime_s: float | None
 
     @property
     def is_success(self) -> bool:
         return self.status == "success"
+
+    def has_begun(self, place: int) -> bool:
+        """Whether this opcode was executed."""
+        return self.exec_stamps[place] is not None
+
+    def op_id(self, place: int) -> str:
+        return str(self.ops[place].get("OP_ID"))
 
 
 def fetch_outcomes(client: BlockingClient, job_ids: Sequence[int]) -> list[Outcome]:
@@ -49,8 +61,16 @@ def _outcome(row: Row) -> Outcome:
         raise JobLost(f"there is no job {row['id']}; 'gnt-job list' shows those that are not archived")
     start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
     runtime = end - start if start is not None and end is not None else None
-    summaries, statuses, results = (tuple(row[name] or ()) for name in ("summary", "opstatus", "opresult"))
-    return Outcome(row["id"], row["status"], summaries, statuses, results, runtime)
+    return Outcome(
+        row["id"],
+        row["status"],
+        summaries=tuple(row["summary"] or ()),
+        statuses=tuple(row["opstatus"] or ()),
+        results=tuple(row["opresult"] or ()),
+        ops=tuple(row["ops"] or ()),
+        exec_stamps=tuple(row["opexec"] or ()),
+        runtime_s=runtime,
+    )
 
 
 def explain_failure(outcome: Outcome) -> str:
@@ -86,7 +106,12 @@ def describe(outcome: Outcome) -> str:
 
 def judge(outcomes: Sequence[Outcome]) -> int:
     """Tell of each job that did not succeed; the exit code for all of them together."""
-    failed = [outcome for outcome in outcomes if not outcome.is_success]
-    for outcome in failed:
-        complain(explain_failure(outcome))
-    return 1 if failed else 0
+    tell_failures(outcomes)
+    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
+
+
+def tell_failures(outcomes: Sequence[Outcome]) -> None:
+    """A line for each job that did not succeed."""
+    for outcome in outcomes:
+        if not outcome.is_success:
+            complain(explain_failure(outcome))

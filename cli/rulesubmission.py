@@ -13,10 +13,10 @@ import click
 
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
+from cli.exitcodes import DONE
 from cli.jobfilter import statuses_filter
 from cli.query import PENDING, filter_jobs
 from cli.rulefilter import Predicate, rule_predicates
-from cli.run import DONE
 from cli.screen import remark, say, say_json
 from cli.tables import Column, Layout, render
 from protocol.blocking import BlockingClient

@@ -1,8 +1,5 @@
 """Run a program to its exit code: every failure becomes one line that says what to do next.
 
-Exit codes: 0 done, 1 failed, 2 usage or settings, 3 daemon not reached, 13 not confirmed,
-14 unknown field, 130 interrupted.
-
 Source: STYLE section 8; cli.md 1.1.
 """
 
@@ -14,16 +11,9 @@ from typing import Final, NoReturn
 
 import click
 
+from cli.exitcodes import DONE, FAILED, INTERRUPTED, NOT_REACHED, OURS, USAGE, FailedToWait
 from cli.screen import complain
 from common.errors import ConnectionLost, GantryError, InvalidRequest, JobLost, NotFound, RemoteError, Unavailable
-
-DONE: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-NOT_REACHED: Final = 3
-NOT_CONFIRMED: Final = 13
-UNKNOWN_FIELD: Final = 14
-INTERRUPTED: Final = 130
 
 DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
 
@@ -66,21 +56,32 @@ def exit_code(command: click.Command, program: str, args: Sequence[str] | None =
     """
     try:
         code = command.main(args, prog_name=program, standalone_mode=False)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return USAGE
-    except click.ClickException as error:
-        complain(_usage_text(error, program))
-        return USAGE
-    except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
-    except BrokenPipeError:
-        return _reader_left()
-    except (GantryError, OSError) as error:
-        return _report(error)
-    except Exception as error:
-        return _report_bug(error, program)
+    except FailedToWait as failed:
+        told = _code_of(failed.error, program)
+        return told if told == INTERRUPTED else OURS
+    except (Exception, KeyboardInterrupt) as error:
+        return _code_of(error, program)
     return code if isinstance(code, int) else DONE
+
+
+def _code_of(error: BaseException, program: str) -> int:
+    """Tell of the error; the exit code."""
+    match error:
+        case click.exceptions.NoArgsIsHelpError():
+            error.show()
+            return USAGE
+        case click.ClickException():
+            complain(_usage_text(error, program))
+            return USAGE
+        case click.Abort() | KeyboardInterrupt():
+            return INTERRUPTED
+        case BrokenPipeError():
+            return _reader_left()
+        case GantryError() | OSError():
+            return _report(error)
+        case Exception():
+            return _report_bug(error, program)
+    raise error
 
 
 def _reader_left() -> int:

@@ -10,12 +10,12 @@ import attrs
 import click
 
 from cli.connection import open_luxid
+from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
 from cli.fields import Row
 from cli.filtertext import Expression
 from cli.jobchoice import JobChoice, choice_options
 from cli.jobfilter import statuses_filter
 from cli.query import FINISHED, filter_jobs
-from cli.run import DONE, FAILED, NOT_CONFIRMED
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import Column, Layout, render
 

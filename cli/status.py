@@ -11,9 +11,9 @@ from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import paths as installation_paths
 from cli.context import up_command, uses_color, wants_json
+from cli.exitcodes import DONE, NOT_REACHED
 from cli.pids import DAEMONS, Running, find_daemon, find_supervisor
 from cli.query import jobs_now
-from cli.run import DONE, NOT_REACHED
 from cli.screen import complain, say, say_json
 from cli.tables import Column, Layout, render
 from cli.times import clock

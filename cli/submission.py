@@ -14,14 +14,16 @@ import click
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, wants_json
+from cli.exitcodes import DONE, FAILED, OURS
 from cli.screen import complain, remark, say, say_json
+from cli.times import POSITIVE_DURATION
 from cli.user import user_name
 from common.errors import ConnectionLost, Unavailable
 from common.jobs import SUBMIT_PRIORITIES
 from common.reasons import user_trail
 from common.submitter import submitter_entry
 from protocol.blocking import BlockingClient
-from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
+from protocol.luxi import OpInput, OutputStream, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,6 +51,10 @@ class Wishes:
     is_dry: bool = False
     # one call for each job
     is_each: bool = False
+    # seconds that it is waited for at most; None: to the end
+    wait_s: float | None = None
+    # the exit code is the command's, if it is waited for
+    ends_as_command: bool = False
     # under whose name the reason trail tells of it
     program: str = "gnt-job"
 
@@ -66,6 +72,13 @@ def submit_options(function: F) -> F:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def wait_options(function: F) -> F:
+    """`--wait-timeout`, of verbs that end as their command did."""
+    return click.option(
+        "--wait-timeout", "wait_s", type=POSITIVE_DURATION, help="With --wait: wait no longer; the job goes on."
+    )(function)
 
 
 def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
@@ -89,12 +102,30 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
     ids = [value for is_taken, value in answers if is_taken]
     _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else list(map(list, answers)), wishes)
     code = tell_refused(answers)
-    if wishes.is_waiting and ids:
-        from cli.watching import streams_of, watch_jobs
+    if not wishes.is_waiting:
+        return code
+    if not ids:
+        return OURS if wishes.ends_as_command else code
+    # imported late: most submissions are not followed
+    from cli.watching import streams_of
 
-        streams = streams_of(op for job in jobs for op in job)
-        code = max(code, watch_jobs(ids, streams, is_submitter=True))
-    return code
+    streams = streams_of(op for job in jobs for op in job)
+    return _follow(ids, streams, wishes, are_all_taken=len(ids) == len(jobs))
+
+
+def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:
+    """Follow the jobs to their end; the exit code."""
+    from cli.waitcodes import wait_code
+    from cli.watching import GoesOn, follow_own
+
+    try:
+        outcomes = follow_own(ids, streams, wishes.wait_s)
+    except GoesOn as goes_on:
+        return goes_on.code
+    are_good = are_all_taken and all(outcome.is_success for outcome in outcomes)
+    if not wishes.ends_as_command or not are_all_taken:
+        return DONE if are_good else FAILED
+    return wait_code(outcomes)
 
 
 def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> list[tuple[bool, Any]]:

@@ -12,9 +12,9 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, effective_root, installation, up_command, wants_json
 from cli.daemonprocess import StopAsked, python_environment
+from cli.exitcodes import DONE, FAILED
 from cli.pids import DAEMONS, find_daemon, find_supervisor
 from cli.query import query_jobs
-from cli.run import DONE, FAILED
 from cli.screen import remark, say
 from cli.supervisor import Supervisor
 from common.errors import Conflict, GantryError, Unavailable

@@ -4,7 +4,7 @@ import click
 
 from cli.commands import Command
 from cli.context import wants_json
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from common.program import release
 

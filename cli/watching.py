@@ -3,18 +3,22 @@
 Source: cli.md 1.2 and 2, "watch".
 """
 
+import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, Final
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, paths, uses_color, wants_json
+from cli.exitcodes import INTERRUPTED, TIME_OVER
 from cli.follow import Change, Event, Followers, Output
 from cli.loglines import log_text
-from cli.outcome import Outcome, describe, fetch_outcomes, judge
+from cli.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
 from cli.query import query_jobs
-from cli.run import INTERRUPTED
 from cli.screen import one_line, remark, say, say_json, write, write_error
+from cli.times import duration
 from common.jobs import JobState
 from protocol.luxi import OutputStream
 
@@ -28,23 +32,70 @@ def streams_of(ops: Iterable[Mapping[str, Any]]) -> Sequence[OutputStream]:
     return tuple(OutputStream) if any(op.get("stderr_apart") for op in ops) else (OutputStream.OUTPUT,)
 
 
-def watch_jobs(
-    job_ids: Sequence[int], streams: Sequence[OutputStream] | None = None, *, is_submitter: bool = False
-) -> int:
+def watch_jobs(job_ids: Sequence[int]) -> int:
     """Follow jobs until all have ended; the exit code.
 
-    Args:
-        streams: of the jobs' commands, if they are known.
-        is_submitter: show the command's output as if it ran here: nothing else on standard output.
     Raises: as `cli.follow.job_changes`.
     """
     job_ids = list(dict.fromkeys(job_ids))
     try:
-        return judge(_follow(job_ids, streams, is_submitter))
+        return judge(_follow(job_ids, None, is_submitter=False))
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\n{_goes_on(job_ids)}")
         return INTERRUPTED
+
+
+def follow_own(job_ids: Sequence[int], streams: Sequence[OutputStream], timeout_s: float | None) -> Sequence[Outcome]:
+    """Follow jobs that were submitted just now: their command's output as if it ran here, and nothing else on standard
+    output; and tell of those that did not succeed.
+
+    Raises: GoesOn: the time is over, or Ctrl-C; else as `cli.follow.job_changes`.
+    """
+    try:
+        with _time_limit(timeout_s):
+            outcomes = _follow(job_ids, streams, is_submitter=True)
+    except _TimeOver:
+        sys.stdout.flush()
+        remark(f"waited for {duration(timeout_s or 0)}; {_goes_on(job_ids)}")
+        raise GoesOn(TIME_OVER) from None
+    except KeyboardInterrupt:
+        sys.stdout.flush()
+        remark(f"\n{_goes_on(job_ids)}")
+        raise GoesOn(INTERRUPTED) from None
+    tell_failures(outcomes)
+    return outcomes
+
+
+class GoesOn(Exception):
+    """The jobs are not waited for any longer; that has been told. Its exit code."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self.code = code
+
+
+class _TimeOver(Exception):
+    """Raised wherever the program waits at that moment."""
+
+
+@contextmanager
+def _time_limit(seconds: float | None) -> Iterator[None]:
+    """Raises: _TimeOver: it took longer than that; None: it may take for ever."""
+    if seconds is None:
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise _TimeOver
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def _goes_on(job_ids: Sequence[int]) -> str:
@@ -53,7 +104,7 @@ def _goes_on(job_ids: Sequence[int]) -> str:
     return f"{which}; watch again with: {watch}; cancel with: {cancel}"
 
 
-def _follow(job_ids: Sequence[int], streams: Sequence[OutputStream] | None, is_submitter: bool) -> Sequence[Outcome]:
+def _follow(job_ids: Sequence[int], streams: Sequence[OutputStream] | None, *, is_submitter: bool) -> Sequence[Outcome]:
     socket = paths().query_socket
     with open_luxid() as client:
         if not is_submitter:

@@ -159,6 +159,18 @@ class ExecutionError(GantryError):
     wire_name = "OpExecError"
 
 
+class CommandFailed(ExecutionError):
+    """a command ended otherwise than it was to"""
+
+    def __init__(self, message: str, end: Mapping[str, Any]) -> None:
+        super().__init__(message)
+        # how it ended, JSON-able: the keys of a result of OP_RUN_COMMAND that are known
+        self.end = end
+
+    def wire_args(self) -> list[Any]:
+        return [self.message, dict(self.end)]
+
+
 class OpcodeUnknown(GantryError):
     """no such opcode"""
 

@@ -9,7 +9,7 @@ import orjson
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import installation, wants_json
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
 from protocol.luxi import QueryClusterInfo

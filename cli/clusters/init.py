@@ -6,7 +6,7 @@ import click
 
 from cli.commands import Command
 from cli.context import effective_root, up_command, wants_json
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import remark, say, say_json
 from common.settings import load_settings
 

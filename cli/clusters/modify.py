@@ -8,7 +8,7 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import say_json
 from protocol.luxi import SetJobLimits
 

@@ -8,9 +8,9 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
+from cli.exitcodes import DONE
 from cli.filters.list import rule_table, rules_in_order
 from cli.rulesubmission import RULE_FIELDS
-from cli.run import DONE
 from cli.screen import say, say_json
 from cli.tables import Layout
 from protocol.luxi import QueryConfigValues, SetDrainFlag

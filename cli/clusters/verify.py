@@ -5,9 +5,9 @@ import click
 from cli.commands import Command
 from cli.connection import ask_wconfd, with_next_step
 from cli.context import paths, uses_color, wants_json
+from cli.exitcodes import DONE, FAILED
 from cli.leftprocesses import left_processes
 from cli.nodefiles import check_files
-from cli.run import DONE, FAILED
 from cli.screen import complain, say, say_json
 from cli.tables import Column, Layout, render
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable

@@ -10,7 +10,7 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.times import DURATION, clock
 from protocol.luxi import QueryConfigValues, SetWatcherPause

@@ -13,9 +13,9 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid, open_wconfd
 from cli.context import uses_color, wants_json
+from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.leftprocesses import left_processes
 from cli.lockview import LockRow, read_lock_view
-from cli.run import DONE, UNKNOWN_FIELD
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.times import DURATION

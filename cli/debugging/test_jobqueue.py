@@ -13,9 +13,9 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.debugging.jobwitness import JobSeen, witness
+from cli.exitcodes import DONE, FAILED
 from cli.follow import job_changes
 from cli.query import query_jobs
-from cli.run import DONE, FAILED
 from cli.screen import complain, say, say_json
 from cli.submission import PRIORITIES
 from cli.times import to_seconds

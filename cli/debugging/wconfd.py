@@ -14,7 +14,7 @@ import protocol.wconfd
 from cli.commands import Command
 from cli.connection import ask_wconfd
 from cli.context import wants_json
-from cli.run import DONE
+from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
 from common.locks import JobId

@@ -10,7 +10,7 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
-from cli.run import DONE, FAILED
+from cli.exitcodes import DONE, FAILED
 from cli.screen import complain, say_json
 from common.errors import RemoteError
 from protocol.luxi import DeleteFilter

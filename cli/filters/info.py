@@ -12,9 +12,9 @@ import orjson
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
+from cli.exitcodes import DONE, FAILED
 from cli.filters.list import tell_missing
 from cli.rulesubmission import RULE_FIELDS
-from cli.run import DONE, FAILED
 from cli.screen import one_line, say, say_json
 from protocol.luxi import QueryFilters
 

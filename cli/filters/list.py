@@ -12,8 +12,8 @@ import orjson
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
+from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.rulesubmission import RULE_FIELDS
-from cli.run import DONE, FAILED, UNKNOWN_FIELD
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
 from common.qlang import Expression

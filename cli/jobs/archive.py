@@ -10,9 +10,9 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
+from cli.exitcodes import DONE, FAILED
 from cli.jobchoice import read_choice
 from cli.query import jobs_now
-from cli.run import DONE, FAILED
 from cli.screen import complain, say_json
 from cli.selection import ENDED, Action, select_jobs, selection_options
 from common.errors import NotFound, RemoteError

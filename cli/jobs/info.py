@@ -13,9 +13,9 @@ import orjson
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
+from cli.exitcodes import DONE, FAILED
 from cli.fields import Row
 from cli.query import JOB_ID, missing, query_jobs
-from cli.run import DONE, FAILED
 from cli.screen import complain, one_line, say, say_json
 from cli.times import precise_clock, to_seconds
 from cli.waithistory import job_waits

@@ -13,10 +13,10 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
+from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
 from cli.jobchoice import JobChoice, choice_options, read_choice
 from cli.query import filter_jobs, missing, query_jobs
-from cli.run import DONE, FAILED, UNKNOWN_FIELD
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, Layout, render
 

@@ -5,9 +5,9 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
+from cli.exitcodes import DONE, INTERRUPTED
 from cli.follow import job_output
 from cli.query import JOB_ID
-from cli.run import DONE, INTERRUPTED
 from cli.screen import remark, say_json, write
 from protocol.luxi import OutputStream
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import click
 
-from cli.commands import Command
+from cli.commands import WaitingCommand
 from cli.lockargs import LOCK, LockWish, lock_modes
 from cli.query import JOB_ID
-from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from cli.times import POSITIVE_DURATION
 from common.errors import InvalidRequest
 from common.jobs import FINAL, JobState
@@ -63,7 +63,7 @@ def read_standard_input() -> str:
 
 @click.command(
     "run",
-    cls=Command,
+    cls=WaitingCommand,
     context_settings={"allow_interspersed_args": False},
     examples=(
         "gnt-job run --lock node/web1 -- apt-get --yes upgrade",
@@ -117,6 +117,7 @@ def read_standard_input() -> str:
 @click.option("--detach", is_flag=True, help="Let what it leaves running go on; without this that is ended with it.")
 @click.option("--keep-locks", is_flag=True, help="The same, and the locks are kept until the last of that has ended.")
 @submit_options
+@wait_options
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(
     words: Sequence[str],
@@ -140,6 +141,8 @@ def run_command(
     It finds the same surroundings whoever started the daemons: PATH and LANG of the settings, HOME, USER, LOGNAME
     and SHELL of its user, GANTRY_JOB_ID and its like, and what --env adds; umask 022, at most 1024 open files, no
     other limits, niceness 0; this folder or --cwd; nothing on standard input.
+
+    With --wait it ends with the exit code of the command; 'gantry help exit-codes' tells of all others.
     """
     if stdin_from is not None and stdin_text is not None:
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
@@ -147,7 +150,7 @@ def run_command(
         stdin_from, stdin_text = None, read_standard_input()
     if user == "":
         raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
-    wishes = Wishes(**options)
+    wishes = Wishes(**options, ends_as_command=True)
     op: dict[str, Any] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),

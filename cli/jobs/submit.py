@@ -13,15 +13,15 @@ from typing import Any
 import click
 import orjson
 
-from cli.commands import Command
-from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from cli.commands import WaitingCommand
+from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
 from protocol.luxi import OpInput
 
 
 @click.command(
     "submit",
-    cls=Command,
+    cls=WaitingCommand,
     examples=(
         "gnt-job submit job.json",
         """echo '[{"OP_ID": "OP_RUN_COMMAND", "argv": ["uname", "-a"]}]' | gnt-job submit --wait -""",
@@ -30,9 +30,10 @@ from protocol.luxi import OpInput
 )
 @click.argument("file", metavar="FILE|-", type=click.Path(readable=False, allow_dash=True, path_type=Path))
 @submit_options
+@wait_options
 def submit(file: Path, **options: Any) -> int:
     """Submit the jobs in FILE, or on standard input (-), and print their ids."""
-    wishes = Wishes(**options)
+    wishes = Wishes(**options, ends_as_command=True)
     jobs = read_jobs(_read_input(), "standard input") if str(file) == "-" else read_jobs(file.read_bytes(), str(file))
     return submit_jobs([[with_wishes(op, wishes, "submit") for op in job] for job in jobs], wishes)
 

@@ -11,11 +11,11 @@ import click
 
 from cli.commands import Command
 from cli.context import wants_json
+from cli.exitcodes import DONE, FAILED
 from cli.explaining import Explanation, explain_jobs
 from cli.fields import FIELDS, shown_status
 from cli.query import FINISHED, JOB_ID
 from cli.reasonwords import in_words, worth_telling
-from cli.run import DONE, FAILED
 from cli.screen import complain, one_line, say, say_json
 from cli.waitwords import waited_words
 

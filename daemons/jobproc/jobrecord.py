@@ -222,6 +222,8 @@ def _clean(value: Any) -> Any:
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list | tuple):
         return [_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {str(_clean(key)): _clean(item) for key, item in value.items()}
     return value if isinstance(value, int | float | None) else _clean(str(value))
 
 

@@ -6,8 +6,8 @@ from typing import NoReturn
 import pytest
 
 import cli.status
+from cli.exitcodes import exit_code
 from cli.main import group
-from cli.run import exit_code
 from common.paths import Paths
 from tests.cli.fakeluxid import FakeJob, fake_luxid
 

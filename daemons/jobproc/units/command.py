@@ -14,7 +14,7 @@ import signal
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from common.errors import ExecutionError, JobCanceled, PrerequisiteError
+from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
 from common.log import get_log
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
@@ -68,16 +68,16 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return self._judge(end, sink, errors, context)
 
     def _start(self, context: UnitContext, sink: Sink, error_sink: Sink | None) -> RunningProgram:
-        """Raises: ExecutionError: it could not be started; the text says why."""
+        """Raises: CommandFailed: it could not be started; the text says why."""
         launch = self._launch(context)
         try:
             return RunningProgram(launch, self._terms(context), sink, context.signals, error_sink)
         except NotStarted as failure:
             step = launch.prelude.failure() if failure.stage is Stage.PRELUDE else None
             text = prelude_words(step, self._user_name) if step else self._words(launch, failure.error)
-            raise ExecutionError(text) from failure
+            raise _not_begun(text) from failure
         except OSError as error:
-            raise ExecutionError(self._words(launch, error)) from error
+            raise _not_begun(self._words(launch, error)) from error
         finally:
             if launch.stdin is not None:
                 os.close(launch.stdin)
@@ -95,12 +95,10 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             # a kill: TERM to the whole group reached us as well
             if context.cancelled and _was_terminated(end) and not end.timed_out:
                 raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job")
-            raise ExecutionError(f"'{self.op.argv[0]}' {self._how(end)}{_last_line(error_tail or tail)}")
+            text = f"'{self.op.argv[0]}' {self._how(end)}{_last_line(error_tail or tail)}"
+            raise CommandFailed(text, _told(end))
         result = {
-            "exit_code": end.exit_code,
-            "signal": end.signal_name,
-            "timed_out": end.timed_out,
-            "duration_s": round(end.duration_s, 6),
+            **_told(end),
             "output_bytes": sink.taken,
             "tail": tail,
         }
@@ -164,6 +162,19 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
                 "the daemons would have to run as root"
             )
         return user
+
+
+def _told(end: ProgramEnd) -> dict[str, Any]:
+    return {
+        "exit_code": end.exit_code,
+        "signal": end.signal_name,
+        "timed_out": end.timed_out,
+        "duration_s": round(end.duration_s, 6),
+    }
+
+
+def _not_begun(text: str) -> CommandFailed:
+    return CommandFailed(text, {"exit_code": None, "signal": None, "has_begun": False})
 
 
 class _Sink:

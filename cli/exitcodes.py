@@ -1,0 +1,67 @@
+"""The exit codes of all our programs: one table.
+
+Tools that wait for a command (`gnt-job run --wait`, `gnt-job submit --wait`) end as the command did, and what is
+ours lies where timeout(1) has it, so that it cannot be taken for the command's. All others keep Ganeti's.
+
+Source: everyday.md i, j; cli.md 1.1; STYLE section 8.
+"""
+
+from typing import Final
+
+import attrs
+
+DONE: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+NOT_REACHED: Final = 3
+NOT_CONFIRMED: Final = 13
+UNKNOWN_FIELD: Final = 14
+TIME_OVER: Final = 124
+OURS: Final = 125
+NEVER_RAN: Final = 126
+# and the number of a signal
+SIGNALLED: Final = 128
+INTERRUPTED: Final = 130
+
+
+class FailedToWait(Exception):
+    """A tool that ends as the command that it waits for failed by itself; whatever it was must not look like that."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@attrs.frozen
+class ExitCode:
+    """A row of the table."""
+
+    # a number, or several in words
+    code: str
+    meaning: str
+
+
+def _row(code: int, meaning: str) -> ExitCode:
+    return ExitCode(str(code), meaning)
+
+
+# of every verb but those below
+EVERYWHERE: Final = (
+    _row(DONE, "done; of wait and watch: all jobs succeeded"),
+    _row(FAILED, "failed; of wait and watch: a job did not succeed, or the time was over"),
+    _row(USAGE, "the command line or the settings are wrong"),
+    _row(NOT_REACHED, "a daemon was not reached, or there is no installation"),
+    _row(NOT_CONFIRMED, "a question was not answered with yes"),
+    _row(UNKNOWN_FIELD, "a field does not exist"),
+    _row(INTERRUPTED, "Ctrl-C; jobs go on"),
+)
+# of gnt-job run --wait and gnt-job submit --wait
+WAITING: Final = (
+    ExitCode("0-123", "one job: the exit code of its command, 0 if it has none; 1: it failed, whatever its code was"),
+    ExitCode("0, 1", "several jobs: all succeeded, or not"),
+    _row(TIME_OVER, "--wait-timeout is over and the job goes on; or --timeout was over and the command was stopped"),
+    _row(OURS, "it is not known how the command ended: refused, no daemon, connection or process lost, wrong options"),
+    _row(NEVER_RAN, "the command never ran (not found, a dependency or a rule), or the job was canceled"),
+    ExitCode("128+n", "the command was ended by signal n"),
+    _row(INTERRUPTED, "Ctrl-C: no longer waiting, the job goes on (or the command was ended by SIGINT)"),
+)

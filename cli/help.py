@@ -1,0 +1,71 @@
+"""`gantry help`: what concerns several commands.
+
+Source: STYLE section 8.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+import click
+
+from cli.commands import Command
+from cli.context import wants_json
+from cli.exitcodes import DONE, EVERYWHERE, WAITING, ExitCode
+from cli.screen import say, say_json
+from cli.tables import Column, Layout, render
+
+
+@attrs.frozen
+class Topic:
+    """Something to be told about."""
+
+    heading: str
+    tell: Callable[[], None]
+    to_json: Callable[[], Any]
+
+
+def _tell_exit_codes() -> None:
+    say("Of gnt-job run --wait and gnt-job submit --wait:")
+    _tell_table(WAITING)
+    say("Of all other commands:")
+    _tell_table(EVERYWHERE)
+
+
+def _tell_table(rows: Sequence[ExitCode]) -> None:
+    for line in render([Column("CODE"), Column("MEANING")], [(row.code, row.meaning) for row in rows], Layout()):
+        say(f"  {line}")
+
+
+def _exit_codes_json() -> Any:
+    return {
+        "waiting": [attrs.asdict(row) for row in WAITING],
+        "others": [attrs.asdict(row) for row in EVERYWHERE],
+    }
+
+
+TOPICS: Final[Mapping[str, Topic]] = {
+    "exit-codes": Topic("The exit codes of all commands.", _tell_exit_codes, _exit_codes_json),
+}
+
+
+@click.command("help", cls=Command, examples=("gantry help exit-codes",))
+@click.argument("topic", type=click.Choice(list(TOPICS)), required=False)
+def help_on(topic: str | None) -> int:
+    """Tell about a topic; without one, which there are."""
+    if topic is not None:
+        chosen = TOPICS[topic]
+        if wants_json():
+            say_json(chosen.to_json())
+        else:
+            chosen.tell()
+    elif wants_json():
+        say_json({name: each.heading for name, each in TOPICS.items()})
+    else:
+        for line in render(
+            [Column("TOPIC"), Column("")],
+            [(name, each.heading) for name, each in TOPICS.items()],
+            Layout(has_header=False),
+        ):
+            say(line)
+    return DONE

@@ -1,0 +1,62 @@
+"""The exit code of a tool that waits for a command, from how its jobs ended.
+
+Source: everyday.md i; `cli.exitcodes`.
+"""
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from cli.exitcodes import DONE, FAILED, NEVER_RAN, OURS, SIGNALLED, TIME_OVER
+from cli.outcome import Outcome
+
+_COMMAND: Final = "OP_RUN_COMMAND"
+_NOT_AS_NEEDED: Final = "OpPrereqError"
+
+
+def wait_code(outcomes: Sequence[Outcome]) -> int:
+    """Of one job the code of its command; of several 0 if all succeeded, else 1."""
+    if len(outcomes) == 1:
+        return _code_of(outcomes[0])
+    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
+
+
+def _code_of(job: Outcome) -> int:
+    match job.status:
+        case "success":
+            codes = [result.get("exit_code") for result in job.results if isinstance(result, Mapping)]
+            return next((code for code in reversed(codes) if isinstance(code, int)), DONE)
+        case "canceled":
+            return NEVER_RAN
+        case "error":
+            place = next((at for at, status in enumerate(job.statuses) if status == "error"), None)
+            return OURS if place is None else _code_of_failure(job, place)
+    return OURS
+
+
+def _code_of_failure(job: Outcome, place: int) -> int:
+    match job.results[place]:
+        case [_, [_, {"exit_code": _} as end]]:
+            return _code_of_end(end)
+        case [str(name), *_] if name == _NOT_AS_NEEDED:
+            return NEVER_RAN
+    if not job.has_begun(place):
+        return NEVER_RAN
+    # what kept us from knowing must not be taken for the command's own word
+    return OURS if job.op_id(place) == _COMMAND else FAILED
+
+
+def _code_of_end(end: Mapping[str, Any]) -> int:
+    """Args: end: what the opcode tells of a command that failed."""
+    if not end.get("has_begun", True):
+        return NEVER_RAN
+    if end.get("timed_out"):
+        return TIME_OVER
+    if isinstance(code := end["exit_code"], int):
+        # 0 where another code was wanted is no success
+        return code or FAILED
+    name = str(end.get("signal") or "")
+    if name in signal.Signals.__members__:
+        return SIGNALLED + signal.Signals[name]
+    number = name.removeprefix("SIG")
+    return SIGNALLED + int(number) if number.isdigit() else OURS

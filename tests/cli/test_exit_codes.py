@@ -1,0 +1,113 @@
+"""The exit codes of tools that wait, with real daemons; and the table that tells them. Source: everyday.md i, j."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Background, Ended, run
+from tests.support.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("c")) as cluster:
+        cluster.start()
+        yield cluster
+
+
+def wait_for(cluster: Cluster, *words: object) -> Ended:
+    return run("gnt-job", "--root", cluster.root, "run", "--wait", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--", "sh", "-c", "exit 7"), 7),
+        (("--exit-code", "3", "--", "sh", "-c", "exit 3"), 3),
+        (("--", "sh", "-c", "kill -KILL $$"), 137),
+        (("--timeout", "0.2s", "--", "sleep", "60"), 124),
+        (("--", "/no/such/program"), 126),
+        (("--cwd", "/no/such/folder", "--", "true"), 126),
+        (("--lock", "no-level", "--", "true"), 125),
+    ],
+)
+def test_run_ends_as_its_command(cluster: Cluster, words: tuple[str, ...], code: int) -> None:
+    ended = wait_for(cluster, *words)
+
+    assert ended.code == code
+    assert (ended.err == "") == (words[0] == "--exit-code")
+
+
+def test_a_wait_that_is_over_leaves_the_job_alone_and_names_it(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+
+    ended = wait_for(cluster, "--wait-timeout", "0.3s", "cat", gate)
+    job_id = int(ended.err.split("job ")[1].split()[0])
+    status = cluster.status(job_id)
+    gate.write_text("on\n")
+
+    assert (ended.code, ended.out) == (124, "")
+    assert ended.err.startswith(f"waited for 0.3s; job {job_id} goes on; watch again with: ")
+    assert status in ("queued", "running")
+    assert cluster.wait(job_id) == ["success"]
+
+
+def test_a_canceled_job_is_126(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    words = ("--root", cluster.root, "run", "--wait", "--print-jobid", "cat", gate)
+
+    with Background("gnt-job", *words) as waiting:
+        job_id = int(waiting.read_line())
+        cluster.wait(job_id, status="running")
+        run("gnt-job", "--root", cluster.root, "cancel", "--kill", job_id)
+        ended = waiting.end()
+
+    assert (ended.code, ended.err) == (126, f"error: job {job_id} was canceled\n")
+
+
+def test_a_job_after_one_that_failed_never_ran(cluster: Cluster) -> None:
+    first = cluster.submit({"OP_ID": "OP_TEST_DUMMY", "fail": True})
+    cluster.wait(first)
+
+    assert wait_for(cluster, "--after", first, "true").code == 126
+
+
+def test_several_jobs_are_0_or_1_and_wait_and_watch_keep_theirs(cluster: Cluster) -> None:
+    bad, good = ([{"OP_ID": "OP_RUN_COMMAND", "argv": ["sh", "-c", f"exit {code}"]}] for code in (7, 0))
+    base = ("gnt-job", "--root", cluster.root)
+
+    one = run(*base, "submit", "--wait", "-", stdin=json.dumps(bad))
+    several = run(*base, "submit", "--wait", "-", stdin=json.dumps([good, bad]))
+    job_id = int(run(*base, "run", "sh", "-c", "exit 7").out)
+
+    assert (one.code, several.code) == (7, 1)
+    assert (run(*base, "wait", job_id).code, run(*base, "watch", job_id).code) == (1, 1)
+
+
+def test_without_daemons_a_waiting_run_is_125_and_others_3(tmp_path: Path) -> None:
+    base = ("gnt-job", "--root", tmp_path)
+
+    assert run(*base, "run", "--wait", "true").code == 125
+    assert run(*base, "run", "true").code == 3
+    assert run(*base, "run", "--wait", "--no-such-option", "true").code == 125
+    assert run(*base, "run", "--no-such-option", "true").code == 2
+
+
+def test_the_table_is_told_by_help_and_in_the_help_of_run() -> None:
+    told = run("gantry", "help", "exit-codes")
+    as_json = json.loads(run("gantry", "help", "exit-codes", "--output", "json").out)
+
+    assert told.code == 0
+    codes = [row["code"] for row in as_json["waiting"]]
+    assert {"124", "125", "126", "128+n", "130"} <= set(codes)
+    usage = run("gnt-job", "run", "--help").out
+    for row in (*as_json["waiting"], *as_json["others"]):
+        assert f"{row['code']} " in told.out
+        assert row["meaning"] in told.out
+    assert all(f"  {code} " in usage for code in codes)
+    assert run("gantry", "help").out.split()[0] == "exit-codes"
