@@ -10,7 +10,8 @@ import attrs
 
 from cli.connection import open_luxid
 from cli.fields import Row
-from cli.query import query_jobs
+from cli.outcome import Outcome, fetch_outcomes
+from cli.query import FINISHED, query_jobs
 from cli.reasonwords import Reason
 from cli.waithistory import job_waits
 from cli.waitwords import WaitSpan
@@ -32,6 +33,8 @@ class Explanation:
     reasons: tuple[Reason, ...] | None
     # so far
     waits: tuple[WaitSpan, ...]
+    # None: it has not ended
+    outcome: Outcome | None = None
 
     @property
     def culprits(self) -> Iterator[int]:
@@ -77,7 +80,14 @@ def _explain(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Exp
     rows = query_jobs(client, job_ids, FIELDS)
     answers = client.call(ExplainJobs(tuple(JobId(row["id"]) for row in rows)))
     waits = job_waits(client, [row["id"] for row in rows])
+    ended = [row["id"] for row in rows if row["status"] in FINISHED]
+    outcomes = {outcome.job_id: outcome for outcome in fetch_outcomes(client, ended)}
     return {
-        row["id"]: Explanation(row, None if reasons is None else tuple(reasons), tuple(waits.get(row["id"], ())))
+        row["id"]: Explanation(
+            row,
+            None if reasons is None else tuple(reasons),
+            tuple(waits.get(row["id"], ())),
+            outcomes.get(row["id"]),
+        )
         for row, reasons in zip(rows, answers, strict=True)
     }

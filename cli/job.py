@@ -11,7 +11,7 @@ VERBS: Final = {
     "list": Verb("cli.jobs.list:list_jobs", "List jobs."),
     "list-fields": Verb("cli.jobs.list_fields:list_fields", "Tell the fields that a list can have."),
     "info": Verb("cli.jobs.info:info", "Tell everything about jobs."),
-    "why": Verb("cli.jobs.why:why", "Tell why jobs do not run."),
+    "why": Verb("cli.jobs.why:why", "Tell why jobs do not run, or ended as they did."),
     "watch": Verb("cli.jobs.watch:watch", "Follow jobs with their log and output."),
     "wait": Verb("cli.jobs.wait:wait", "Wait until jobs have ended."),
     "output": Verb("cli.jobs.output:output", "Print what a job's commands printed."),

@@ -7,20 +7,19 @@ from collections.abc import Iterable
 
 from cli.connection import ask_luxid
 from cli.context import command_line, job_program
-from cli.lockview import LockRow, read_lock_view
+from cli.lockview import JOB, LockRow
 from cli.reasonwords import PIDS_NAMED
 from common.errors import GantryError
 from common.locks import JobId
 from protocol.luxi import ReadLeftProcesses
 
 
-def left_processes(locks: object) -> list[str]:
+def left_processes(rows: Iterable[LockRow]) -> list[str]:
     """A sentence for each job that has ended and whose locks are kept by what it left; none if luxid cannot tell.
 
-    Args:
-        locks: as wconfd tells them, `listLocksWaitingStatus`.
+    Args: rows: of the locks, as `read_lock_view` tells them.
     """
-    jobs = _owners(read_lock_view(locks).rows)
+    jobs = _owners(rows)
     if not jobs:
         return []
     try:
@@ -31,8 +30,8 @@ def left_processes(locks: object) -> list[str]:
 
 
 def _owners(rows: Iterable[LockRow]) -> list[JobId]:
-    owners = {owner.ident for row in rows for owner, _ in row.owners}
-    return sorted(JobId(ident) for ident in owners if isinstance(ident, int))
+    owners = {owner for row in rows for owner in row.owners}
+    return sorted(JobId(int(owner.removeprefix(JOB))) for owner in owners if owner.startswith(JOB))
 
 
 def _sentence(job_id: JobId, pids: list[int]) -> str:

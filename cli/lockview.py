@@ -1,85 +1,64 @@
-"""The table of locks, as wconfd tells it: who holds what, and who waits for what.
+"""The table of locks, as luxid tells it: who holds what, and who waits for what; and jobs that others wait for.
 
-Source: wconfd.md 2, `listLocksWaitingStatus`; STYLE section 8.
+Source: luxid.md 7.4; STYLE section 8.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Final
 
 import attrs
+import orjson
 
 from common.errors import ProtocolError
-from common.locks import Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
+from common.locks import parse_lock
+from protocol.blocking import BlockingClient
+from protocol.luxi import Query, QueryKind
 
-Held = tuple[Owner, LockMode]
+# of luxid's Query of locks
+FIELDS: Final = ("name", "mode", "owner", "pending")
+JOB: Final = "job/"
 
 
 @attrs.frozen
 class LockRow:
-    """One lock; owners and pending requests in the order of wconfd."""
+    """One lock, or a job whose end others wait for; owners and pending requests in the order of wconfd."""
 
-    lock: Lock
-    owners: tuple[Held, ...]
-    pending: tuple[Held, ...]
-
-    @property
-    def mode(self) -> LockMode | None:
-        """The strongest mode in which it is held."""
-        modes = {mode for _, mode in self.owners}
-        return next((mode for mode in (LockMode.EXCLUSIVE, LockMode.SHARED) if mode in modes), None)
+    name: str
+    # the strongest in which it is held; None: it is free
+    mode: str | None
+    owners: tuple[str, ...]
+    # (mode, or the states of a job that are waited for, by whom)
+    pending: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-@attrs.frozen
-class LockView:
-    """All locks that somebody holds or waits for, in lock order."""
+def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
+    """Ask luxid, and not wconfd: whoever may list jobs may see their locks.
 
-    rows: tuple[LockRow, ...]
-
-    def waits_for(self, owner_name: str) -> Sequence[tuple[Lock, LockMode, Sequence[Owner]]]:
-        """What an owner's pending request still lacks: lock, mode, and who holds it directly or as a group."""
-        found = []
-        for row in self.rows:
-            for owner, mode in row.pending:
-                if str(owner) == owner_name and (holders := self._holders(row.lock, mode, owner)):
-                    found.append((row.lock, mode, holders))
-        return found
-
-    def _holders(self, lock: Lock, mode: LockMode, asker: Owner) -> list[Owner]:
-        related = [
-            row for row in self.rows if row.lock in (lock, lock.group) or (lock.is_group and row.lock.group == lock)
-        ]
-        holders = [
-            owner
-            for row in related
-            for owner, held in row.owners
-            if owner != asker and (mode is LockMode.EXCLUSIVE or held is LockMode.EXCLUSIVE)
-        ]
-        return list(dict.fromkeys(holders))
+    Raises: as `read_lock_view` and `BlockingClient.call`.
+    """
+    return read_lock_view(client.call(Query(QueryKind.LOCK, FIELDS)))
 
 
-def read_lock_view(answer: Any) -> LockView:
-    """Read what `listLocksWaitingStatus` answers.
+def read_lock_view(answer: Any) -> tuple[LockRow, ...]:
+    """The locks that somebody holds or waits for, in lock order, then jobs by id.
 
-    Raises: ProtocolError: it has another form. InvalidRequest: a name or mode in it is unknown.
+    Args: answer: to a Query of locks with `FIELDS`.
+    Raises: ProtocolError: it has another form. InvalidRequest: a name in it is unknown.
     """
     try:
-        held, waiting = answer
-        owners = {parse_lock(name): _held(owned) for name, owned in held}
-        pending = _by_lock((Owner.from_wire(owner), requests) for _, owner, requests in waiting)
-    except (TypeError, ValueError) as error:
-        raise ProtocolError("wconfd's answer on locks has an unknown form; is it of another version?") from error
-    locks = sorted({lock for lock, found in owners.items() if found} | set(pending))
-    return LockView(tuple(LockRow(lock, owners.get(lock, ()), tuple(pending.get(lock, ()))) for lock in locks))
+        rows = [_row(*(value for _, value in row)) for row in answer["data"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise ProtocolError("luxid's answer on locks has an unknown form; is it of another version?") from error
+    jobs = sorted((row for row in rows if row.name.startswith(JOB)), key=lambda row: int(row.name.removeprefix(JOB)))
+    locks = [row for row in rows if not row.name.startswith(JOB) and (row.owners or row.pending)]
+    return (*sorted(locks, key=lambda row: parse_lock(row.name)), *jobs)
 
 
-def _held(owned: Iterable[Sequence[Any]]) -> tuple[Held, ...]:
-    return tuple((Owner.from_wire(owner), parse_mode(mode)) for owner, mode in owned)
+def _row(name: str, mode: str | None, owners: Sequence[str], pending: Sequence[Any]) -> LockRow:
+    requests = tuple((str(wanted), tuple(map(_owner, among))) for wanted, among in pending or ())
+    return LockRow(name, mode, tuple(map(_owner, owners or ())), requests)
 
 
-def _by_lock(waiting: Iterable[tuple[Owner, Sequence[Any]]]) -> Mapping[Lock, list[Held]]:
-    found: dict[Lock, list[Held]] = {}
-    for owner, requests in waiting:
-        for request in map(LockRequest.from_wire, requests):
-            if request.mode is not None:
-                found.setdefault(request.lock, []).append((owner, request.mode))
-    return found
+def _owner(text: str) -> str:
+    """A number is a job; another owner is its name in quotes."""
+    return f"{JOB}{text}" if text.isdigit() else str(orjson.loads(text))

@@ -3,15 +3,16 @@
 import click
 
 from cli.commands import Command
-from cli.connection import ask_wconfd, with_next_step
+from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import paths, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.leftprocesses import left_processes
+from cli.lockview import ask_lock_view
 from cli.nodefiles import check_files
 from cli.screen import complain, say, say_json
 from cli.tables import Column, Layout, render
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
-from protocol.wconfd import ListLocksWaitingStatus, VerifyConfig
+from protocol.wconfd import VerifyConfig
 
 _SOUND = "ok"
 
@@ -42,7 +43,8 @@ def verify() -> int:
 def _left_processes() -> list[str]:
     """Of jobs that have ended; none if wconfd or luxid cannot be asked, which is told of them elsewhere."""
     try:
-        return left_processes(ask_wconfd(ListLocksWaitingStatus()))
+        with open_luxid() as client:
+            return left_processes(ask_lock_view(client))
     except (GantryError, OSError):
         return []
 

@@ -5,34 +5,30 @@ Source: cli.md 4, "locks"; STYLE section 8.
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+import attrs
 import click
 
 from cli.commands import Command
-from cli.connection import ask_luxid, open_wconfd
+from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.leftprocesses import left_processes
-from cli.lockview import LockRow, read_lock_view
+from cli.lockview import LockRow, ask_lock_view
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.times import DURATION
-from common.errors import GantryError
-from common.qlang import Expression
 from protocol.blocking import BlockingClient
-from protocol.luxi import Query, QueryKind
-from protocol.wconfd import ListLocksWaitingStatus
 
 # field -> what a cell shows of a lock
 _FIELDS: Final[Mapping[str, Callable[[LockRow], str]]] = {
-    "name": lambda row: str(row.lock),
-    "mode": lambda row: row.mode.value if row.mode else "",
-    "owner": lambda row: ",".join(str(owner) for owner, _ in row.owners),
-    "pending": lambda row: ",".join(f"{mode.value}:{owner}" for owner, mode in row.pending),
+    "name": lambda row: row.name,
+    "mode": lambda row: row.mode or "",
+    "owner": lambda row: ",".join(row.owners),
+    "pending": lambda row: ",".join(f"{mode}:{','.join(owners)}" for mode, owners in row.pending),
 }
-_JOB_ROWS: Final = ["=~", "name", "^job/"]
 # top left corner, then erase all: the picture is redrawn in place
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
@@ -49,7 +45,7 @@ def locks(chosen: str | None, interval: float | None, no_headers: bool, separato
     names = [*_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
     layout = Layout(not no_headers, separator)
     unknown = UNKNOWN if verbose else "??"
-    with open_wconfd() as client:
+    with open_luxid() as client:
         _show(client, names, unknown, layout)
         while interval is not None:
             sys.stdout.flush()
@@ -63,24 +59,13 @@ def locks(chosen: str | None, interval: float | None, no_headers: bool, separato
 
 
 def _show(client: BlockingClient, names: Sequence[str], unknown: str, layout: Layout) -> None:
-    answer = client.call(ListLocksWaitingStatus())
+    rows = ask_lock_view(client)
     if wants_json():
-        say_json(answer)
+        say_json([attrs.asdict(row) for row in rows])
         return
-    every = [{name: show(row) for name, show in _FIELDS.items()} for row in read_lock_view(answer).rows]
-    rows = [[cells.get(name, unknown) for name in names] for cells in (*every, *_job_cells())]
-    for sentence in left_processes(answer):
+    every = [{name: show(row) for name, show in _FIELDS.items()} for row in rows]
+    for sentence in left_processes(rows):
         remark(sentence)
-    for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], rows, layout):
+    cells = [[each.get(name, unknown) for name in names] for each in every]
+    for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], cells, layout):
         say(line)
-
-
-def _job_cells() -> Iterator[Mapping[str, str]]:
-    """A row for each job whose end others wait for; none if luxid cannot tell."""
-    try:
-        answer = ask_luxid(Query(QueryKind.LOCK, ("name", "pending"), Expression.from_wire(_JOB_ROWS)))
-    except (GantryError, OSError):
-        return
-    for (_, name), (_, pending) in answer["data"]:
-        waiting = [f"job/{owner}" for _, owners in pending or () for owner in owners]
-        yield {"name": name, "mode": "", "owner": "", "pending": ",".join(waiting)}

@@ -1,4 +1,4 @@
-"""`gnt-job why`: why jobs do not run.
+"""`gnt-job why`: why jobs do not run, or ended as they did.
 
 Source: DESIGN section 6, "Explain".
 """
@@ -11,19 +11,24 @@ import click
 
 from cli.commands import Command
 from cli.context import wants_json
+from cli.endwords import end_words
 from cli.exitcodes import DONE, FAILED
 from cli.explaining import Explanation, explain_jobs
 from cli.fields import FIELDS, shown_status
 from cli.query import FINISHED, JOB_ID
 from cli.reasonwords import in_words, worth_telling
 from cli.screen import complain, one_line, say, say_json
+from cli.times import clock, to_seconds
 from cli.waitwords import waited_words
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
 @click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
 def why(job_ids: Sequence[int]) -> int:
-    """Tell every reason why these jobs do not run, with the jobs that hold them, to the root of the chain."""
+    """Tell every reason why these jobs do not run, with the jobs that hold them, to the root of the chain.
+
+    Of one that has ended it tells why it ended so: what failed, who canceled it, which rule or dependency.
+    """
     asked = list(dict.fromkeys(job_ids))
     found = explain_jobs(asked)
     lost = [job_id for job_id in asked if found[job_id].row["status"] is None]
@@ -50,6 +55,8 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
     reasons = [in_words(reason) for reason in worth_telling(job.reasons or ())]
     for text in reasons:
         yield f"  {text}"
+    if (end := _end(job)) is not None:
+        yield f"  {end}"
     if not reasons and job.row["status"] not in FINISHED:
         yield "  nothing holds it"
     if (words := _past(job, now)) is not None:
@@ -57,6 +64,13 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
     for culprit in dict.fromkeys(job.culprits):
         if culprit in found:
             yield from (f"    {line}" for line in _lines(culprit, found, seen, now))
+
+
+def _end(job: Explanation) -> str | None:
+    """Why and when it ended; None: it has not, or there is nothing to explain."""
+    words = None if job.outcome is None else end_words(job.outcome)
+    at = to_seconds(job.row["end_ts"])
+    return words if words is None or at is None else f"{words}, at {clock(at)}"
 
 
 def _past(job: Explanation, now: float) -> str | None:
@@ -76,4 +90,5 @@ def _heading(job: Explanation, now: float) -> str:
 
 
 def _as_json(job: Explanation) -> dict[str, Any]:
-    return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits}
+    end = None if job.outcome is None else end_words(job.outcome)
+    return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}

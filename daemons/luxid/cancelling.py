@@ -4,6 +4,7 @@ Source: luxid.md 2.4, 9.3, 9.4; DESIGN section 7.
 """
 
 import signal
+import time
 from typing import Final
 
 import attrs
@@ -14,7 +15,7 @@ from common.jobs import FINAL, JobState
 from common.locks import JobId
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.recovery import Ask, cancel_queued
+from daemons.luxid.core.recovery import Ask, cancel_for
 from daemons.luxid.deaths import Deaths
 from daemons.luxid.killing import Kills
 from daemons.luxid.rewriting import timestamp
@@ -40,16 +41,18 @@ class Canceller:
         self._kills = kills
         self._is_external = is_external
 
-    async def cancel(self, job_id: JobId, *, kill: bool) -> Done:
+    async def cancel(self, job_id: JobId, *, kill: bool, uid: int) -> Done:
         """Cancel a job; answers whether that is done, and a sentence.
 
         A job without a process is canceled durably. One with a process is asked by a signal, and
         waited for; when killed it is not waited for. Of an ended job, a kill ends what it left running under its locks.
+
+        Args: uid: who asks.
         """
         with self._scheduler.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
             while (phase := self._scheduler.queue.phase(job_id)) is not None:
                 if phase in (Phase.READY, Phase.BLOCKED):
-                    return await self._cancel_queued(job_id)
+                    return await self._cancel_queued(job_id, uid)
                 if phase is Phase.RUNNING and kill:
                     return await self._kill(job_id)
                 if phase is Phase.RUNNING:
@@ -61,9 +64,10 @@ class Canceller:
             return self._answer_ended(job_id)
         return False, f"job {job_id} did not end within {CANCEL_WAIT_S:g} s; it will when its process gets to it"
 
-    async def _cancel_queued(self, job_id: JobId) -> Done:
+    async def _cancel_queued(self, job_id: JobId, uid: int) -> Done:
+        now, now_ns = timestamp(), time.time_ns()
         try:
-            await self._scheduler.rewriting.change(job_id, lambda job: cancel_queued(job, timestamp()))
+            await self._scheduler.rewriting.change(job_id, lambda job: cancel_for(job, uid, now, now_ns))
         except Unavailable as error:
             return False, error.message
         return True, f"job {job_id} was canceled"

@@ -22,7 +22,7 @@ from common.locks import JobId
 from common.log import get_log
 from daemons.luxid.core.decisions import Doomed, Rejected
 from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.recovery import cancel_queued, cancel_rejected, fail_dependent
+from daemons.luxid.core.recovery import cancel_dependent, cancel_rejected, fail_dependent
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.store import Store
 
@@ -139,7 +139,10 @@ class Rewriting:
         job = self._table.unended(doomed.job_id)
         _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
         now = timestamp()
-        await self.finish(cancel_queued(job, now) if doomed.is_canceled else fail_dependent(job, doomed.reason, now))
+        if doomed.is_canceled:
+            await self.finish(cancel_dependent(job, doomed.reason, now, time.time_ns()))
+        else:
+            await self.finish(fail_dependent(job, doomed.reason, now))
 
 
 def timestamp() -> Timestamp:

@@ -90,6 +90,8 @@ class FakeLuxid:
         self.calls: list[Any] = []
         self.is_drained = False
         self.watcher_pause: float | None = None
+        # rows of cells, as a Query of locks is answered
+        self.locks: list[Any] = []
         # job id -> reasons
         self.reasons: dict[int, list[dict[str, Any]]] = {}
         # job id -> spans; None: it does not know the question
@@ -206,6 +208,8 @@ class FakeLuxid:
         return call.until
 
     async def _query_rows(self, call: Query) -> Any:
+        if call.what is QueryKind.LOCK:
+            return {"fields": [_definition(name) for name in call.fields], "data": self.locks}
         if call.what is QueryKind.FILTER:
             things: list[Any] = list(self.rules.values())
             read = _cell_of_rule

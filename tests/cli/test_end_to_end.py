@@ -2,6 +2,7 @@
 
 import json
 import os
+import pwd
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -285,11 +286,37 @@ def test_a_paused_job_is_told_why_and_runs_when_the_rule_is_gone(cluster: Cluste
 
     assert (ended.code, ended.err) == (0, "")
     assert f"  is paused by filter rule {uuid}: the mirror is down" in why.out.splitlines()
+    assert "in line" not in why.out
     # the rule that is there already comes first
     assert again.out == "[]\n"
     assert listed.out == f"PAUSE  {uuid}\n"
     assert deleted == Ended(0, "", "")
     assert job(cluster, "wait", job_id).code == 0
+
+
+def test_an_ended_job_is_told_why_it_ended_so(cluster: Cluster) -> None:
+    where = json.dumps([["reason", ["=~", "reason", "held-back"]]])
+    words = ("add", "--predicates", where, "--action", "PAUSE", "--priority", "5")
+    pause = run("gnt-filter", "--root", cluster.root, *words).out.strip()
+    first = submit(cluster, "--reason", "held-back", "true")
+    second = submit(cluster, "--after", first, "true")
+    third = submit(cluster, "--reason", "held-back", "true")
+    job(cluster, "cancel", first)
+    cluster.wait(first, second)
+    where = json.dumps([["jobid", ["=", "id", third]]])
+    words = ("add", "--predicates", where, "--action", "REJECT", "--priority", "0")
+    reject = run("gnt-filter", "--root", cluster.root, *words).out.strip()
+    cluster.wait(third)
+    for uuid in (pause, reject):
+        run("gnt-filter", "--root", cluster.root, "delete", uuid)
+
+    told = [normalised(job(cluster, "why", job_id).out).splitlines()[1] for job_id in (first, second, third)]
+
+    assert told == [
+        f"  canceled on request of user {pwd.getpwuid(os.geteuid()).pw_name}, at CLOCK",
+        f"  dependency job {first} was canceled, at CLOCK",
+        f"  rejected by filter rule {reject}, at CLOCK",
+    ]
 
 
 def test_a_job_is_told_which_locks_hold_it_back_to_the_root(cluster: Cluster, tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ job 10: queued for TIME: TEST_DELAY(1.0)
   its locks weigh 7.5 in the line
 """
     )
-    assert as_json == [{"id": 5, "status": "waiting", "reasons": luxid.reasons[5], "waits": []}]
+    assert as_json == [{"id": 5, "status": "waiting", "reasons": luxid.reasons[5], "waits": [], "end": None}]
 
 
 def test_a_job_that_is_not_there_is_an_error(start_luxid: Start, job: Job) -> None:
@@ -170,3 +170,17 @@ def test_a_job_that_is_not_there_is_an_error(start_luxid: Start, job: Job) -> No
     assert ended.code == 1
     assert normalised(ended.out) == "job 5: queued for TIME: TEST_DELAY(1.0)\n  nothing holds it\n"
     assert ended.err == "error: there is no job 99; 'gnt-job list' shows those that are not archived\n"
+
+
+def test_an_ended_job_tells_why_it_ended_so(start_luxid: Start, job: Job) -> None:
+    start_luxid(
+        FakeJob(5, "error", start_ts=AT, end_ts=[AT[0] + 2, 0], results=[["OpExecError", ["no space left"]]]),
+    )
+
+    ended = job("why", "5")
+    as_json = json.loads(job("why", "--output", "json", "5").out)
+
+    assert normalised(ended.out) == (
+        "job 5: error after TIME: TEST_DELAY(1.0)\n  failed, TEST_DELAY(1.0): no space left, at CLOCK\n"
+    )
+    assert as_json[0]["end"] == "failed, TEST_DELAY(1.0): no space left"

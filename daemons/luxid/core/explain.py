@@ -187,7 +187,9 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
         case Phase.BLOCKED:
             return (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
         case Phase.READY:
-            return (*_rule(entry), *_limits(queue, entry), *_slots(queue), *_order(queue, entry, now_s))
+            held = (*_rule(entry), *_limits(queue, entry), *_slots(queue))
+            # one that is paused stands in no line, whoever else waits
+            return held if entry.ruling.is_pause else (*held, *_order(queue, entry, now_s))
 
 
 def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown | None]) -> Iterator[Reason]:

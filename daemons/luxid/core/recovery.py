@@ -23,6 +23,8 @@ KILLED_TEXT: Final = "job was killed on request"
 DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
 FILTER_SOURCE: Final = "gnt:daemon:luxid:filter"
+DEPENDENCY_SOURCE: Final = "gnt:daemon:luxid:dependency"
+CANCEL_SOURCE: Final = "gnt:daemon:luxid:cancel"
 
 
 class Ask(enum.Enum):
@@ -83,6 +85,16 @@ def fail_dependent(job: Job, reason: str, now: Timestamp) -> Job:
 def cancel_queued(job: Job, now: Timestamp) -> Job:
     """End a job that has no process by cancelling what has not ended; the results stay null."""
     return end_job(job, OpEvent.CANCELED, now, [None])
+
+
+def cancel_for(job: Job, uid: int, now: Timestamp, now_ns: int) -> Job:
+    """End a job that has no process because a user asked for it; the reason says who."""
+    return cancel_queued(_told(job, CANCEL_SOURCE, f"canceled on request of user {uid}", now_ns), now)
+
+
+def cancel_dependent(job: Job, reason: str, now: Timestamp, now_ns: int) -> Job:
+    """End a job that has no process because one that it depends on was canceled; the reason says which."""
+    return cancel_queued(_told(job, DEPENDENCY_SOURCE, reason, now_ns), now)
 
 
 def cancel_rejected(job: Job, uuid: str, now: Timestamp, now_ns: int) -> Job:

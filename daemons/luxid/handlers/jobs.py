@@ -50,7 +50,7 @@ class Jobs:
     async def cancel_job(self, call: CancelJob, peer: Peer) -> list[Any]:
         self._check_owned(call, peer)
         _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
-        return list(await self._canceller.cancel(call.job_id, kill=call.kill))
+        return list(await self._canceller.cancel(call.job_id, kill=call.kill, uid=peer.uid))
 
     async def pickup_job(self, call: PickupJob, _: Peer) -> bool:
         raise Conflict(f"luxid starts job {call.job_id} by itself when it may run; 'gnt-job why' tells what holds it")

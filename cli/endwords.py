@@ -1,0 +1,75 @@
+"""Why a job ended as it did, in words: one line.
+
+Source: DESIGN section 6, "Explain"; `common.errors.CommandFailed`.
+"""
+
+import pwd
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from cli.outcome import Outcome, result_text
+
+# of the entries by which luxid says in a reason trail what it did to a job
+_LUXID: Final = "gnt:daemon:luxid:"
+_USER: Final = re.compile(r"\buser (\d+)$", re.ASCII)
+
+
+def end_words(job: Outcome) -> str | None:
+    """`failed at opcode 2 of 3, TEST_DUMMY: no such node`; None: it has not ended, or succeeded."""
+    match job.status:
+        case "canceled":
+            return _canceled(job)
+        case "error":
+            return _failed(job)
+    return None
+
+
+def _canceled(job: Outcome) -> str:
+    place = next((at for at, status in enumerate(job.statuses) if status == "canceled"), None)
+    if place is None:
+        return "canceled, it is not known why"
+    result = job.results[place]
+    if (told := _told_by_luxid(job.ops[place])) is not None and not job.has_begun(place):
+        words = told
+    else:
+        words = result_text(result) if result is not None else "canceled, it is not known by whom"
+    return f"{words}{_where(job, place)}"
+
+
+def _failed(job: Outcome) -> str:
+    place = next((at for at, status in enumerate(job.statuses) if status == "error"), None)
+    if place is None:
+        return "failed, it is not known why"
+    result = job.results[place]
+    text = result_text(result)
+    if not job.has_begun(place):
+        return f"never ran: {text}" if place == 0 else f"stopped before opcode {place + 1} of {len(job.ops)}: {text}"
+    return f"failed{_how(result)}{_where(job, place)}, {job.summaries[place]}: {text}"
+
+
+def _how(result: Any) -> str:
+    match result:
+        case [_, [_, {"killed_for": "memory"}]]:
+            return " (killed for memory)"
+        case [_, [_, {"timed_out": True}]]:
+            return " (its time was over)"
+    return ""
+
+
+def _where(job: Outcome, place: int) -> str:
+    return f" at opcode {place + 1} of {len(job.ops)}" if len(job.ops) > 1 else ""
+
+
+def _told_by_luxid(op: Mapping[str, Any]) -> str | None:
+    """The last thing that luxid says in the opcode's reason trail."""
+    entries = (entry for entry in reversed(op.get("reason") or ()) if str(entry[0]).startswith(_LUXID))
+    text = next((str(entry[1]) for entry in entries), None)
+    return text and _USER.sub(_named, text)
+
+
+def _named(match: "re.Match[str]") -> str:
+    try:
+        return f"user {pwd.getpwuid(int(match[1])).pw_name}"
+    except (KeyError, OverflowError):
+        return match[0]
