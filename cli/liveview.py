@@ -125,8 +125,14 @@ class _View:
             return (Text(str(line.job_id)), status)
         elapsed = FIELDS["time"].show(line.row, time.time())
         summary = one_line(",".join(line.row["summary"] or ()))
-        reason = self._reasons.get(line.job_id) if line.status in ("queued", "waiting") else None
-        return (Text(str(line.job_id)), status, Text(elapsed), Text(summary), Text(reason or line.last_word))
+        reason = one_line(self._reasons.get(line.job_id, "")) if line.status in ("queued", "waiting") else ""
+        return (
+            Text(str(line.job_id)),
+            status,
+            Text(elapsed),
+            Text(summary),
+            Text(reason or line.last_word),
+        )
 
     def _counts(self) -> Text:
         counts = Counter(line.status for line in self._lines.values() if line.row)

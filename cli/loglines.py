@@ -4,9 +4,8 @@ import time
 from typing import Any, Final
 
 import attrs
-import orjson
 
-from cli.screen import one_line
+from cli.screen import json_text, one_line
 
 _PLAIN: Final = "message"
 
@@ -31,4 +30,4 @@ def message_text(line: LogLine) -> str:
     """The message; those of special kinds as JSON."""
     if line.kind == _PLAIN and isinstance(line.message, str):
         return one_line(line.message)
-    return orjson.dumps([line.kind, line.message]).decode()
+    return json_text([line.kind, line.message])

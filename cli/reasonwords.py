@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import orjson
-
+from cli.screen import json_text
 from cli.times import duration
 
 Reason = Mapping[str, Any]
@@ -23,7 +22,7 @@ def in_words(reason: Reason) -> str:
     """A line; of a kind that is not known here its values as JSON. Durations are those up to now."""
     write = _WRITERS.get(reason.get("kind", ""))
     if write is None:
-        return orjson.dumps(dict(reason)).decode()
+        return json_text(dict(reason))
     return write(reason)
 
 

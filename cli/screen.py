@@ -3,14 +3,27 @@
 Source: STYLE section 8.
 """
 
+import re
 import sys
-from typing import Any
+from typing import Any, Final
 
 import orjson
 
+# what a terminal obeys: C0 but for tab, line feed and the four separators; DEL and C1; and what turns the direction of
+# writing, so that a text reads as another one
+_BIDI: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+_OBEYED: Final = re.compile(f"[\x00-\x08\x0b-\x1b\x7f-\x9f{_BIDI}]")
+# those of them that JSON does not escape by itself
+_NOT_ESCAPED: Final = re.compile(f"[\x7f-\x9f{_BIDI}]")
+
 
 def say(text: str) -> None:
-    """A line of results."""
+    """A line of results; what a terminal would obey is made visible."""
+    sys.stdout.write(f"{defused(text)}\n")
+
+
+def say_styled(text: str) -> None:
+    """A line of results that we have coloured; all that came from elsewhere in it has been made visible."""
     sys.stdout.write(f"{text}\n")
 
 
@@ -20,21 +33,15 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def write_error(text: str) -> None:
-    """What a command printed to its standard error, shown at once."""
-    sys.stderr.write(text)
-    sys.stderr.flush()
-
-
 def say_json(value: Any) -> None:
     """A result in its wire form, as one line."""
-    say(orjson.dumps(value).decode())
+    sys.stdout.write(f"{json_text(value)}\n")
 
 
 def remark(text: str) -> None:
-    """A line that is no result."""
+    """A line that is no result; what a terminal would obey is made visible."""
     sys.stdout.flush()
-    print(text, file=sys.stderr, flush=True)
+    print(defused(text), file=sys.stderr, flush=True)
 
 
 def complain(text: str) -> None:
@@ -51,6 +58,16 @@ def one_line(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+
+
+def defused(text: str) -> str:
+    """The text with what a terminal would obey as escapes: `\\x1b` for ESC."""
+    return text if text.isprintable() else _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
+
+
+def json_text(value: Any) -> str:
+    """JSON in which no character is left that a terminal would obey."""
+    return _NOT_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", orjson.dumps(value).decode())
 
 
 def is_interactive() -> bool:

@@ -14,7 +14,7 @@ from cli.context import up_command, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.pids import DAEMONS, Running, find_daemon, find_supervisor
 from cli.query import jobs_now
-from cli.screen import complain, say, say_json
+from cli.screen import complain, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.times import clock
 from common.errors import GantryError
@@ -62,7 +62,7 @@ def tell_status(paths: Paths) -> int:
         say_json(_as_json(daemons, supervisor, jobs, drained))
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
-            say(line)
+            say_styled(line)
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
     if not is_up:

@@ -15,6 +15,7 @@ import click
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, wants_json
 from cli.exitcodes import DONE, FAILED, OURS
+from cli.outputscreen import OutputScreen, raw_option
 from cli.screen import complain, remark, say, say_json
 from cli.times import POSITIVE_DURATION
 from cli.user import user_name
@@ -53,6 +54,8 @@ class Wishes:
     is_each: bool = False
     # seconds that it is waited for at most; None: to the end
     wait_s: float | None = None
+    # show output with its control sequences, also on a terminal
+    is_raw: bool = False
     # the exit code is the command's, if it is waited for
     ends_as_command: bool = False
     # under whose name the reason trail tells of it
@@ -75,10 +78,9 @@ def submit_options(function: F) -> F:
 
 
 def wait_options(function: F) -> F:
-    """`--wait-timeout`, of verbs that end as their command did."""
-    return click.option(
-        "--wait-timeout", "wait_s", type=POSITIVE_DURATION, help="With --wait: wait no longer; the job goes on."
-    )(function)
+    """`--wait-timeout` and `--raw`, of verbs that end as their command did."""
+    text = "With --wait: wait no longer; the job goes on."
+    return click.option("--wait-timeout", "wait_s", type=POSITIVE_DURATION, help=text)(raw_option(function))
 
 
 def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
@@ -119,7 +121,7 @@ def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes,
     from cli.watching import GoesOn, follow_own
 
     try:
-        outcomes = follow_own(ids, streams, wishes.wait_s)
+        outcomes = follow_own(ids, streams, OutputScreen(is_raw=wishes.is_raw), wishes.wait_s)
     except GoesOn as goes_on:
         return goes_on.code
     are_good = are_all_taken and all(outcome.is_success for outcome in outcomes)

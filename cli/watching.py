@@ -16,8 +16,9 @@ from cli.exitcodes import INTERRUPTED, TIME_OVER
 from cli.follow import Change, Event, Followers, Output
 from cli.loglines import log_text
 from cli.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
+from cli.outputscreen import OutputScreen
 from cli.query import query_jobs
-from cli.screen import one_line, remark, say, say_json, write, write_error
+from cli.screen import one_line, remark, say, say_json, write
 from cli.times import duration
 from common.jobs import JobState
 from protocol.luxi import OutputStream
@@ -32,21 +33,24 @@ def streams_of(ops: Iterable[Mapping[str, Any]]) -> Sequence[OutputStream]:
     return tuple(OutputStream) if any(op.get("stderr_apart") for op in ops) else (OutputStream.OUTPUT,)
 
 
-def watch_jobs(job_ids: Sequence[int]) -> int:
+def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
     """Follow jobs until all have ended; the exit code.
 
+    Args: is_raw: see `OutputScreen`.
     Raises: as `cli.follow.job_changes`.
     """
     job_ids = list(dict.fromkeys(job_ids))
     try:
-        return judge(_follow(job_ids, None, is_submitter=False))
+        return judge(_follow(job_ids, None, OutputScreen(is_raw=is_raw), is_submitter=False))
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\n{_goes_on(job_ids)}")
         return INTERRUPTED
 
 
-def follow_own(job_ids: Sequence[int], streams: Sequence[OutputStream], timeout_s: float | None) -> Sequence[Outcome]:
+def follow_own(
+    job_ids: Sequence[int], streams: Sequence[OutputStream], screen: OutputScreen, timeout_s: float | None
+) -> Sequence[Outcome]:
     """Follow jobs that were submitted just now: their command's output as if it ran here, and nothing else on standard
     output; and tell of those that did not succeed.
 
@@ -54,7 +58,7 @@ def follow_own(job_ids: Sequence[int], streams: Sequence[OutputStream], timeout_
     """
     try:
         with _time_limit(timeout_s):
-            outcomes = _follow(job_ids, streams, is_submitter=True)
+            outcomes = _follow(job_ids, streams, screen, is_submitter=True)
     except _TimeOver:
         sys.stdout.flush()
         remark(f"waited for {duration(timeout_s or 0)}; {_goes_on(job_ids)}")
@@ -104,7 +108,9 @@ def _goes_on(job_ids: Sequence[int]) -> str:
     return f"{which}; watch again with: {watch}; cancel with: {cancel}"
 
 
-def _follow(job_ids: Sequence[int], streams: Sequence[OutputStream] | None, *, is_submitter: bool) -> Sequence[Outcome]:
+def _follow(
+    job_ids: Sequence[int], streams: Sequence[OutputStream] | None, screen: OutputScreen, *, is_submitter: bool
+) -> Sequence[Outcome]:
     socket = paths().query_socket
     with open_luxid() as client:
         if not is_submitter:
@@ -118,9 +124,9 @@ def _follow(job_ids: Sequence[int], streams: Sequence[OutputStream] | None, *, i
         elif len(job_ids) > 1:
             _show_several(Followers(socket, job_ids), job_ids)
         elif is_submitter:
-            _show_as_own(Followers(socket, job_ids, streams), job_ids[0])
+            _show_as_own(Followers(socket, job_ids, streams), job_ids[0], screen)
         else:
-            _show_one(Followers(socket, job_ids, streams), before[0])
+            _show_one(Followers(socket, job_ids, streams), before[0], screen)
         # the followers may have waited for a luxid that was restarted, so this connection is old
         client.close()
         outcomes = fetch_outcomes(client, job_ids)
@@ -129,7 +135,7 @@ def _follow(job_ids: Sequence[int], streams: Sequence[OutputStream] | None, *, i
     return outcomes
 
 
-def _show_one(followers: Followers, job: Outcome) -> None:
+def _show_one(followers: Followers, job: Outcome, screen: OutputScreen) -> None:
     heading = f"Job {job.job_id}: {one_line(', '.join(job.summaries))}"
     say(heading)
     say("-" * len(heading))
@@ -138,9 +144,9 @@ def _show_one(followers: Followers, job: Outcome) -> None:
     for event in _with_reasons(followers, job.job_id):
         match event:
             case Output(text=text, stream=OutputStream.ERROR):
-                write_error(text)
+                screen.write(text, is_error=True)
             case Output(text=text):
-                write(text)
+                screen.write(text)
                 line_ends = text.endswith("\n")
             case Change(log=log):
                 for line in log:
@@ -167,13 +173,13 @@ def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
                 remark(f"job {job_id} {reason}")
 
 
-def _show_as_own(followers: Followers, job_id: int) -> None:
+def _show_as_own(followers: Followers, job_id: int, screen: OutputScreen) -> None:
     for event in _with_reasons(followers, job_id):
         match event:
             case Output(text=text, stream=OutputStream.ERROR):
-                write_error(text)
+                screen.write(text, is_error=True)
             case Output(text=text):
-                write(text)
+                screen.write(text)
             case Change(log=log):
                 for line in log:
                     remark(log_text(line))

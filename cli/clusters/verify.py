@@ -9,7 +9,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.leftprocesses import left_processes
 from cli.lockview import ask_lock_view
 from cli.nodefiles import check_files
-from cli.screen import complain, say, say_json
+from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
 from protocol.wconfd import VerifyConfig
@@ -33,7 +33,7 @@ def verify() -> int:
     else:
         rows = [[name, problem] for name, problems in found.items() for problem in problems or [_SOUND]]
         for line in render(_COLUMNS, rows, Layout(has_color=uses_color())):
-            say(line)
+            say_styled(line)
     count = sum(map(len, found.values()))
     if count:
         complain(f"{count} problem{'s' if count > 1 else ''} found; mend them, and run this again")

@@ -17,7 +17,7 @@ from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
 from cli.jobchoice import JobChoice, choice_options, read_choice
 from cli.query import filter_jobs, missing, query_jobs
-from cli.screen import complain, say, say_json, warn
+from cli.screen import complain, say_json, say_styled, warn
 from cli.tables import NOTHING, UNAVAILABLE, Layout, render
 
 
@@ -56,7 +56,7 @@ def list_jobs(names: str | None, no_headers: bool, separator: str | None, verbos
     else:
         layout = Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING)
         for line in render([field_of(name).column for name in fields], _cells(rows, fields, verbose), layout):
-            say(line)
+            say_styled(line)
     return _complain(unknown(fields), missing(rows))
 
 

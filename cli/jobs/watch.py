@@ -5,15 +5,17 @@ from collections.abc import Sequence
 import click
 
 from cli.commands import Command
+from cli.outputscreen import raw_option
 from cli.query import JOB_ID
 from cli.watching import watch_jobs
 
 
 @click.command("watch", cls=Command, examples=("gnt-job watch 27491", "gnt-job watch 27490 27491 27492"))
+@raw_option
 @click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
-def watch(job_ids: Sequence[int]) -> int:
+def watch(job_ids: Sequence[int], is_raw: bool) -> int:
     """Follow jobs until they have ended; the exit code is 0 if all succeeded.
 
     Ctrl-C stops watching, and the jobs go on.
     """
-    return watch_jobs(job_ids)
+    return watch_jobs(job_ids, is_raw=is_raw)
