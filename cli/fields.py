@@ -1,6 +1,6 @@
 """The columns that a list of jobs can have.
 
-Those of luxid are shown as cli.md 1.3 says; `age`, `runtime` and `time` are worked out here.
+Those of luxid are shown as cli.md 1.3 says; `OWN` and `USED` are worked out here.
 
 Source: luxid.md 7.3; cli.md 1.3 and 2.
 """
@@ -12,6 +12,7 @@ import attrs
 
 from cli.tables import UNKNOWN, Column, status_style
 from cli.times import clock, duration, to_seconds
+from cli.usagewords import Usage, size, usage_of
 from common.jobs import FINAL, SUBMIT_PRIORITIES
 
 # values of luxid's fields by name, as on the wire
@@ -87,6 +88,15 @@ def shown_status(status: str | None) -> str:
     return "ending" if status == "canceling" else _text(status)
 
 
+def _used(show: Callable[[Usage], str]) -> Callable[[Row, float], str]:
+    def cell(row: Row, _: float) -> str:
+        usage = usage_of(row["opresult"])
+        return "" if usage is None else show(usage)
+
+    return cell
+
+
+_RESULTS: Final = ("opresult",)
 _TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
 FIELDS: Final[Mapping[str, Field]] = {
     "id": _plain("id", "ID", is_number=True),
@@ -96,6 +106,10 @@ FIELDS: Final[Mapping[str, Field]] = {
     "age": Field(Column("AGE", is_number=True), ("received_ts",), _age),
     "runtime": Field(Column("RUNTIME", is_number=True), _TIMES, _runtime),
     "time": Field(Column("TIME", is_number=True), _TIMES, _time),
+    "memory": Field(Column("MEMORY", is_number=True), _RESULTS, _used(lambda used: size(used.memory_peak_bytes))),
+    "cpu": Field(Column("CPU", is_number=True), _RESULTS, _used(lambda used: f"{used.cpu_s:.2f}s")),
+    "read": Field(Column("READ", is_number=True), _RESULTS, _used(lambda used: size(used.read_bytes))),
+    "written": Field(Column("WRITTEN", is_number=True), _RESULTS, _used(lambda used: size(used.written_bytes))),
     "summary": _plain("summary", "SUMMARY"),
     "opid": _plain("opid", "OPCODE_ID"),
     "user": _plain("user", "USER"),
@@ -113,6 +127,8 @@ FIELDS: Final[Mapping[str, Field]] = {
 }
 # those worked out here -> luxid's field that says the most of them
 OWN: Final = {"age": "received_ts", "runtime": "start_ts", "time": "start_ts"}
+# what the commands used; worked out here, too, and nothing that a filter could compare says it
+USED: Final = ("memory", "cpu", "read", "written")
 DEFAULT: Final = ("id", "status", "priority", "time", "summary")
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from cli.fields import FIELDS, OWN
+from cli.fields import FIELDS, OWN, USED
 from cli.filtertext import Expression, parse_filter
 from common.errors import InvalidRequest
 from common.jobs import SUBMIT_PRIORITIES, JobState
@@ -15,7 +15,7 @@ from common.jobs import SUBMIT_PRIORITIES, JobState
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
 _NESTING: Final = ("&", "|", "!")
 _STATES: Final = tuple(state.value for state in JobState)
-_KNOWN: Final = ("op", *(name for name in FIELDS if name not in OWN), "summary_text")
+_KNOWN: Final = ("op", *(name for name in FIELDS if name not in (*OWN, *USED)), "summary_text")
 _NUMBERS: Final = ("id", "priority", "received_ts", "start_ts", "end_ts")
 _EQUALITIES: Final = ("==", "!=")
 _COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
@@ -41,6 +41,8 @@ def _rewritten(expression: Expression) -> Expression:
 
 
 def _check_field(name: str) -> None:
+    if name in USED:
+        raise InvalidRequest(f"filter: '{name}' can be shown only; show it with -o +{name}, and compare there")
     if name in OWN:
         raise InvalidRequest(
             f"filter: '{name}' can be shown only; '{OWN[name]}' can be compared, in seconds since 1970"

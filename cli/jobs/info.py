@@ -18,6 +18,7 @@ from cli.fields import Row
 from cli.query import JOB_ID, missing, query_jobs
 from cli.screen import complain, one_line, say, say_json
 from cli.times import precise_clock, to_seconds
+from cli.usagewords import usage_of, usage_words
 from cli.waithistory import job_waits
 from cli.waitwords import waited_words
 
@@ -59,6 +60,8 @@ def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
     yield f"  Total processing time: {total}"
     if waited is not None:
         yield f"  Waited: {waited}"
+    if (usage := usage_of(row["opresult"])) is not None:
+        yield f"  Used: {usage_words(usage)}"
     yield "  Opcodes: "
     for index in range(len(row["ops"] or ())):
         yield from (f"    {line}" for line in _op_lines(row, index))

@@ -12,8 +12,12 @@ from protocol.luxi import QueryKind
 
 _OWN: Final = (
     OwnField("age", "how long ago the job was submitted (no filter)"),
+    OwnField("cpu", "CPU time that its commands used (no filter)"),
+    OwnField("memory", "highest memory of its commands (no filter)"),
+    OwnField("read", "what its commands read from disks (no filter)"),
     OwnField("runtime", "how long it ran, or has been running (no filter)"),
     OwnField("time", "how long it ran or runs; before that, how long it has been waiting (no filter)"),
+    OwnField("written", "what its commands wrote to disks (no filter)"),
 )
 
 

@@ -1,6 +1,7 @@
 """`gnt-job run`: a command as a job."""
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from cli.submission import Wishes, submit_jobs, submit_options, wait_options, wi
 from cli.times import POSITIVE_DURATION
 from common.errors import InvalidRequest
 from common.jobs import FINAL, JobState
+from common.ulimits import ULIMITS
 
 _FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
 
@@ -51,6 +53,43 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
         return name, text if equals else os.environ[name]
 
 
+class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`512M`: bytes, or with K, M, G or T a multiple of 1024 of them."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        match = _SIZE.fullmatch(value)
+        if match is None:
+            self.fail(f"'{value}' is no size; write bytes, or a number with K, M, G or T", param, ctx)
+        return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
+
+
+class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`nofile=1024:4096`: soft and hard limit, or both; `unlimited` for none."""
+
+    name = "limit"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, list[int]]:
+        if isinstance(value, tuple):
+            return value
+        name, _, text = value.partition("=")
+        numbers = ["-1" if number == "unlimited" else number for number in text.split(":")]
+        if name not in ULIMITS:
+            self.fail(f"there is no limit '{name}'; they are {', '.join(ULIMITS)}", param, ctx)
+        if len(numbers) > 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
+            self.fail(f"'{value}' is no limit; write {name}=SOFT[:HARD], each a number or unlimited", param, ctx)
+        return name, [int(number) for number in numbers]
+
+
+_UNITS = ("", "K", "M", "G", "T")
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"-1|\d{1,19}", re.ASCII)
+SIZE = SizeType()
+
+
 def read_standard_input() -> str:
     """All that is on standard input. Raises: InvalidRequest: it is closed, or no text."""
     if sys.stdin is None:
@@ -72,6 +111,7 @@ def read_standard_input() -> str:
         "gnt-job run --after 12 --shell -- 'make test && make deploy'",
         "gnt-job run --after 13:error,canceled -- logger 'the deployment went wrong'",
         "gnt-job run --reason rate-limit:2:backup -- backup web1",
+        "gnt-job run --memory 2G --cpus 1.5 --nice 10 -- make -j4",
         "gnt-job run --stdin /srv/dump.sql --stderr apart --wait -- mysql web",
     ),
 )
@@ -104,6 +144,12 @@ def read_standard_input() -> str:
     type=click.Choice(["joined", "apart"]),
     help="Standard error with the output (default), or kept by itself: gnt-job output --stderr.",
 )
+@click.option("--memory", type=SIZE, help="Most memory of all its processes together: 512M, 2G.")
+@click.option("--cpus", type=float, help="Most processors at once: 2, 0.5.")
+@click.option("--nice", type=click.IntRange(-20, 19), help="Niceness, 19 is the most modest; below 0 only as root.")
+@click.option(
+    "--ulimit", "ulimits", type=UlimitType(), multiple=True, help="A limit, NAME=SOFT[:HARD], nofile=4096; repeatable."
+)
 @click.option("--env", type=EnvironmentType(), multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
 @click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
 @click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root.")
@@ -128,6 +174,10 @@ def run_command(
     stdin_from: Path | None,
     stdin_text: str | None,
     stderr: str | None,
+    memory: int | None,
+    cpus: float | None,
+    nice: int | None,
+    ulimits: Sequence[tuple[str, list[int]]],
     env: Sequence[tuple[str, str]],
     shell: bool,
     user: str | None,
@@ -162,6 +212,10 @@ def run_command(
         "user": user,
         "stdin_path": None if stdin_from is None else os.path.abspath(stdin_from),
         "stdin_text": stdin_text,
+        "memory": memory,
+        "cpus": cpus,
+        "nice": nice,
+        "ulimits": dict(ulimits) or None,
         "stderr_apart": True if stderr == "apart" else None,
         "exit_codes": list(exit_codes) or [0],
         "detach": detach or None,

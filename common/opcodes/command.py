@@ -11,9 +11,14 @@ from common.errors import InvalidRequest
 from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
 from common.opcodes.base import OpCode, only_declarable, seconds
+from common.ulimits import ULIMITS
 
 # in characters, as useradd has it, with room
 LONGEST_USER: Final = 256
+LEAST_MEMORY: Final = 2**20
+# the least that the kernel takes, of a period of 100 ms
+LEAST_CPUS: Final = 0.01
+MOST_CPUS: Final = 8192
 
 
 def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) -> None:
@@ -51,6 +56,32 @@ def _exit_codes(_: object, attribute: "attrs.Attribute[Any]", value: tuple[int, 
         raise InvalidRequest(f"{attribute.name}: a command ends with a code from 0 to 255, not with {wrong[0]}")
 
 
+def _ulimits(_: object, attribute: "attrs.Attribute[Any]", value: Mapping[str, tuple[int, ...]] | None) -> None:
+    for name, pair in (value or {}).items():
+        if name not in ULIMITS:
+            raise InvalidRequest(f"{attribute.name}: there is no limit {name!r:.40}; they are {', '.join(ULIMITS)}")
+        soft, hard = (*pair, *pair)[:2] if len(pair) in (1, 2) else (-2, -2)
+        if not (-1 <= soft < 2**63 and -1 <= hard < 2**63) or (hard != -1 and not 0 <= soft <= hard):
+            raise InvalidRequest(
+                f"{attribute.name}: {name} takes a soft and a hard limit, soft <= hard, -1 for none; got {list(pair)}"
+            )
+
+
+def _niceness(_: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
+    if value is not None and not -20 <= value <= 19:
+        raise InvalidRequest(f"{attribute.name} must be from -20 to 19, got {value}")
+
+
+def _cpus(_: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
+    if value is not None and not MOST_CPUS >= value >= LEAST_CPUS:
+        raise InvalidRequest(f"{attribute.name} must be from {LEAST_CPUS:g} to {MOST_CPUS}, got {value:g}")
+
+
+def _memory(_: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
+    if value is not None and not LEAST_MEMORY <= value < 2**63:
+        raise InvalidRequest(f"{attribute.name} must be at least {LEAST_MEMORY} bytes (1 MiB), got {value}")
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -80,6 +111,14 @@ class OpRunCommand(OpCode):
     stderr_apart: bool | None = None
     exit_codes: tuple[int, ...] = attrs.field(default=(0,), validator=_exit_codes)
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
+    # bytes of all its processes together; who needs more is killed
+    memory: int | None = attrs.field(default=None, validator=_memory)
+    # processors that it may use at once; 0.5: half of one
+    cpus: float | None = attrs.field(default=None, validator=_cpus)
+    # added to that of the job process; less than 0 only as root
+    nice: int | None = attrs.field(default=None, validator=_niceness)
+    # name -> [soft, hard] or [both]; -1: none
+    ulimits: Mapping[str, tuple[int, ...]] | None = attrs.field(default=None, validator=_ulimits)
     # what the program leaves running is not ended with it
     detach: bool = False
     # it is not ended either, and the locks are kept until the last of it has ended

@@ -28,6 +28,8 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 class Stage(enum.Enum):
     """How far the start of a program came."""
 
+    # no group for a limit that is wanted
+    LIMIT = "limit"
     GROUP = "group"
     USER = "user"
     # the prelude knows more
@@ -83,7 +85,8 @@ class Berth:
     process_group: int
     # of the process that supervises it: when that is killed it is killed, too
     supervisor: int
-    group: Group | None
+    # entered in this order
+    groups: tuple[Group, ...]
 
 
 def become_subreaper() -> None:
@@ -104,8 +107,8 @@ def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
     try:
         # a signal that comes now must write nothing into a descriptor that has got another meaning
         signal.set_wakeup_fd(-1)
-        if berth.group is not None:
-            berth.group.enter()
+        for group in berth.groups:
+            group.enter()
         _join(berth.process_group)
         # what is caught falls back to its default action by itself
         for number in (signal.SIGPIPE, signal.SIGXFSZ):

@@ -43,6 +43,7 @@ from daemons.jobproc import life
 from daemons.jobproc.cgroups import GroupTree, find_groups
 from daemons.jobproc.children import Children
 from daemons.jobproc.control import Closed, ControlConnection, exited, read_start, started
+from daemons.jobproc.limits import sweep_limit_groups
 from daemons.jobproc.rehearsal import rehearse
 from daemons.jobproc.signals import HANDLED, ProcessSignals
 from daemons.jobproc.surroundings import take_surroundings
@@ -271,6 +272,7 @@ def _run(options: Options) -> None:
     path = settings.paths.forkserver_socket
     listener, children = _take_over() or (_listen(path), Children({}))
     groups = find_groups(settings.jobproc.cgroups, settings.paths.run)
+    sweep_limit_groups(settings.paths.run)
     if groups is not None:
         groups.sweep()
     warm_up()

@@ -61,6 +61,29 @@ def places(wanted: str, mounts: str, own: str) -> tuple[Place, ...]:
     return tuple(sorted(found, key=lambda place: list(Way).index(place.way)))
 
 
+def controller_folder(controller: str, mounts: str, own: str) -> str | None:
+    """The folder of our own group in the tree of a controller of version 1; None: there is no such tree here.
+
+    Args: mounts, own: as for `places`.
+    """
+    lines = (line.split(":", 2) for line in own.splitlines())
+    path = next((path for _, names, path in lines if controller in names.split(",")), None)
+    for root, point in _trees_of(controller, mounts):
+        inside = _below(path, root)
+        if inside is not None:
+            return point.rstrip("/") + inside
+    return None
+
+
+def _trees_of(controller: str, mounts: str) -> Iterator[tuple[str, str]]:
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        kind, _, options = after.split(" ", 2)
+        if kind == "cgroup" and controller in options.split(","):
+            root, point = (_unescaped(word) for word in before.split(" ")[3:5])
+            yield root, point
+
+
 def folder_name(run_folder: str) -> str:
     """Of the folder that holds the groups of one installation."""
     return f"gantry-{hashlib.sha256(run_folder.encode(errors='surrogateescape')).hexdigest()[:12]}"

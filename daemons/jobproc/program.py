@@ -15,7 +15,7 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -24,6 +24,7 @@ import orjson
 from common.log import get_log
 from common.processes import Process, descendants, send_all
 from daemons.jobproc.execution import Launch, become_subreaper, read_report
+from daemons.jobproc.limits import Limited
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.stopping import Leave
 from daemons.jobproc.supervisor import Supervisor, Terms, start_supervisor
@@ -72,6 +73,10 @@ class ProgramEnd:
     duration_s: float
     # the job was killed while it ran
     was_killed: bool
+    # as `usage_so_far` has it
+    usage: Mapping[str, Any]
+    # its processes that the kernel killed because their memory was used up
+    oom_kills: int
     # None: nothing of it runs any more, or what does is of no concern; the receiver closes it
     leash: Leash | None
 
@@ -110,6 +115,8 @@ class RunningProgram:
         # left behind by earlier programs of this job: not to be ended with this one
         self._strangers = descendants(os.getpid()) if _has_children() else frozenset[Process]()
         self._end: dict[str, Any] | None = None
+        # the last that was told
+        self._used: dict[str, Any] = {"usage": {}, "oom_kills": 0}
         self._is_over = self._was_killed = False
         self._unread = b""
         # reading ends of pipes, with what is to be done with that which comes out
@@ -129,6 +136,11 @@ class RunningProgram:
             self.close()
             self._drop_supervisor()
             raise
+
+    @property
+    def limited(self) -> Limited:
+        """Its limits that hold for all its processes together."""
+        return self._supervisor.limited
 
     def run(self, on_kill: Callable[[], None]) -> ProgramEnd:
         """Pump the output until all is over; or until the program ends, if what it leaves keeps the locks.
@@ -175,7 +187,15 @@ class RunningProgram:
         if leash is None:
             self._drop_supervisor()
         returncode = os.waitstatus_to_exitcode(self._end["ended"])
-        return ProgramEnd(returncode, self._end["timed_out"], self._end["duration_s"], self._was_killed, leash)
+        return ProgramEnd(
+            returncode,
+            self._end["timed_out"],
+            self._end["duration_s"],
+            self._was_killed,
+            self._used["usage"],
+            self._used["oom_kills"],
+            leash,
+        )
 
     def _is_done(self) -> bool:
         if self._is_over:
@@ -203,6 +223,8 @@ class RunningProgram:
         for fact in facts:
             if "ended" in fact:
                 self._end = fact
+            if "usage" in fact:
+                self._used = fact
             self._is_over = self._is_over or "over" in fact
 
     def _facts(self) -> list[dict[str, Any]]:

@@ -17,10 +17,13 @@ Source: DESIGN sections 5 and 16; everyday.md a.
 """
 
 import contextlib
+import errno
 import os
+import resource
 import signal
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import attrs
@@ -31,9 +34,20 @@ from common.livelock import Livelock
 from common.log import get_log, log_fds
 from common.processes import descendants, own_children, send_all
 from daemons.jobproc.cgroups import Group, GroupTree
-from daemons.jobproc.execution import Berth, Launch, become, become_subreaper, close_all_but, read_report
+from daemons.jobproc.execution import (
+    Berth,
+    Launch,
+    NotStarted,
+    Stage,
+    become,
+    become_subreaper,
+    close_all_but,
+    read_report,
+)
+from daemons.jobproc.limits import CPU, MEMORY, Limited, Wanted, limit_groups
 from daemons.jobproc.signals import HANDLED, ProcessSignals
 from daemons.jobproc.stopping import Course, Leave, Phase, Seen, Step, advance, begin
+from daemons.jobproc.usage import killed_for_memory, usage_so_far
 
 _STDERR: Final = 2
 # of killing what comes, before others are looked after
@@ -56,6 +70,9 @@ class Terms:
     # where the command's group is made, and its name; None: no control groups here
     groups: GroupTree | None
     group_name: str
+    # of the installation, by which its groups are told from others'
+    run_folder: Path
+    wanted: Wanted = attrs.field(factory=Wanted)
 
 
 @attrs.frozen
@@ -67,6 +84,7 @@ class Supervisor:
     status: int
     # of the command
     group: Group | None
+    limited: Limited
 
     def stop(self) -> None:
         """Ask for the end of the command and of all that it started."""
@@ -85,27 +103,51 @@ def start_supervisor(launch: Launch, terms: Terms, outputs: Sequence[int], signa
     Args:
         outputs: the program's standard output, and error if that is apart; the caller closes them.
         signals: of the job process, installed.
-    Raises: OSError: no process, pipe or descriptor can be had.
+    Raises:
+        NotStarted: a limit that is wanted cannot be kept here.
+        OSError: no process, pipe or descriptor can be had.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     group = _make_group(terms)
+    limited = Limited()
+    if terms.groups is not None:
+        limited = limit_groups(terms.wanted, group, terms.run_folder, terms.group_name)
+    if terms.wanted.cpus is not None and CPU not in limited.by_controller:
+        os.close(reader)
+        os.close(writer)
+        _remove((group, *limited.extra))
+        raise NotStarted(Stage.LIMIT, OSError(errno.ENOTSUP, "no control group for processors"))
+    launch = _with_own_limits(launch, terms.wanted, limited)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     try:
         with terms.livelock.lent() as livelock_fd:
             job_process = os.getpid()
             pid = os.fork()
             if pid == 0:
-                own = _Supervision(launch, terms, signals, outputs, writer, livelock_fd, job_process, group)
+                own = _Supervision(launch, terms, signals, outputs, writer, livelock_fd, job_process, group, limited)
                 _supervise_and_exit(own)
     except OSError:
         os.close(reader)
-        if group is not None:
-            group.remove()
+        _remove((group, *limited.extra))
         raise
     finally:
         os.close(writer)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return Supervisor(pid, reader, group)
+    return Supervisor(pid, reader, group, limited)
+
+
+def _remove(groups: Sequence[Group | None]) -> None:
+    for group in groups:
+        if group is not None:
+            group.remove()
+
+
+def _with_own_limits(launch: Launch, wanted: Wanted, limited: Limited) -> Launch:
+    """The launch with a limit of each process' memory where there is none for all together."""
+    if wanted.memory_bytes is None or MEMORY in limited.by_controller:
+        return launch
+    limits = {**launch.prelude.limits, resource.RLIMIT_AS: (wanted.memory_bytes, wanted.memory_bytes)}
+    return attrs.evolve(launch, prelude=attrs.evolve(launch.prelude, limits=limits))
 
 
 def _make_group(terms: Terms) -> Group | None:
@@ -145,6 +187,7 @@ class _Supervision:
     livelock_fd: int
     job_process: int
     group: Group | None
+    limited: Limited
     command: int = 0
     began: float = 0.0
     wait_status: int | None = None
@@ -178,7 +221,7 @@ class _Supervision:
 
     def _start(self) -> None:
         self.report, writer = os.pipe2(os.O_CLOEXEC)
-        berth = Berth(self.outputs, self.job_process, os.getpid(), self.group)
+        berth = Berth(self.outputs, self.job_process, os.getpid(), self._groups)
         self.began = time.monotonic()
         self.command = os.fork()
         if self.command == 0:
@@ -190,6 +233,15 @@ class _Supervision:
     def _lent(self) -> frozenset[int]:
         """What is open for the command alone."""
         return self.launch.fds.union(self.outputs)
+
+    @property
+    def _groups(self) -> tuple[Group, ...]:
+        return (*([] if self.group is None else [self.group]), *self.limited.extra)
+
+    @property
+    def _memory(self) -> Group | None:
+        """The group that counts the command's memory."""
+        return self.limited.by_controller.get(MEMORY, self.group)
 
     def _take_report(self) -> bool:
         """Whether the program was executed; if not, that is told, and we are done."""
@@ -283,18 +335,29 @@ class _Supervision:
         if not self.is_told:
             self.is_told = True
             duration_s = time.monotonic() - self.began
-            facts.append({"ended": self.wait_status, "timed_out": self.course.timed_out, "duration_s": duration_s})
+            fact = {"ended": self.wait_status, "timed_out": self.course.timed_out, "duration_s": duration_s}
+            facts.append({**fact, **self._used()})
         if is_over:
+            used = self._used()
             self._remove_group()
             os.close(self.livelock_fd)
-            facts.append({"over": True})
+            facts.append({"over": True, **used})
         if facts:
             self._tell(facts)
 
+    def _used(self) -> dict[str, Any]:
+        """What it used so far; the groups are still there."""
+        return {"usage": usage_so_far(self._memory), "oom_kills": killed_for_memory(self._memory)}
+
     def _remove_group(self) -> None:
-        if self.group is not None and self.terms.groups is not None:
-            self.group.remove()
+        for group in self._groups:
+            group.remove()
+        if self.terms.groups is not None:
             self.terms.groups.remove_if_empty()
+        for group in self.limited.extra:
+            # another command's may be there
+            with contextlib.suppress(OSError):
+                os.rmdir(os.path.dirname(group.folder))
 
     def _tell(self, facts: Sequence[dict[str, Any]]) -> None:
         # nobody listens when the job process was killed

@@ -186,11 +186,15 @@ def test_list_fields_tells_luxids_fields_and_our_own(start_luxid: Start, job: Jo
         == """\
 NAME     TYPE    TITLE    DESCRIPTION
 age      Custom  Age      how long ago the job was submitted (no filter)
+cpu      Custom  Cpu      CPU time that its commands used (no filter)
 id       Number  ID       the job's id
+memory   Custom  Memory   highest memory of its commands (no filter)
+read     Custom  Read     what its commands read from disks (no filter)
 runtime  Custom  Runtime  how long it ran, or has been running (no filter)
 status   Text    STATUS   the job's status
 summary  Custom  SUMMARY  the job's summary
 time     Custom  Time     how long it ran or runs; before that, how long it has been waiting (no filter)
+written  Custom  Written  what its commands wrote to disks (no filter)
 """
     )
     assert some == Ended(

@@ -146,3 +146,45 @@ def test_what_no_command_can_run_with_is_a_wrong_usage(job: Job, words: tuple[st
 
     assert (ended.code, ended.out) == (2, "")
     assert message in ended.err
+
+
+def test_limits_become_parameters(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid()
+
+    words = (
+        "--memory",
+        "1.5G",
+        "--cpus",
+        "0.5",
+        "--nice",
+        "10",
+        "--ulimit",
+        "nofile=10:20",
+        "--ulimit",
+        "core=unlimited",
+    )
+    assert job("run", *words, "true").code == 0
+
+    op = submitted(luxid)
+    assert (op["memory"], op["cpus"], op["nice"]) == (3 * 2**29, 0.5, 10)
+    assert op["ulimits"] == {"nofile": [10, 20], "core": [-1]}
+
+
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("--memory", "much"), "'much' is no size; write bytes, or a number with K, M, G or T"),
+        (("--ulimit", "files=3"), "there is no limit 'files'; they are as, core, "),
+        (
+            ("--ulimit", "nofile=many"),
+            "'nofile=many' is no limit; write nofile=SOFT[:HARD]",
+        ),
+    ],
+)
+def test_a_wrong_limit_is_refused(start_luxid: Start, job: Job, words: tuple[str, ...], error: str) -> None:
+    luxid = start_luxid()
+
+    ended = job("run", *words, "true")
+
+    assert (ended.code, luxid.calls) == (2, [])
+    assert error in ended.err

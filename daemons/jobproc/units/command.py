@@ -10,9 +10,10 @@ Source: DESIGN sections 7 and 16.
 import errno
 import os
 import pwd
+import resource
 import signal
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Final
 
 from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
 from common.log import get_log
@@ -21,6 +22,7 @@ from common.opcodes.command import OpRunCommand
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.execution import Account, Launch, NotStarted, Stage
 from daemons.jobproc.holding import group_name
+from daemons.jobproc.limits import MEMORY, Wanted
 from daemons.jobproc.output import OutputFile, Tail
 from daemons.jobproc.prelude import Prelude
 from daemons.jobproc.program import ProgramEnd, RunningProgram, Sink, SupervisorLost
@@ -30,6 +32,13 @@ from daemons.jobproc.supervisor import Terms
 from daemons.jobproc.surroundings import SHELL, environment_of
 from daemons.jobproc.units.base import LogicalUnit
 
+_EACH_PROCESS: Final = (
+    "memory is limited for each process by itself (its address space): there is no control group for memory here"
+)
+_NO_CPUS: Final = (
+    "'cpus' cannot be kept: no control group for processors can be made here; run the daemons as root or in a "
+    "service with Delegate=yes, or leave it out"
+)
 _log = get_log(__name__)
 
 
@@ -52,6 +61,8 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         if context.killed:
             raise JobCanceled("the job was killed before its program was started")
         program = self._start(context, sink.take, errors.take if self.op.stderr_apart else None)
+        if self.op.memory is not None and MEMORY not in program.limited.by_controller:
+            context.feedback(_EACH_PROCESS)
         try:
             end = program.run(context.begin_canceling)
         except SupervisorLost as error:
@@ -75,6 +86,8 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         except NotStarted as failure:
             step = launch.prelude.failure() if failure.stage is Stage.PRELUDE else None
             text = prelude_words(step, self._user_name) if step else self._words(launch, failure.error)
+            if failure.stage is Stage.LIMIT:
+                text = _NO_CPUS
             raise _not_begun(text) from failure
         except OSError as error:
             raise _not_begun(self._words(launch, error)) from error
@@ -105,12 +118,19 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return {**result, "error_bytes": errors.taken, "error_tail": error_tail} if self.op.stderr_apart else result
 
     def _how(self, end: ProgramEnd) -> str:
+        if end.oom_kills:
+            count = "a process" if end.oom_kills == 1 else f"{end.oom_kills} processes"
+            return f"was killed for memory: {count} of it needed more than {self._memory_words}"
         if end.timed_out:
             return f"did not end within {self.op.timeout:g} s and was stopped"
         expected = " or ".join(map(str, self.op.exit_codes)) or "none"
         if end.signal_name:
             return f"was ended by {end.signal_name} (expected exit code {expected})"
         return f"ended with exit code {end.exit_code} (expected {expected})"
+
+    @property
+    def _memory_words(self) -> str:
+        return "there is" if self.op.memory is None else f"its {self.op.memory / 2**20:g} MiB"
 
     def _launch(self, context: UnitContext) -> Launch:
         argv = [SHELL, "-c", " ".join(self.op.argv)] if self.op.shell else list(self.op.argv)
@@ -120,7 +140,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return Launch(
             argv,
             env,
-            Prelude(self._cwd, self.op.stdin_path),
+            Prelude(self._cwd, self.op.stdin_path, _limits_of(self.op.ulimits or {}), self.op.nice or 0),
             account=account,
             umask=settings.command_umask,
             stdin=None if self.op.stdin_text is None else _file_of(self.op.stdin_text),
@@ -136,6 +156,8 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             context.settings.luxid.kill_grace_s,
             context.groups,
             group_name(context.job_id, context.op_index, is_detached=leave is Leave.DETACH),
+            context.settings.paths.run,
+            Wanted(self.op.memory, self.op.cpus),
         )
 
     @property
@@ -170,7 +192,14 @@ def _told(end: ProgramEnd) -> dict[str, Any]:
         "signal": end.signal_name,
         "timed_out": end.timed_out,
         "duration_s": round(end.duration_s, 6),
+        "usage": dict(end.usage),
+        **({"oom_kills": end.oom_kills, "killed_for": "memory"} if end.oom_kills else {}),
     }
+
+
+def _limits_of(ulimits: Mapping[str, Sequence[int]]) -> Mapping[int, tuple[int, int]]:
+    """By the numbers of the kernel."""
+    return {getattr(resource, f"RLIMIT_{name.upper()}"): (pair[0], pair[-1]) for name, pair in ulimits.items() if pair}
 
 
 def _not_begun(text: str) -> CommandFailed:

@@ -60,6 +60,7 @@ def test_result_tells_how_the_program_ended_and_its_last_lines(host: JobHost) ->
 
     result = job.ops[0].result
     assert result.pop("duration_s") > 0
+    assert result.pop("usage")["memory_peak_bytes"] > 0
     assert result == {
         "exit_code": 0,
         "signal": None,
@@ -124,7 +125,9 @@ def test_expected_exit_codes_are_a_success(host: JobHost) -> None:
 
     assert host.states(1) == ["success", "error"]
     assert job.ops[0].result["exit_code"] == 3
-    assert job.ops[1].result == ["OpExecError", ["'/bin/sh' ended with exit code 4 (expected 3)"]]
+    name, [text, end] = job.ops[1].result
+    assert (name, text) == ("OpExecError", "'/bin/sh' ended with exit code 4 (expected 3)")
+    assert (end["exit_code"], end["signal"], end["timed_out"]) == (4, None, False)
 
 
 def test_end_by_a_signal_fails_and_names_it(host: JobHost) -> None:

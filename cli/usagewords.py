@@ -1,0 +1,74 @@
+"""What the commands of a job used, from the results of its opcodes.
+
+Source: `daemons.jobproc.usage`; DESIGN section 16.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import attrs
+
+_STEP: Final = 1024
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
+
+
+@attrs.frozen
+class Usage:
+    """Of all commands of a job that have ended."""
+
+    memory_peak_bytes: int
+    # false: of the largest single process
+    memory_of_all: bool
+    cpu_user_s: float
+    cpu_system_s: float
+    read_bytes: int
+    written_bytes: int
+
+    @property
+    def cpu_s(self) -> float:
+        return self.cpu_user_s + self.cpu_system_s
+
+
+def usage_of(results: Sequence[Any] | None) -> Usage | None:
+    """What the commands used together, of memory the highest; None: nothing tells it.
+
+    Args: results: of the opcodes, as on the wire.
+    """
+    found = list(_usages(results or ()))
+    if not found:
+        return None
+    highest = max(found, key=lambda usage: usage["memory_peak_bytes"])
+    return Usage(
+        highest["memory_peak_bytes"],
+        bool(highest["memory_of_all"]),
+        sum(usage["cpu_user_s"] for usage in found),
+        sum(usage["cpu_system_s"] for usage in found),
+        read_bytes=sum(usage["read_bytes"] for usage in found),
+        written_bytes=sum(usage["written_bytes"] for usage in found),
+    )
+
+
+def _usages(results: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+    for result in results:
+        match result:
+            case {"usage": {"memory_peak_bytes": int()} as usage}:
+                yield usage
+            case [_, [_, {"usage": {"memory_peak_bytes": int()} as usage}]]:
+                yield usage
+
+
+def usage_words(usage: Usage) -> str:
+    """One line."""
+    whose = "" if usage.memory_of_all else " (largest process)"
+    return (
+        f"peak memory {size(usage.memory_peak_bytes)}{whose}, CPU {usage.cpu_user_s:.2f}s user and "
+        f"{usage.cpu_system_s:.2f}s system, {size(usage.read_bytes)} read and {size(usage.written_bytes)} written"
+    )
+
+
+def size(count: float) -> str:
+    """`12.3 MiB`."""
+    place = 0
+    while count >= _STEP and place < len(_UNITS) - 1:
+        count, place = count / _STEP, place + 1
+    return f"{count:.1f} {_UNITS[place]}" if place else f"{count:.0f} B"
