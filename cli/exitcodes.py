@@ -63,5 +63,5 @@ WAITING: Final = (
     _row(OURS, "it is not known how the command ended: refused, no daemon, connection or process lost, wrong options"),
     _row(NEVER_RAN, "the command never ran (not found, a dependency or a rule), or the job was canceled"),
     ExitCode("128+n", "the command was ended by signal n"),
-    _row(INTERRUPTED, "Ctrl-C: no longer waiting, the job goes on (or the command was ended by SIGINT)"),
+    _row(INTERRUPTED, "Ctrl-C: no longer waiting, the job goes on; twice within 2 s on a terminal: it is killed"),
 )

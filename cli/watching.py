@@ -5,6 +5,7 @@ Source: cli.md 1.2 and 2, "watch".
 
 import signal
 import sys
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
@@ -21,8 +22,11 @@ from cli.query import query_jobs
 from cli.screen import one_line, remark, say, say_json, write
 from cli.times import duration
 from common.jobs import JobState
-from protocol.luxi import OutputStream
+from common.locks import JobId
+from protocol.luxi import CancelJob, OutputStream
 
+# between two Ctrl-C that together end what is waited for
+AGAIN_S: Final = 2.0
 # a job that waits for less than this is not explained
 _SILENCE_S: Final = 1.0
 _STATUS_WIDTH: Final = max(len(state.value) for state in JobState)
@@ -66,9 +70,24 @@ def follow_own(
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\n{_goes_on(job_ids)}")
+        _end_if_asked_again(job_ids)
         raise GoesOn(INTERRUPTED) from None
     tell_failures(outcomes)
     return outcomes
+
+
+def _end_if_asked_again(job_ids: Sequence[int]) -> None:
+    """Who presses Ctrl-C again at once wants the command to end, as it would had it run here."""
+    if not sys.stderr.isatty():
+        return
+    remark(f"Ctrl-C again within {AGAIN_S:g} s ends {'it' if len(job_ids) == 1 else 'them'}")
+    try:
+        time.sleep(AGAIN_S)
+    except KeyboardInterrupt:
+        with open_luxid() as client:
+            for job_id in job_ids:
+                _, words = client.call(CancelJob(JobId(job_id), kill=True))
+                remark(words)
 
 
 class GoesOn(Exception):

@@ -2,12 +2,15 @@
 
 import json
 import os
+import pty
+import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.cli.command import Background, Ended, run
+from tests.cli.command import Background, Ended, argv, environment, run
 from tests.support.cluster import Cluster
 
 
@@ -111,3 +114,32 @@ def test_the_table_is_told_by_help_and_in_the_help_of_run() -> None:
         assert row["meaning"] in told.out
     assert all(f"  {code} " in usage for code in codes)
     assert run("gantry", "help").out.split()[0] == "exit-codes"
+
+
+def test_ctrl_c_twice_on_a_terminal_ends_the_command(cluster: Cluster, tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    ours, theirs = pty.openpty()
+    words = ("--root", cluster.root, "run", "--wait", "--print-jobid", "cat", gate)
+    with subprocess.Popen(
+        argv("gnt-job", *words), stdin=theirs, stdout=theirs, stderr=theirs, env=environment(), start_new_session=True
+    ) as process:
+        os.close(theirs)
+        job_id = int(read_until(ours, "\n"))
+        cluster.wait(job_id, status="running")
+        process.send_signal(signal.SIGINT)
+        read_until(ours, "Ctrl-C again within 2 s ends it")
+        process.send_signal(signal.SIGINT)
+        read_until(ours, f"job {job_id} is being killed")
+        code = process.wait(60)
+    os.close(ours)
+
+    assert code == 130
+    assert cluster.wait(job_id) == ["canceled"]
+
+
+def read_until(fd: int, text: str) -> str:
+    shown = ""
+    while text not in shown:
+        shown += os.read(fd, 1).decode()
+    return shown
