@@ -132,11 +132,9 @@ def test_input_that_cannot_be_read_is_told(host: JobHost) -> None:
     os.mkfifo(fifo)
     one = run(host, command("cat", stdin_path=str(fifo)))
     two = run(host, command("cat", stdin_path=str(missing)))
-    three = run(host, command("cat", stdin_path="here"))
 
     assert error_of(host, one).endswith(f"cannot read '{fifo}' for standard input: it is not a regular file")
     assert error_of(host, two).endswith(f"cannot read '{missing}' for standard input: no such file or directory")
-    assert error_of(host, three) == "stdin_path must be an absolute path, got 'here'"
 
 
 @is_root
