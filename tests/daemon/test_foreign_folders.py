@@ -94,6 +94,8 @@ def test_a_link_in_the_place_of_a_log_is_not_followed(tmp_path: Path) -> None:
     paths.log_file("wconfd").symlink_to(victim)
 
     up = run("gantry", "--root", root, "up", "--detach")
+    # if it is up all the same
+    run("gantry", "--root", root, "down")
 
     assert up.code == 1
     assert str(paths.log_file("wconfd")) in up.err
