@@ -51,7 +51,10 @@ class ChangedFiles:
     async def take_in(self) -> None:
         """Return when all that was told before this call is durable and known."""
         async with self._turn:
-            told, self._told, self._has_news = self._told, set(), trio.Event()
+            told, self._told = self._told, set()
+            if self._has_news.is_set():
+                # otherwise `run` sleeps by this very event
+                self._has_news = trio.Event()
             try:
                 await self._take_in(told)
             except trio.Cancelled:

@@ -145,6 +145,16 @@ async def test_all_that_was_replaced_meanwhile_shares_the_next_fsync(
     assert gate.passed == luxid.scheduler.store.queue_folder.fsyncs == 2
 
 
+async def test_news_wake_their_reader_after_somebody_has_asked_while_there_were_none(luxid: Luxid) -> None:
+    await trio.testing.wait_all_tasks_blocked()
+    await luxid.files.take_in()
+
+    luxid.write_without_sync(ENDED)
+    luxid.files.replaced([JobId(1)])
+
+    await wait_until_async(luxid.is_seen, what="the end is taken in")
+
+
 async def test_an_end_is_held_while_the_folder_cannot_be_synced(luxid: Luxid, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foldersync, "RETRY_S", 0)
     failing = FailingFsync(is_folder=True, failures_left=3).install(monkeypatch)
