@@ -60,5 +60,7 @@ def _row(name: str, mode: str | None, owners: Sequence[str], pending: Sequence[A
 
 
 def _owner(text: str) -> str:
-    """A number is a job; another owner is its name in quotes."""
-    return f"{JOB}{text}" if text.isdigit() else str(orjson.loads(text))
+    """A number is a job, and so is one who waits for a job; another owner is its name in quotes."""
+    if text.isdigit():
+        return f"{JOB}{text}"
+    return str(orjson.loads(text)) if text.startswith('"') else text

@@ -368,7 +368,7 @@ def test_jobs_that_are_waited_for_are_in_the_table_of_locks(cluster: Cluster, tm
     table = run("gnt-debug", "--root", cluster.root, "locks", "-o", "name,pending", "--no-headers").out
     gate.write_text("open\n")
 
-    assert [f"job/{holder}", f"job/{after}"] in [line.split() for line in table.splitlines()]
+    assert [f"job/{holder}", f"success:job/{after}"] in [line.split() for line in table.splitlines()]
     assert job(cluster, "wait", after).code == 0
 
 

@@ -26,8 +26,8 @@ LOCKS = [
     row("node/n1", "shared", ["27491", '"gnt-x"'], [["exclusive", ["27502"]]]),
     row("node/n3", None, [], [["shared", ["27502"]]]),
     row("network/x", None, [], [["shared", ['"me"']]]),
-    row("job/9", None, [], [["success", ["27600"]], ["error", ["27603"]]]),
-    row("job/10", None, [], [["success", ["27601", "27602"]]]),
+    row("job/9", None, [], [["success", ["job/27600"]], ["error", ["job/27603"]]]),
+    row("job/10", None, [], [["success", ["job/27601", "job/27602"]]]),
 ]
 
 
