@@ -127,10 +127,10 @@ def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
         stage = Stage.EXEC
         os.execvpe(launch.argv[0], list(launch.argv), dict(launch.env))
     except OSError as error:
-        _tell(report, stage, error)
+        report_failure(report, stage, error)
     except (ValueError, OverflowError) as error:
         # a zero byte in a word or a variable, a lone surrogate
-        _tell(report, stage, OSError(errno.EINVAL, str(error)))
+        report_failure(report, stage, OSError(errno.EINVAL, str(error)))
     finally:
         os._exit(_NOT_EXECUTED)
 
@@ -152,7 +152,8 @@ def read_report(content: bytes) -> NotStarted | None:
     return NotStarted(Stage(stage), OSError(number, text, filename))
 
 
-def _tell(report: int, stage: Stage, error: OSError) -> None:
+def report_failure(report: int, stage: Stage, error: OSError) -> None:
+    """Write that the program did not start into the pipe `report`, for `read_report`."""
     filename = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
     words = [stage.value, error.errno or errno.EINVAL, error.strerror or str(error), filename]
     os.write(report, orjson.dumps([_clean(word) for word in words]))

@@ -43,6 +43,7 @@ from daemons.jobproc.execution import (
     become_subreaper,
     close_all_but,
     read_report,
+    report_failure,
 )
 from daemons.jobproc.limits import CPU, MEMORY, Limited, Wanted, limit_groups
 from daemons.jobproc.signals import HANDLED, ProcessSignals
@@ -223,9 +224,14 @@ class _Supervision:
         self.report, writer = os.pipe2(os.O_CLOEXEC)
         berth = Berth(self.outputs, self.job_process, os.getpid(), self._groups)
         self.began = time.monotonic()
-        self.command = os.fork()
-        if self.command == 0:
-            become(self.launch, berth, writer)
+        try:
+            self.command = os.fork()
+        except OSError as error:
+            # told like any other program that does not start
+            report_failure(writer, Stage.EXEC, error)
+        else:
+            if self.command == 0:
+                become(self.launch, berth, writer)
         for fd in (writer, *self._lent):
             os.close(fd)
 

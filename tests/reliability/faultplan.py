@@ -81,7 +81,8 @@ class Fault:
     @property
     def hurts_a_job(self) -> bool:
         """Whether a job may end in error for it."""
-        return self.kind in KILLS and self.point.role in ("job", "command")
+        is_fatal = self.kind in KILLS or (self.point.call == "fork" and self.kind != DELAY)
+        return is_fatal and self.point.role in ("job", "command")
 
     @classmethod
     def read(cls, text: str) -> Self:

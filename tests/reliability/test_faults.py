@@ -40,6 +40,10 @@ def test_a_fault_strikes_where_the_plan_says() -> None:
     [
         # a child that could not make its livelock logged a crash, as if that were a bug
         ("submit", "job:open:1:EMFILE"),
+        # a supervisor that was killed before it had started the command was taken for a bug of the unit
+        ("submit", "command:fork:1:kill"),
+        # and one that could not fork it crashed
+        ("submit", "command:fork:1:EAGAIN"),
     ],
 )
 def test_a_fault_that_once_broke_a_promise_breaks_none_now(scenario: str, fault: str) -> None:

@@ -60,10 +60,11 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         errors = _Sink(context.error_output, context.settings.jobproc.output_tail_lines)
         if context.killed:
             raise JobCanceled("the job was killed before its program was started")
-        program = self._start(context, sink.take, errors.take if self.op.stderr_apart else None)
-        if self.op.memory is not None and MEMORY not in program.limited.by_controller:
-            context.feedback(_EACH_PROCESS)
+        program: RunningProgram | None = None
         try:
+            program = self._start(context, sink.take, errors.take if self.op.stderr_apart else None)
+            if self.op.memory is not None and MEMORY not in program.limited.by_controller:
+                context.feedback(_EACH_PROCESS)
             end = program.run(context.begin_canceling)
         except SupervisorLost as error:
             if context.killed:
@@ -71,7 +72,8 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             text = f"the supervisor of '{self.op.argv[0]}' was killed, and all of it was ended"
             raise ExecutionError(text) from error
         finally:
-            program.close()
+            if program is not None:
+                program.close()
             context.output.close()
             context.error_output.close()
         if end.leash is not None:
@@ -79,7 +81,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return self._judge(end, sink, errors, context)
 
     def _start(self, context: UnitContext, sink: Sink, error_sink: Sink | None) -> RunningProgram:
-        """Raises: CommandFailed: it could not be started; the text says why."""
+        """Raises: CommandFailed: it could not be started; the text says why. SupervisorLost."""
         launch = self._launch(context)
         try:
             return RunningProgram(launch, self._terms(context), sink, context.signals, error_sink)
