@@ -6,6 +6,7 @@ Source: DESIGN section 16; everyday.md a; cgroup-v2.rst, v1 freezer-subsystem.rs
 """
 
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -100,12 +101,13 @@ class Group:
 class GroupTree:
     """Where the groups of an installation are made."""
 
-    def __init__(self, way: Way, place: str, folder: str) -> None:
+    def __init__(self, way: Way, place: str, folder: str, run_folder: Path) -> None:
         self.way = way
         # of the tree, the group that was there before us
         self.place = place
         # in it, made when it is needed
         self.folder = folder
+        self._run_folder = run_folder
 
     def make(self, name: str) -> Group:
         """Make a group for a command; one of that name that was left over and is empty is used.
@@ -132,10 +134,14 @@ class GroupTree:
         return Group(self.way, f"{self.folder}/{name}")
 
     def sweep(self) -> None:
-        """Remove groups that nobody lives in, and the folder if none is left."""
-        for name in self._names():
-            self.group(name).remove()
-        self.remove_if_empty()
+        """Remove groups that nobody lives in, and the folder if none is left.
+
+        While a command is being started nothing is removed: its group is empty until it enters.
+        """
+        with contextlib.suppress(OSError), _locked(self._run_folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            for name in self._names():
+                self.group(name).remove()
+            self.remove_if_empty()
 
     def remove_if_empty(self) -> None:
         """Remove the folder if there is no group in it."""
@@ -147,6 +153,26 @@ class GroupTree:
             yield from filter(is_group_name, os.listdir(self.folder))
 
 
+@contextlib.contextmanager
+def while_starting(run_folder: Path) -> Iterator[None]:
+    """From before the groups of a command are made until it has entered them: nobody sweeps them meanwhile.
+
+    Raises: OSError.
+    """
+    with _locked(run_folder, fcntl.LOCK_SH):
+        yield
+
+
+@contextlib.contextmanager
+def _locked(run_folder: Path, operation: int) -> Iterator[None]:
+    fd = os.open(run_folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(fd, operation)
+        yield
+    finally:
+        os.close(fd)
+
+
 def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:
     """The best tree in which a group can be made, entered and ended: that is tried. None: there is none.
 
@@ -156,7 +182,7 @@ def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:
     Cost: a fork for each place that is tried.
     """
     for place in places(wanted, _text("/proc/self/mountinfo"), _text("/proc/self/cgroup")):
-        tree = GroupTree(place.way, place.folder, f"{place.folder}/{folder_name(str(run_folder))}")
+        tree = GroupTree(place.way, place.folder, f"{place.folder}/{folder_name(str(run_folder))}", run_folder)
         try:
             _try(tree)
         except OSError as error:

@@ -107,7 +107,7 @@ def _tree(controller: str, run_folder: Path) -> GroupTree | None:
     except OSError:
         return None
     place = controller_folder(controller, mounts, own)
-    return None if place is None else GroupTree(Way.V1, place, f"{place}/{folder_name(str(run_folder))}")
+    return None if place is None else GroupTree(Way.V1, place, f"{place}/{folder_name(str(run_folder))}", run_folder)
 
 
 def _set(group: Group, controller: str, wanted: Wanted) -> None:

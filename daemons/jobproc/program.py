@@ -15,7 +15,7 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
@@ -23,6 +23,7 @@ import orjson
 
 from common.log import get_log
 from common.processes import Process, descendants, send_all
+from daemons.jobproc.cgroups import while_starting
 from daemons.jobproc.execution import Launch, become_subreaper, read_report
 from daemons.jobproc.limits import Limited
 from daemons.jobproc.signals import ProcessSignals
@@ -121,9 +122,16 @@ class RunningProgram:
         self._unread = b""
         # reading ends of pipes, with what is to be done with that which comes out
         self._outputs: dict[int, Sink] = {}
-        writing_ends = [self._open(each) for each in (sink, error_sink) if each is not None]
+        if terms.groups is not None and terms.leave is Leave.DETACH:
+            # of those that were detached before nobody else knows when they are empty
+            terms.groups.sweep()
+        with while_starting(terms.run_folder):
+            self._start(launch, (sink, error_sink))
+
+    def _start(self, launch: Launch, sinks: Sequence[Sink | None]) -> None:
+        writing_ends = [self._open(each) for each in sinks if each is not None]
         try:
-            self._supervisor = start_supervisor(launch, terms, writing_ends, signals)
+            self._supervisor = start_supervisor(launch, self._terms, writing_ends, self._signals)
         except BaseException:
             self.close()
             raise

@@ -155,9 +155,6 @@ def _make_group(terms: Terms) -> Group | None:
     if terms.groups is None:
         return None
     try:
-        if terms.leave is Leave.DETACH:
-            # of those that were detached before nobody else knows when they are empty
-            terms.groups.sweep()
         return terms.groups.make(terms.group_name)
     except OSError as error:
         _log.warning("group.not_made", job=terms.job_id, reason=error, effect="its descendants are looked for instead")

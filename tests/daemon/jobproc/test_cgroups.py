@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.jobproc.cgroups import Group, GroupTree, find_groups
+from daemons.jobproc.cgroups import Group, GroupTree, find_groups, while_starting
 from tests.support.wait import wait_until
 
 # each child leaves its session and group and makes more, up to a number that no machine minds
@@ -73,6 +73,21 @@ def test_a_stopped_process_ends_as_well(tree: GroupTree) -> None:
     end(group)
 
     assert process.wait() == -signal.SIGKILL
+
+
+def test_a_group_that_is_made_for_a_command_being_started_is_left_alone_by_a_sweep(
+    tree: GroupTree, tmp_path: Path
+) -> None:
+    with while_starting(tmp_path):
+        group = tree.make("job-1.cg")
+        tree.sweep()
+        process = start_in(group, "sleep", "600")
+
+    assert group.pids() == {process.pid}
+    end(group)
+    process.wait()
+    tree.sweep()
+    assert not os.path.exists(group.folder)
 
 
 def test_a_group_that_holds_a_living_process_is_left_alone_by_a_sweep(tree: GroupTree) -> None:
