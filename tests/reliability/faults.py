@@ -7,12 +7,13 @@ Each scenario is run once to count its calls, and then once for each call and ea
     --seed S
     --replay SCENARIO FAULT     one run: 'submit luxid:fsync:2:EIO'
 
-Exit code 1: a promise was broken; the command that replays the run is printed with it.
+Exit code 1: a promise was broken; logs and files are kept, and the command that replays the run is printed with it.
 """
 
 import argparse
 import os
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -58,7 +59,7 @@ def _campaign(root: Path, names: list[str], sample: int | None, seed: int) -> in
     point_count = failed = 0
     for name in names or SCENARIOS:
         plain = try_fault(root, name, None)
-        failed += _report(name, None, plain)
+        failed += _report(root, name, None, plain)
         points = points_of(plain.counts)
         point_count += len(points)
         runs += [(name, Fault(point, kind)) for point in points for kind in FAULTS_OF[point.call]]
@@ -73,7 +74,7 @@ def _campaign(root: Path, names: list[str], sample: int | None, seed: int) -> in
         verdict = try_fault(root, name, fault)
         struck += verdict.struck
         ends.update(verdict.ends)
-        failed += _report(name, fault, verdict)
+        failed += _report(root, name, fault, verdict)
         if (took_s := time.monotonic() - started) > 10:
             print(f"slow: {name} {fault} took {took_s:.0f} s", flush=True)
         if place % 50 == 0:
@@ -93,16 +94,20 @@ def _replay(root: Path, name: str, text: str) -> int:
     print(f"{name} {fault}: struck={verdict.struck} {verdict.note} ends={verdict.ends}")
     for log in sorted((root / "log").glob("*.log")):
         print(f"--- {log.name}\n{log.read_text(errors='replace')[-6000:]}")
-    return 1 if _report(name, fault, verdict) else 0
+    return 1 if _report(root, name, fault, verdict) else 0
 
 
-def _report(name: str, fault: Fault | None, verdict: "Verdict") -> int:
+def _report(root: Path, name: str, fault: Fault | None, verdict: "Verdict") -> int:
     """Tell what is wrong; returns the number of runs with violations: 0 or 1."""
     if not verdict.violations:
         return 0
     print(f"VIOLATION: {name} {fault} at {verdict.note}")
     for text in verdict.violations:
         print(f"    {text}")
+    kept = Path(tempfile.gettempdir()) / f"gantry-faults-{os.getuid()}" / f"{name}-{fault}"
+    for folder in ("log", "lib"):
+        shutil.copytree(root / folder, kept / folder, dirs_exist_ok=True)
+    print(f"    kept: {kept}")
     print(f"    replay: {Path(sys.executable)} -m {MODULE} --replay {name} {fault or 'none'}", flush=True)
     return 1
 
