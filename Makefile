@@ -15,6 +15,8 @@ test: $(READY)
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
 
+# RUNS= (nothing) tries each call in each way: twelve thousand runs
+RUNS ?= 1000
 faults: $(READY)
 	@$(BIN)/python -m tests.reliability.faults $(if $(RUNS),--sample $(RUNS)) $(if $(SEED),--seed $(SEED))
 

@@ -1,6 +1,6 @@
 """The short form of `make faults`: some system calls, chosen by a seed, fail, and no promise is broken.
 
-The whole of it takes an hour by hand. Another seed: GANTRY_SEED.
+By hand it makes a thousand runs. Another seed: GANTRY_SEED.
 """
 
 import os
