@@ -157,9 +157,15 @@ class GroupTree:
 def while_starting(run_folder: Path) -> Iterator[None]:
     """From before the groups of a command are made until it has entered them: nobody sweeps them meanwhile.
 
-    Raises: OSError.
+    If the run folder cannot be opened just now, that is told, and the command is started all the same.
     """
-    with _locked(run_folder, fcntl.LOCK_SH):
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(_locked(run_folder, fcntl.LOCK_SH))
+        except OSError as error:
+            _log.warning(
+                "groups.not_locked", folder=run_folder, reason=error, effect="a sweep could remove a new group"
+            )
         yield
 
 

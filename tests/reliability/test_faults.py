@@ -42,7 +42,7 @@ def test_a_fault_strikes_where_the_plan_says() -> None:
         ("submit", "job:open:1:EMFILE"),
         # a supervisor that was killed before it had started the command was taken for a bug of the unit
         ("submit", "command:fork:1:kill"),
-        # and one that could not fork it crashed
+        # and one that could not fork crashed itself
         ("submit", "command:fork:1:EAGAIN"),
     ],
 )

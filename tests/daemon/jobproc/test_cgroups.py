@@ -90,6 +90,13 @@ def test_a_group_that_is_made_for_a_command_being_started_is_left_alone_by_a_swe
     assert not os.path.exists(group.folder)
 
 
+def test_a_command_is_started_even_if_sweeps_cannot_be_kept_away(tmp_path: Path) -> None:
+    with while_starting(tmp_path / "gone"):
+        (tmp_path / "started").touch()
+
+    assert (tmp_path / "started").exists()
+
+
 def test_a_group_that_holds_a_living_process_is_left_alone_by_a_sweep(tree: GroupTree) -> None:
     lived_in, left_over = tree.make("job-3.cg"), tree.make("job-4.cg")
     process = start_in(lived_in, "sleep", "600")
