@@ -6,8 +6,10 @@ failures are caught: what a handler raises becomes a reply, and the daemon lives
 Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
 """
 
+import errno
 import functools
 import logging
+import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
@@ -16,7 +18,7 @@ from typing import Any, Final
 import attrs
 
 from common.access import Role, check_role
-from common.errors import Denied, GantryError, InternalError, InvalidRequest, UnknownMethod
+from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
 from protocol.envelope import (
     Batch,
     Call,
@@ -40,6 +42,11 @@ Handler = Callable[[Any, Peer], Awaitable[Any]]
 
 # of the replies to a batch, which are sent as one list
 BATCH_BYTES: Final = 16 * 2**20
+
+# an error of the system that passes, and says nothing about the call
+_PASSING: Final = frozenset(
+    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ENOSPC, errno.EDQUOT}
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -157,8 +164,8 @@ class Service:
         except CallerGone:
             _log.debug("call.given_up method=%s %s", call.method, peer)
             answer = Answer(None, close=True)
-        except Exception:
-            answer = Answer(failure(call, _log_bug(call, peer)))
+        except Exception as error:
+            answer = Answer(failure(call, _shortage(call, error) or _log_bug(call, peer)))
         if call.notification:
             await _alone(call, answer)
             return Answer(None)
@@ -197,6 +204,15 @@ class Service:
             return self._routes[method]
         except KeyError:
             raise UnknownMethod(f"unknown method {method[:80]!r}") from None
+
+
+def _shortage(call: Call, error: Exception) -> Unavailable | None:
+    """What the caller is told when the system refuses something just now, wherever; None: the error is another one."""
+    if not isinstance(error, OSError) or error.errno is None or error.errno not in _PASSING:
+        return None
+    reason = os.strerror(error.errno).lower()
+    _log.warning("call.not_carried_out method=%s error=%r", call.method, str(error))
+    return Unavailable(f"the daemon cannot do this just now: {reason}; try again")
 
 
 def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) -> Answer:

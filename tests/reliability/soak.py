@@ -202,7 +202,7 @@ def _play(root: Path, seed: str, seconds: float, has_own_disk: bool, sums: Sums)
     print(f"round {seed}: {harms} harms, {jobs} jobs, {'FAILED' if found else 'well'}", flush=True)
     if found:
         kept = Path(tempfile.mkdtemp(prefix="gantry-soak-failed-")) / "root"
-        shutil.copytree(root, kept, ignore=shutil.ignore_patterns("socket", "filler"))
+        shutil.copytree(root, kept, ignore=shutil.ignore_patterns("socket", "filler", "ready-*"))
         (kept / "story").write_text("\n".join(one.story))
         for text in found[:20]:
             print(f"    {text}")

@@ -1,5 +1,6 @@
 """DESIGN section 4: calls over a real Unix socket, in both dialects, and what never hurts the daemon."""
 
+import errno
 import itertools
 import json
 import logging
@@ -162,6 +163,20 @@ async def test_bug_in_a_handler_is_an_internal_error_with_an_id_in_the_log(
     assert bug_id in record.getMessage()
     assert record.exc_info is not None
     assert await caller.ask(ganeti("echo", "on")) == {"success": True, "result": "on"}
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC, errno.EIO, errno.ENOMEM])
+async def test_want_of_descriptors_room_or_memory_in_a_handler_is_no_bug_and_may_be_tried_again(
+    path: Path, number: int
+) -> None:
+    async def fail(request: Echo, peer: Peer) -> str:
+        raise OSError(number, os.strerror(number))
+
+    async with serving(path, Service([Route(Echo, fail, role=Role.READ)])), await raw_caller(path) as caller:
+        reply = await caller.ask(ganeti("echo", "x"))
+
+    assert reply["error"]["code"] == "unavailable"
+    assert os.strerror(number).lower() in reply["result"][1][0]
 
 
 async def test_reply_that_is_no_json_is_an_internal_error(path: Path) -> None:
