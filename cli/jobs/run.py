@@ -67,6 +67,19 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
         return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
 
 
+class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """`1.5`: a number of processors; neither `nan` nor `inf`, which JSON does not have."""
+
+    name = "float"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        if _CPUS.fullmatch(value) is None:
+            self.fail(f"'{value}' is no number of processors; write one such as 2 or 0.5", param, ctx)
+        return float(value)
+
+
 class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
     """`nofile=1024:4096`: soft and hard limit, or both; `unlimited` for none."""
 
@@ -86,6 +99,7 @@ class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 
 _UNITS = ("", "K", "M", "G", "T")
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
+_CPUS = re.compile(r"\d{1,4}(\.\d{1,6})?|\.\d{1,6}", re.ASCII)
 _NUMBER = re.compile(r"-1|\d{1,19}", re.ASCII)
 SIZE = SizeType()
 
@@ -145,7 +159,7 @@ def read_standard_input() -> str:
     help="Standard error with the output (default), or kept by itself: gnt-job output --stderr.",
 )
 @click.option("--memory", type=SIZE, help="Most memory of all its processes together: 512M, 2G.")
-@click.option("--cpus", type=float, help="Most processors at once: 2, 0.5.")
+@click.option("--cpus", type=CpusType(), help="Most processors at once: 2, 0.5.")
 @click.option("--nice", type=click.IntRange(-20, 19), help="Niceness, 19 is the most modest; below 0 only as root.")
 @click.option(
     "--ulimit", "ulimits", type=UlimitType(), multiple=True, help="A limit, NAME=SOFT[:HARD], nofile=4096; repeatable."

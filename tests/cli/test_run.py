@@ -73,6 +73,14 @@ def test_options_become_parameters(start_luxid: Start, job: Job) -> None:
         ),
         (["--lock", "node/a::1:share", "x"], "invalid value for '--lock': no lock is held as 'share'; write shared "),
         (["--after", "7:done", "x"], "invalid value for '--after' / '--depend': no job ends as 'done'; write canceled"),
+        (
+            ["--cpus", "nan", "x"],
+            "invalid value for '--cpus': 'nan' is no number of processors; write one such as 2 or",
+        ),
+        (
+            ["--cpus", "inf", "x"],
+            "invalid value for '--cpus': 'inf' is no number of processors; write one such as 2 or",
+        ),
         (["--env", "=1", "x"], "invalid value for '--env': '=1' names no variable; write NAME=VALUE"),
         (
             ["--timeout", "0", "x"],
