@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cli.outcome import Outcome, result_text
+from cli.outcome import WITHHELD, Outcome, result_text
 
 # of the entries by which luxid says in a reason trail what it did to a job
 _LUXID: Final = "gnt:daemon:luxid:"
@@ -32,8 +32,10 @@ def _canceled(job: Outcome) -> str:
     result = job.results[place]
     if (told := _told_by_luxid(job.ops[place])) is not None and not job.has_begun(place):
         words = told
+    elif result is not None:
+        words = result_text(result)
     else:
-        words = result_text(result) if result is not None else "canceled, it is not known by whom"
+        words = f"canceled; why is {WITHHELD}" if job.has_begun(place) else "canceled, it is not known by whom"
     return f"{words}{_where(job, place)}"
 
 

@@ -16,6 +16,9 @@ from cli.times import duration, to_seconds
 from common.errors import JobLost
 from protocol.blocking import BlockingClient
 
+# what luxid tells the submitter and operators alone, other users get nothing for it
+WITHHELD: Final = "told only to its submitter and to operators"
+
 FIELDS: Final = ("id", "status", "summary", "ops", "opstatus", "opresult", "opexec", "start_ts", "end_ts")
 
 
@@ -94,7 +97,7 @@ def result_text(result: Any) -> str:
         case [str(name), list()]:
             return name
         case None:
-            return "no reason is known"
+            return f"what it said is {WITHHELD}"
     return str(result)
 
 

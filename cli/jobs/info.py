@@ -15,7 +15,8 @@ from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.fields import Row
-from cli.query import JOB_ID, missing, query_jobs
+from cli.outcome import WITHHELD
+from cli.query import FINISHED, JOB_ID, missing, query_jobs
 from cli.screen import complain, one_line, say, say_json
 from cli.times import precise_clock, to_seconds
 from cli.usagewords import usage_of, usage_words
@@ -78,11 +79,18 @@ def _op_lines(row: Row, index: int) -> Iterator[str]:
     for key in sorted(op):
         if key != "OP_ID":
             yield f"    {key}: {_value(op[key])}"
-    yield f"  Result: {_value(row['opresult'][index])}"
+    yield f"  Result: {_result(row, index)}"
     yield "  Execution log: "
     for serial, at, kind, message in row["oplog"][index]:
         yield f"    - Time: {_op_instant(at)}"
         yield f"      Content: {_value([serial, kind, message])}"
+
+
+def _result(row: Row, index: int) -> str:
+    result, status = row["opresult"][index], row["opstatus"][index]
+    has_run = status in FINISHED and row["opexec"][index] is not None
+    has_result = status == "error" or (has_run and row["ops"][index].get("OP_ID") == "OP_RUN_COMMAND")
+    return f"like the arguments, {WITHHELD}" if result is None and has_result else _value(result)
 
 
 def _instant(seconds: float | None) -> str:

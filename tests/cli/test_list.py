@@ -265,6 +265,15 @@ def test_info_tells_everything_in_the_shape_of_ganeti(start_luxid: Start, job: J
     )
 
 
+def test_info_says_that_the_result_is_not_for_this_user(start_luxid: Start, job: Job) -> None:
+    """DESIGN section 4: of other users' jobs luxid tells neither the result nor the log."""
+    start_luxid(FakeJob(12, "success", ops=[{"OP_ID": "OP_RUN_COMMAND", "argv": ["sh"]}], start_ts=AT, end_ts=AT))
+
+    ended = job("info", "12")
+
+    assert "      Result: like the arguments, told only to its submitter and to operators\n" in ended.out
+
+
 def test_info_of_a_job_that_does_not_exist_is_an_error(start_luxid: Start, job: Job) -> None:
     start_luxid()
 

@@ -60,6 +60,10 @@ def luxid(kind: str, text: str) -> list[list[Any]]:
          "dependency job 3 was canceled at opcode 2 of 2"),
         (job("canceled", "canceled", results=["job was canceled on request"]), "job was canceled on request"),
         (job("canceled", "canceled", begun=0, results=[None]), "canceled, it is not known by whom"),
+        # what luxid leaves out for those who neither submitted the job nor are operators
+        (job("canceled", "canceled", results=[None]), "canceled; why is told only to its submitter and to operators"),
+        (job("error", "error", results=[None]),
+         "failed, OP0: what it said is told only to its submitter and to operators"),
     ],
 )  # fmt: skip
 def test_each_end_has_its_words(outcome: Outcome, words: str | None) -> None:
