@@ -26,15 +26,16 @@ class Topic:
 
 
 def _tell_exit_codes() -> None:
-    say("Of gnt-job run --wait and gnt-job submit --wait:")
-    _tell_table(WAITING)
-    say("Of all other commands:")
-    _tell_table(EVERYWHERE)
+    # as wide as all help
+    formatter = click.get_current_context().make_formatter()
+    _write_table(formatter, "Of gnt-job run --wait and gnt-job submit --wait", WAITING)
+    _write_table(formatter, "Of all other commands", EVERYWHERE)
+    say(formatter.getvalue().strip())
 
 
-def _tell_table(rows: Sequence[ExitCode]) -> None:
-    for line in render([Column("CODE"), Column("MEANING")], [(row.code, row.meaning) for row in rows], Layout()):
-        say(f"  {line}")
+def _write_table(formatter: click.HelpFormatter, heading: str, rows: Sequence[ExitCode]) -> None:
+    with formatter.section(heading):
+        formatter.write_dl([(row.code, row.meaning) for row in rows])
 
 
 def _exit_codes_json() -> Any:

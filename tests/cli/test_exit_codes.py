@@ -111,7 +111,8 @@ def test_the_table_is_told_by_help_and_in_the_help_of_run() -> None:
     usage = run("gnt-job", "run", "--help").out
     for row in (*as_json["waiting"], *as_json["others"]):
         assert f"{row['code']} " in told.out
-        assert row["meaning"] in told.out
+        assert row["meaning"] in " ".join(told.out.split())
+    assert max(map(len, told.out.splitlines())) <= 80
     assert all(f"  {code} " in usage for code in codes)
     assert run("gantry", "help").out.split()[0] == "exit-codes"
 
