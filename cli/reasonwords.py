@@ -85,7 +85,9 @@ def _lock(reason: Reason) -> str:
 
 
 def _turn(reason: Reason) -> str:
-    return f"{_has_waited(reason)} and lets {', '.join(reason['owners'])} go first, who were passed too often"
+    owners = reason["owners"]
+    was = "was" if len(owners) == 1 else "were"
+    return f"{_has_waited(reason)} and lets {', '.join(owners)} go first, which {was} passed too often"
 
 
 def _chain(reason: Reason) -> str:

@@ -3,6 +3,7 @@
 Source: STYLE section 8; cli.md 1.1.
 """
 
+import errno
 import io
 import os
 import sys
@@ -122,6 +123,8 @@ def explain(error: GantryError | OSError) -> str:
         return f"{error.message}; whether it acted is unknown, look with 'gnt-job list' and 'gantry status'"
     if isinstance(error, GantryError):
         return error.message
+    if error.errno == errno.ELOOP:
+        return f"'{error.filename}' leads over a link that is not followed; take the link away"
     place = f" '{error.filename}'" if error.filename else ""
     return f"{(error.strerror or str(error)).lower()}{place}; check the path and its owner"
 

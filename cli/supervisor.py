@@ -21,6 +21,7 @@ from typing import Final, Self, TextIO
 
 from cli.daemonprocess import DaemonProcess, StopAsked
 from cli.pids import DAEMONS
+from cli.run import explain
 from common.errors import GantryError, Unavailable
 from common.log import get_log, set_up_logging
 from common.paths import Paths
@@ -197,7 +198,7 @@ def main() -> None:
     except StopAsked:
         return
     except (GantryError, OSError) as error:
-        _report(report, f"error: {error}")
+        _report(report, f"error: {explain(error)}")
         sys.exit(1)
 
 

@@ -74,7 +74,9 @@ CHAIN = {"kind": "lock chain", "counting_since": 400.0}
         (LOCK | {"waiting_since": None, "holders": [held("me", "node/a", "shared", 990.0)]},
          "has waited more than 10m00s for node/a (exclusive), held by me (shared, for 10s)"),
         ({"kind": "turn", "owners": ["job/4", "me"], "job_ids": [4], "waiting_since": 940.0, "counting_since": 400.0},
-         "has waited 1m00s and lets job/4, me go first, who were passed too often"),
+         "has waited 1m00s and lets job/4, me go first, which were passed too often"),
+        ({"kind": "turn", "owners": ["job/4"], "job_ids": [4], "waiting_since": 940.0, "counting_since": 400.0},
+         "has waited 1m00s and lets job/4 go first, which was passed too often"),
         (CHAIN | {"waits": [], "roots": ["job/4", "me"], "rings": []}, "the chain ends at job/4, me"),
         (CHAIN | {"waits": [
             {"owner": "me", "job_id": None, "lock": "node/b", "mode": "shared", "waiting_since": 1.0,
