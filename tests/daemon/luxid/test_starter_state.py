@@ -14,46 +14,14 @@ from common.locks import JobId
 from common.paths import Paths
 from common.settings import LuxidSettings
 from daemons.luxid.core.decisions import Phase
-from daemons.luxid.launcher import ForkServerClient, LauncherEvents, Started, StartRules
+from daemons.luxid.launcher import ForkServerClient, LauncherEvents
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import BACK_OFF, Starter
 from daemons.luxid.store import Store, open_store
-from protocol.framing import pack
+from tests.support.fakelauncher import FakeLauncher
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
-
-
-class FakeLauncher:
-    """Processes that send a livelock's path and take the go-ahead; they only exist as a stream."""
-
-    def __init__(self) -> None:
-        self.rules = StartRules(attempts=3, may_be_slow=True)
-        self.starts = 0
-        self.is_away = False
-        # None: nothing at all
-        self.sends: bytes | None = b"/livelocks/job_1"
-        self._ends: list[trio.socket.SocketType] = []
-
-    async def start(self, job_id: JobId) -> Started:
-        self.starts += 1
-        if self.is_away:
-            raise Unavailable("away")
-        ours, theirs = trio.socket.socketpair()
-        if self.sends is not None:
-            await theirs.send(pack(self.sends))
-        self._ends.append(theirs)
-        return Started(999_999, trio.SocketStream(ours))
-
-    async def abandon(self, started: Started) -> None:
-        pass
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        task_status.started()
-
-    def close(self) -> None:
-        for end in self._ends:
-            end.close()
 
 
 @attrs.frozen

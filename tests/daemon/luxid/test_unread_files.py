@@ -20,7 +20,7 @@ from daemons.luxid.deaths import Deaths
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.starting import Starter
 from daemons.luxid.store import open_store
-from tests.daemon.luxid.test_starter_state import FakeLauncher
+from tests.support.fakelauncher import FakeLauncher
 
 pytestmark = pytest.mark.trio
 JOB, DEPENDENT = JobId(1), JobId(2)
