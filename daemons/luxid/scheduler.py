@@ -6,6 +6,7 @@ core, the table and the waiters see it at once, and what follows from it is begu
 Source: DESIGN section 6.
 """
 
+import functools
 import gc
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -134,7 +135,7 @@ class Scheduler:
             return
         self.heeding.add(job_id)
         if self.queue.should_pause(job_id):
-            self.pauses.ask(self.job(job_id), is_heeded=True)
+            self._tell_pauses([job_id])
 
     def advanced(self, job: Job) -> None:
         """The process of the job has written this."""
@@ -194,15 +195,24 @@ class Scheduler:
             if job_id not in self._sought:
                 self._sought.add(job_id)
                 self._nursery.start_soon(self._find_out, job_id)
-        for job_id in decisions.pause:
-            self.pauses.ask(self.job(job_id), is_heeded=self.all_heed_pauses or job_id in self.heeding)
-        for job_id in decisions.resume:
-            self.pauses.withdraw(job_id)
+        self._tell_pauses((*decisions.pause, *decisions.resume))
         for job_id in decisions.start:
             self._nursery.start_soon(self._start, job_id)
         if decisions.is_unfinished and not self._is_pumping:
             self._is_pumping = True
             self._nursery.start_soon(self._pump_on)
+
+    def _tell_pauses(self, job_ids: Iterable[JobId]) -> None:
+        for job_id in job_ids:
+            tell = functools.partial(self._tell_pause, job_id)
+            if not tell() and self._nursery is not None:
+                self._nursery.start_soon(self.pauses.until_told, job_id, tell)
+
+    def _tell_pause(self, job_id: JobId) -> bool:
+        """Ask the job to pause, or withdraw that, as the rules now are; false: the disk refused."""
+        if self.queue.should_pause(job_id):
+            return self.pauses.ask(self.job(job_id), is_heeded=self.all_heed_pauses or job_id in self.heeding)
+        return self.pauses.withdraw(job_id)
 
     def obstruct(self, why: str) -> None:
         """Start no job until this obstacle is cleared."""

@@ -41,7 +41,7 @@ class UnreadFiles:
         Cancellation: nothing is left of the attempt.
         """
         try:
-            for pause_s in _pauses():
+            for pause_s in pauses():
                 try:
                     return read(job_id)
                 except Unavailable as error:
@@ -54,7 +54,8 @@ class UnreadFiles:
         raise AssertionError("pauses never end")
 
 
-def _pauses() -> Iterator[float]:
+def pauses() -> Iterator[float]:
+    """How long to wait before each next attempt, in seconds."""
     pause_s = FIRST_PAUSE_S
     while True:
         yield pause_s

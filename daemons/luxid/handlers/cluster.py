@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from common.errors import Unavailable
 from common.paths import Paths
 from common.program import release
 from daemons.luxid.core.query.clusterfacts import cluster_facts
@@ -35,7 +36,10 @@ class ClusterFacts:
         self._release = told_release or release()
 
     async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> list[Any]:
-        """Raises: ConfigurationMissing: a value of the configuration is asked for, and cannot be had."""
+        """Raises:
+        ConfigurationMissing: a value of the configuration is asked for, and cannot be had.
+        Unavailable: the watcher's pause is asked for, and its file cannot be read for the moment.
+        """
         config = await self._config.current() if any(name in _FROM_CONFIG for name in call.names) else None
         return [self._value(name, config) for name in call.names]
 
@@ -70,9 +74,14 @@ _FROM_CONFIG: Final[Mapping[str, Callable[[ConfigIndex], Any]]] = {
 
 
 def _watcher_pause(paths: Paths) -> int | None:
-    """When the pause ends, in seconds since the epoch; None: there is none, or it is over."""
+    """When the pause ends, in seconds since the epoch; None: there is none, or it is over.
+
+    Raises: Unavailable: that cannot be told for the moment.
+    """
     try:
         until = int(paths.watcher_pause.read_text())
-    except (OSError, ValueError):
+    except (FileNotFoundError, ValueError):
         return None
+    except OSError as error:
+        raise Unavailable(f"'{paths.watcher_pause}' cannot be read: {error.strerror or error}; try again") from error
     return until if until > time.time() else None

@@ -2,6 +2,9 @@
 
 import time
 
+import pytest
+
+from common.errors import RemoteError
 from protocol.luxi import QueryClusterInfo, QueryConfigValues
 from protocol.wconfd import ReadConfig
 from tests.support.cluster import Cluster
@@ -47,3 +50,13 @@ def test_what_needs_no_configuration_is_answered_without_wconfd(cluster: Cluster
     cluster.kill("wconfd")
 
     assert cluster.luxi(QueryConfigValues(("drain_flag", "colour"))) == (False, None)
+
+
+def test_a_watcher_pause_that_cannot_be_read_is_not_taken_for_none(cluster: Cluster) -> None:
+    # whoever reads a folder gets an error, root as well
+    cluster.paths.watcher_pause.mkdir()
+    with pytest.raises(RemoteError, match="cannot be read: Is a directory"):
+        cluster.luxi(QueryConfigValues(("watcher_pause",)))
+
+    cluster.paths.watcher_pause.rmdir()
+    assert cluster.luxi(QueryConfigValues(("watcher_pause",))) == (None,)
