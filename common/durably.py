@@ -26,7 +26,7 @@ def durably(change: Callable[[], None]) -> None:
     try:
         change()
     except NotYetDurable as error:
-        _settle(error)
+        settle(error)
 
 
 def tell_not_durable(error: NotYetDurable) -> None:
@@ -39,7 +39,8 @@ def tell_durable(error: NotYetDurable) -> None:
     _log.info("folder.synced", folder=error.folders[0])
 
 
-def _settle(error: NotYetDurable) -> None:
+def settle(error: NotYetDurable) -> None:
+    """Repeat the fsyncs that are missing; returns when they are done."""
     tell_not_durable(error)
     while True:
         time.sleep(RETRY_S)

@@ -6,18 +6,17 @@ Reads of a single file are made in place: a job file is small and almost always 
 Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
 """
 
-import fcntl
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 from typing import Final
 
 import attrs
 import trio
 
-from common.atomicfile import FileWrite, move_files, remove_file, remove_files, write_file
+from common.atomicfile import FileWrite, remove_file, remove_files
 from common.durably import durably
-from common.errors import Conflict, DamagedFile, NotFound, Unavailable
+from common.errors import DamagedFile, NotFound, Unavailable
 from common.foldersync import FolderSync
 from common.groupcommit import GroupCommit
 from common.jobfile import decode_job, encode_job
@@ -26,8 +25,10 @@ from common.locks import JobId
 from common.log import get_log
 from common.paths import Paths
 from daemons.luxid.batches import note_of
+from daemons.luxid.moving import move_durably
+from daemons.luxid.queuefolder import check_version, read_serial, take_lock
+from daemons.luxid.turns import in_turns
 
-QUEUE_VERSION: Final = 1
 # files of one submission that go into one group, so that others pass between
 _JOBS_AT_ONCE: Final = 250
 _log: Final = get_log(__name__)
@@ -54,23 +55,35 @@ class Store:
         """Never give out ids up to this one: files with them were seen."""
         self._serial = max(self._serial, at_least)
 
+    def reserve_ids(self, count: int) -> JobId:
+        """Spend so many ids, so that others may be given theirs while the jobs are made; returns the first."""
+        first = JobId(self._serial + 1)
+        self._serial = JobId(self._serial + count)
+        return first
+
+    def give_back_ids(self, first: JobId, count: int) -> None:
+        """These ids, the last of a reservation, are not needed; they are lost if somebody was given later ones."""
+        if self._serial == first + count - 1:
+            self._serial = JobId(first - 1)
+
     async def add_jobs(self, jobs: Sequence[Job], first: Sequence[FileWrite] = ()) -> None:
         """Make new jobs durable, all or none of them also through a crash, and with them the serial that covers them.
 
         Args:
             first: files that are durable before the first of the jobs is there, and removed if they are not taken.
 
-        The jobs have the ids from `serial + 1` on; these are spent at once, whatever becomes of the write.
+        The jobs have consecutive ids, which were reserved or are the next ones; these are spent, whatever becomes of
+        the write.
 
         Raises:
             Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
-            Unavailable, TypeError: one cannot be written as JSON; no id is spent.
+            TypeError, ValueError: one cannot be written as JSON; nothing is written.
         """
-        files = [FileWrite(self.paths.job_file(job.job_id), encode_job(job)) for job in jobs]
+        files = await in_turns(self._job_files(jobs))
         before = list(first)
         if len(jobs) > 1:
             before.append(note_of(self.paths, jobs[0].job_id, len(jobs), (write.path for write in first)))
-        self._serial = jobs[-1].job_id
+        self.raise_serial(jobs[-1].job_id)
         serial = FileWrite(self.paths.serial_file, f"{self._serial}\n".encode())
         head = [*(attrs.evolve(write, precedes=True) for write in before), serial]
         try:
@@ -84,6 +97,14 @@ class Store:
             ) from error
         if len(jobs) > 1:
             await self._remove_note(before[-1].path)
+
+    def _job_files(self, jobs: Sequence[Job]) -> Generator[int, None, list[FileWrite]]:
+        """In steps, each of which says of how many opcodes it was."""
+        files = []
+        for job in jobs:
+            files.append(FileWrite(self.paths.job_file(job.job_id), encode_job(job)))
+            yield len(job.ops)
+        return files
 
     async def _take_back(self, files: Sequence[Path], before: Sequence[Path]) -> None:
         """Remove what there is of a submission that is refused; what cannot be removed now, the next luxid does."""
@@ -150,11 +171,10 @@ class Store:
         Raises: Unavailable: the disk refused.
         """
         path = self.paths.job_file(job_id)
-        with trio.CancelScope(shield=True):
-            try:
-                await trio.to_thread.run_sync(move_files, [(path, self.paths.damaged / path.name)])
-            except OSError as error:
-                raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
+        try:
+            await move_durably([(path, self.paths.damaged / path.name)])
+        except OSError as error:
+            raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
 
     async def archive(self, job_ids: Sequence[JobId]) -> tuple[JobId, ...]:
         """Set the files of final jobs aside, durably.
@@ -163,11 +183,10 @@ class Store:
         Raises: Unavailable: one could not be moved; those before it are.
         """
         moves = [(self.paths.job_file(job_id), self.paths.archived_job_file(job_id)) for job_id in job_ids]
-        with trio.CancelScope(shield=True):
-            try:
-                missing = set(await trio.to_thread.run_sync(move_files, moves, limiter=self._archiver))
-            except OSError as error:
-                raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
+        try:
+            missing = await move_durably(moves, self._archiver)
+        except OSError as error:
+            raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
         return tuple(job_id for job_id, (source, _) in zip(job_ids, moves, strict=True) if source in missing)
 
     async def remove(self, path: Path) -> None:
@@ -206,10 +225,10 @@ def open_store(paths: Paths) -> Store:
         DamagedFile: the serial is not a number.
         OSError: the folder cannot be written.
     """
-    fd = _take_lock(paths)
+    fd = take_lock(paths)
     try:
-        _check_version(paths)
-        return Store(paths, fd, _read_serial(paths))
+        check_version(paths)
+        return Store(paths, fd, read_serial(paths))
     except BaseException:
         os.close(fd)
         raise
@@ -244,48 +263,6 @@ def _find(path: Path, job_id: JobId) -> Job | None:
 async def _off_the_loop(work: Callable[[], None]) -> None:
     # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
     await trio.to_thread.run_sync(work, abandon_on_cancel=True)
-
-
-def _take_lock(paths: Paths) -> int:
-    while True:
-        fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # deleted by its last holder between our open and our lock: try the new one
-            if os.path.samestat(os.fstat(fd), os.stat(paths.queue_lock)):
-                return fd
-        except (BlockingIOError, PermissionError):
-            os.close(fd)
-            raise Conflict(
-                f"another queue daemon holds '{paths.queue_lock}'; stop it first, or choose another root"
-            ) from None
-        except FileNotFoundError:
-            pass
-        os.close(fd)
-
-
-def _check_version(paths: Paths) -> None:
-    try:
-        text = paths.version_file.read_text().strip()
-    except FileNotFoundError:
-        write_file(paths.version_file, f"{QUEUE_VERSION}\n".encode())
-        return
-    if text != str(QUEUE_VERSION):
-        raise Conflict(f"'{paths.version_file}' says {text!r}; this program reads queues of version {QUEUE_VERSION}")
-
-
-def _read_serial(paths: Paths) -> JobId:
-    try:
-        text = paths.serial_file.read_text().strip()
-    except FileNotFoundError:
-        write_file(paths.serial_file, b"0\n")
-        return JobId(0)
-    if not (text.isascii() and text.isdigit()):
-        raise DamagedFile(
-            f"'{paths.serial_file}' is not a number but {text!r:.40}; write the highest job id ever used into it",
-            file=str(paths.serial_file),
-        )
-    return JobId(int(text))
 
 
 def _reason(error: OSError) -> str:

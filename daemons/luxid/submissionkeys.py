@@ -12,26 +12,29 @@ Source: DESIGN sections 4 ("may be delivered twice") and 11.
 import contextlib
 import hashlib
 import os
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import attrs
 import orjson
 import trio
 
 from common.atomicfile import FileWrite
-from common.errors import Conflict, InvalidRequest
+from common.errors import Conflict, GantryError, InvalidRequest
 from common.jobs import Job, Timestamp
 from common.locks import JobId
 from common.log import get_log
 from common.opcodes.base import write_opcode
 from common.paths import Paths
 from daemons.luxid.batches import is_there
-from daemons.luxid.core.submission import ParsedJob
+from daemons.luxid.core.submission import Wanted
+from daemons.luxid.turns import in_turns
 
 KEPT_S: Final = 24 * 3600.0
 LONGEST_KEY: Final = 200
+# of a hash
+_DIGITS: Final = 40
 _log: Final = get_log(__name__)
 
 
@@ -76,14 +79,14 @@ class SubmissionKeys:
         return len(self._known)
 
     @contextlib.asynccontextmanager
-    async def claim(self, uid: int, key: str, jobs: Sequence[ParsedJob]) -> AsyncIterator["KeyClaim"]:
+    async def claim(self, uid: int, key: str, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
         """Be the one who submits under this key; waits while somebody else does.
 
         Raises: InvalidRequest: the key is empty or too long. Conflict: it was used for other jobs.
         """
         if not 0 < len(key) <= LONGEST_KEY:
             raise InvalidRequest(f"a submission key has 1 to {LONGEST_KEY} characters, got {len(key)}")
-        name, digest = _hash(f"{uid}:{key}".encode()), _digest(jobs)
+        name, digest = _name(uid, key), await in_turns(_digest(jobs))
         while (arriving := self._arriving.get(name)) is not None:
             await arriving.wait()
         if (earlier := self._known.get(name)) is not None and earlier.digest != digest:
@@ -184,12 +187,22 @@ def _read(path: Path) -> KeyedSubmission | None:
         return None
 
 
-def _digest(jobs: Sequence[ParsedJob]) -> str:
-    return _hash(orjson.dumps([[write_opcode(op) for op in ops] for ops in jobs], option=orjson.OPT_SORT_KEYS))
+def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
+    """Of the jobs as JSON, in steps, each of which says of how many opcodes it was."""
+    digest = hashlib.sha256(b"[")
+    for place, ops in enumerate(jobs):
+        written: list[Any] = [ops.message] if isinstance(ops, GantryError) else []
+        for op in () if isinstance(ops, GantryError) else ops:
+            written.append(write_opcode(op))
+            yield 1
+        digest.update((b"," if place else b"") + orjson.dumps(written, option=orjson.OPT_SORT_KEYS))
+        yield 1
+    digest.update(b"]")
+    return digest.hexdigest()[:_DIGITS]
 
 
-def _hash(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:40]
+def _name(uid: int, key: str) -> str:
+    return hashlib.sha256(f"{uid}:{key}".encode()).hexdigest()[:_DIGITS]
 
 
 def _ids(submission: KeyedSubmission) -> str:

@@ -15,6 +15,7 @@ from daemons.luxid.core.fields import FIELDS, JobView
 from daemons.luxid.core.privacy import Viewer, public_job
 from daemons.luxid.core.rights import Host, Submitter, authorize
 from daemons.luxid.core.submission import build_jobs
+from tests.support.steps import result_of
 
 ROOT, SERVICE = Host(0, "root"), Host(900, "gantry")
 ALICE, ADMIN = Submitter(1003, "alice", Role.SUBMIT), Submitter(1004, "adam", Role.ADMIN)
@@ -32,7 +33,7 @@ def allowed(op: dict[str, Any], submitter: Submitter, host: Host = ROOT) -> Any:
 
 def job_of(who: Submitter, *ops: dict[str, Any]) -> Job:
     parsed = authorize([tuple(map(parse_opcode, ops))], who, ROOT)
-    (job,) = build_jobs(parsed, JobId(7), ((1, 0), 10**9), who.owner)
+    (job,) = result_of(build_jobs(parsed, JobId(7), ((1, 0), 10**9), who.owner))
     assert isinstance(job, Job)
     return job
 

@@ -3,8 +3,8 @@
 Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 
@@ -18,49 +18,71 @@ from common.reasons import ReasonEntry, opcode_source
 from common.submitter import JobOwner, owner_entry
 from daemons.luxid.core.jobbounds import JobBounds
 
+E = TypeVar("E", bound=GantryError)
 ParsedJob = tuple[OpCode, ...]
 
 # in the place of an id: none is 0
 _REFUSED: Final = JobId(0)
 
 
-def parse_jobs(jobs: Sequence[Sequence[Mapping[str, Any]]], bounds: JobBounds) -> tuple[ParsedJob, ...]:
-    """Read every opcode of a submission.
+# one that is refused is an error
+Wanted = ParsedJob | GantryError
 
-    Raises: InvalidRequest, OpcodeUnknown: the first that is wrong, with its place: `job 2, opcode 1: ...`.
+
+def parse_jobs(
+    jobs: Sequence[Sequence[Mapping[str, Any]]], bounds: JobBounds
+) -> Generator[int, None, tuple[Wanted, ...]]:
+    """Read every opcode of a submission, in steps, each of which says of how many opcodes it was.
+
+    Returns: for each the job, or why it is refused by itself: it has no opcode, or is beyond the bounds.
+    Raises:
+        InvalidRequest, OpcodeUnknown: the first opcode that is none of ours, with its place: `job 2, opcode 1: ...`.
+            Ganeti refuses the whole call for it.
     """
-    return tuple(
-        _parse_job(ops, bounds, [f"job {place}"] if len(jobs) > 1 else []) for place, ops in enumerate(jobs, 1)
-    )
+    parsed: list[Wanted] = []
+    for place, ops in enumerate(jobs, 1):
+        parsed.append((yield from _parse_job(ops, bounds, [f"job {place}"] if len(jobs) > 1 else [])))
+    return tuple(parsed)
 
 
-def _parse_job(ops: Sequence[Mapping[str, Any]], bounds: JobBounds, where: list[str]) -> ParsedJob:
+def _parse_job(ops: Sequence[Mapping[str, Any]], bounds: JobBounds, where: list[str]) -> Generator[int, None, Wanted]:
+    yield 1
     if not ops:
-        raise InvalidRequest(": ".join([*where, "a job needs at least one opcode; got an empty list"]))
+        return InvalidRequest(": ".join([*where, "a job needs at least one opcode; got an empty list"]))
     try:
         size = bounds.check_input(ops)
     except InvalidRequest as error:
-        raise InvalidRequest(": ".join([*where, error.message]), **error.fields) from error
-    return tuple(_parse_op(op, bounds, size, ", ".join([*where, f"opcode {n}"])) for n, op in enumerate(ops, 1))
+        return _at(error, ": ".join([*where, ""]))
+    parsed = []
+    for n, op in enumerate(ops, 1):
+        parsed.append(_parse_op(op, place := ", ".join([*where, f"opcode {n}"])))
+        try:
+            bounds.check_opcode(parsed[-1], size)
+        except InvalidRequest as error:
+            return _at(error, f"{place}: ")
+        yield 1
+    return tuple(parsed)
 
 
-def _parse_op(op: Mapping[str, Any], bounds: JobBounds, size_bytes: int, where: str) -> OpCode:
+def _parse_op(op: Mapping[str, Any], where: str) -> OpCode:
     try:
-        parsed = parse_opcode(op)
-        bounds.check_opcode(parsed, size_bytes)
+        return parse_opcode(op)
     except GantryError as error:
-        raise type(error)(f"{where}: {error.message}", **error.fields) from error
-    return parsed
+        raise _at(error, f"{where}: ") from error
+
+
+def _at(error: E, where: str) -> E:
+    return type(error)(f"{where}{error.message}", **error.fields)
 
 
 def build_jobs(
-    jobs: Sequence[ParsedJob | GantryError],
+    jobs: Sequence[Wanted],
     first_id: JobId,
     received: tuple[Timestamp, int],
     owner: JobOwner | None = None,
     refusal: Callable[[Job], GantryError | None] = lambda _: None,
-) -> tuple[Job | GantryError, ...]:
-    """The jobs with the ids from `first_id` on, dependencies absolute, opcodes in their normal form.
+) -> Generator[int, None, tuple[Job | GantryError, ...]]:
+    """The jobs with the ids from `first_id` on, dependencies absolute, opcodes in their normal form; in steps.
 
     Args:
         jobs: an error for one that is refused already.
@@ -76,7 +98,12 @@ def build_jobs(
     next_id = first_id
     built: list[Job | GantryError] = []
     for ops in jobs:
-        job = ops if isinstance(ops, GantryError) else _build_job(ops, next_id, ids, first_id, received, owner)
+        yield 1
+        job: Job | GantryError
+        if isinstance(ops, GantryError):
+            job = ops
+        else:
+            job = yield from _build_job(ops, next_id, ids, first_id, received, owner)
         if isinstance(job, Job):
             job = refusal(job) or job
         ids.append(job.job_id if isinstance(job, Job) else _REFUSED)
@@ -92,16 +119,19 @@ def _build_job(
     first_id: JobId,
     received: tuple[Timestamp, int],
     owner: JobOwner | None,
-) -> Job | GantryError:
+) -> Generator[int, None, Job | GantryError]:
     """Args: before: the ids of the jobs before it in the submission, `_REFUSED` for one that is refused."""
     received_at, received_ns = received
     if owner is not None:
         ops = _owned(ops, owner_entry(owner, received_ns))
-    try:
-        built = tuple(_build_op(op, index, job_id, before, first_id, received_ns) for index, op in enumerate(ops))
-    except InvalidRequest as error:
-        return error
-    return Job(job_id=job_id, ops=built, received_at=received_at)
+    built = []
+    for index, op in enumerate(ops):
+        try:
+            built.append(_build_op(op, index, job_id, before, first_id, received_ns))
+        except InvalidRequest as error:
+            return error
+        yield 1
+    return Job(job_id=job_id, ops=tuple(built), received_at=received_at)
 
 
 def _owned(ops: ParsedJob, entry: ReasonEntry) -> ParsedJob:

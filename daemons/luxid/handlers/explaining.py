@@ -55,7 +55,12 @@ class Explaining:
         return told
 
     async def read_left_processes(self, call: ReadLeftProcesses, peer: Peer) -> list[list[int]]:
-        return [await self._left(job_id) for job_id in call.job_ids]
+        left = []
+        for job_id in call.job_ids:
+            left.append(await self._left(job_id))
+            # a look for a file that is not there takes a while, too
+            await trio.lowlevel.checkpoint()
+        return left
 
     async def _left(self, job_id: JobId) -> list[int]:
         if self._scheduler.queue.phase(job_id) is not None:

@@ -4,7 +4,7 @@ Source: luxid.md 2.2, 2.3, 2.7.
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
 
 from common.access import Access, Role
@@ -16,16 +16,19 @@ from common.log import get_log
 from common.settings import LuxidSettings
 from daemons.luxid.core.jobbounds import JobBounds
 from daemons.luxid.core.rights import Submitter, authorize
-from daemons.luxid.core.submission import ParsedJob, build_jobs, parse_jobs
+from daemons.luxid.core.submission import ParsedJob, Wanted, build_jobs, parse_jobs
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submissionkeys import KeyClaim, SubmissionKeys
 from daemons.luxid.submitters import Submitters
+from daemons.luxid.turns import in_turns
 from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.peer import Peer
 from protocol.service import MalformedArguments
 
 # of one job: its id, or why it was not taken
 Answer = JobId | GantryError
+# jobs that become visible before others have their turn
+_ADDED_AT_ONCE: Final = 100
 _log: Final = get_log(__name__)
 
 
@@ -66,13 +69,14 @@ class Submission:
                 "'uids' or 'admin' of '[access]' may"
             )
         submitter = await self._submitters.of(peer)
-        (answer,) = await self._take(self._authorized(_read([call.job], self._bounds), submitter), peer, submitter)
+        jobs = await in_turns(self._authorized(await _read([call.job], self._bounds), submitter))
+        (answer,) = await self._take(jobs, peer, submitter)
         return _taken(answer)
 
     async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> list[list[Any]]:
         """Each job has its own answer; one that is refused refuses only those that refer to it.
 
-        What cannot be read refuses the whole call, as any message that cannot.
+        An opcode that cannot be read refuses the whole call, as any message that cannot; so does Ganeti.
         """
         submitter = await self._submitters.of(peer, call.user, call.by_job)
         answers = await self._submit(call.jobs, call.key, peer, submitter)
@@ -82,8 +86,8 @@ class Submission:
         self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
     ) -> list[Answer]:
         """Take the jobs, or tell what became of them when they were sent before."""
-        parsed = _read(inputs, self._bounds)
-        jobs = self._authorized(parsed, submitter)
+        parsed = await _read(inputs, self._bounds)
+        jobs = await in_turns(self._authorized(parsed, submitter))
         if key is None or not parsed:
             self._check_drained()
             return await self._take(jobs, peer, submitter) if parsed else []
@@ -94,51 +98,73 @@ class Submission:
             self._check_drained()
             return await self._take(jobs, peer, submitter, claim)
 
-    def _authorized(self, jobs: Sequence[ParsedJob], submitter: Submitter) -> list[ParsedJob | GantryError]:
-        """For each the job, or why this submitter may not submit one of its opcodes."""
-        return [self._authorized_one(ops, submitter) for ops in jobs]
+    def _authorized(self, jobs: Sequence[Wanted], submitter: Submitter) -> Generator[int, None, list[Wanted]]:
+        """For each the job, or why it is refused, e.g. as this submitter may not submit one of its opcodes."""
+        authorized = []
+        for ops in jobs:
+            authorized.append(ops if isinstance(ops, GantryError) else self._authorized_one(ops, submitter))
+            yield 1 if isinstance(ops, GantryError) else len(ops)
+        return authorized
 
-    def _authorized_one(self, ops: ParsedJob, submitter: Submitter) -> ParsedJob | GantryError:
+    def _authorized_one(self, ops: ParsedJob, submitter: Submitter) -> Wanted:
         try:
             return authorize([ops], submitter, self._submitters.host)[0]
         except Denied as error:
             return error
 
     async def _take(
-        self, wanted: Sequence[ParsedJob | GantryError], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
+        self, wanted: Sequence[Wanted], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
     ) -> list[Answer]:
         self._check_room(len(wanted))
+        self._arriving += len(wanted)
+        try:
+            built = await self._build(wanted, submitter)
+            jobs = [job for job in built if isinstance(job, Job)]
+            if jobs:
+                refused = {place: job.message for place, job in enumerate(built) if isinstance(job, GantryError)}
+                await self._write(jobs, refused, claim)
+        finally:
+            self._arriving -= len(wanted)
+        parsed = [ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job)]
+        await in_turns(self._add(jobs, [ops for ops in parsed if not isinstance(ops, GantryError)], peer, submitter))
+        return [job.job_id if isinstance(job, Job) else job for job in built]
+
+    async def _build(self, wanted: Sequence[Wanted], submitter: Submitter) -> Sequence[Job | GantryError]:
+        """The jobs with their ids, which are spent; those of refused ones are not, unless others came between."""
         now_ns = time.time_ns()
         received = (to_timestamp(now_ns / 1e9), now_ns)
-        # no await from the look at the serial until `add_jobs` has spent the ids
-        built = build_jobs(wanted, JobId(self._store.serial + 1), received, submitter.owner, self._refusal)
-        if jobs := [job for job in built if isinstance(job, Job)]:
-            refused = {place: job.message for place, job in enumerate(built) if isinstance(job, GantryError)}
-            await self._write(jobs, refused, claim)
-            taken = (ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job))
-            self._add(jobs, [ops for ops in taken if not isinstance(ops, GantryError)], peer, submitter)
-        return [job.job_id if isinstance(job, Job) else job for job in built]
+        # others may be given the ids after these while they are made
+        first, count = self._store.reserve_ids(len(wanted)), 0
+        try:
+            built = await in_turns(build_jobs(wanted, first, received, submitter.owner, self._refusal))
+            count = sum(isinstance(job, Job) for job in built)
+            return built
+        finally:
+            self._store.give_back_ids(JobId(first + count), len(wanted) - count)
 
     async def _write(self, jobs: Sequence[Job], refused: Mapping[int, str], claim: KeyClaim | None) -> None:
         """Make the jobs durable, and with them the key under which they were sent."""
-        self._arriving += len(jobs)
         try:
             await self._store.add_jobs(jobs, [claim.file(jobs, refused)] if claim else [])
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
+            self._store.give_back_ids(jobs[0].job_id, len(jobs))
             raise InvalidRequest(f"an opcode cannot be written as JSON: {error}") from error
-        finally:
-            self._arriving -= len(jobs)
         if claim is not None:
             claim.fulfil(jobs, refused)
 
-    def _add(self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter) -> None:
-        """The jobs are durable."""
-        for job, ops in zip(jobs, parsed, strict=True):
-            _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), **_who(peer, submitter))
-            secrets = [op.secret_parameters() for op in ops]
-            if any(secrets):
-                self._scheduler.secrets[job.job_id] = secrets
-        self._scheduler.add(jobs)
+    def _add(
+        self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter
+    ) -> Generator[int, None, None]:
+        """The jobs are durable, all of them before the first is seen; each step says of how many opcodes it was."""
+        for start in range(0, len(jobs), _ADDED_AT_ONCE):
+            slice_ = jobs[start : start + _ADDED_AT_ONCE]
+            for job, ops in zip(slice_, parsed[start : start + _ADDED_AT_ONCE], strict=True):
+                _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), **_who(peer, submitter))
+                secrets = [op.secret_parameters() for op in ops]
+                if any(secrets):
+                    self._scheduler.secrets[job.job_id] = secrets
+            self._scheduler.add(slice_)
+            yield sum(len(job.ops) for job in slice_)
 
     def _check_drained(self) -> None:
         if self._store.is_drained:
@@ -171,9 +197,14 @@ def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:
     return who if submitter.uid == peer.uid else {**who, "by_uid": peer.uid}
 
 
-def _read(inputs: Sequence[JobInput], bounds: JobBounds) -> Sequence[ParsedJob]:
+async def _read(inputs: Sequence[JobInput], bounds: JobBounds) -> Sequence[Wanted]:
     """Raises: MalformedArguments: an opcode is none of ours; to a client that is as bad as no JSON (luxid.md 1.4)."""
     try:
-        return parse_jobs(inputs, bounds)
+        parsed = await in_turns(parse_jobs(inputs, bounds))
     except GantryError as error:
-        raise MalformedArguments(error.message, **error.fields) from error
+        raise _malformed(error) from error
+    return [_malformed(each) if isinstance(each, GantryError) else each for each in parsed]
+
+
+def _malformed(error: GantryError) -> MalformedArguments:
+    return MalformedArguments(error.message, **error.fields)

@@ -37,18 +37,27 @@ def test_the_design_documents_spelling_of_the_attribute_is_accepted(cluster: Clu
     assert ops[0]["depends"] == [[first, ["success"]]]
 
 
-@pytest.mark.parametrize(
-    ("second", "text"),
-    [
-        ((dummy(), {"OP_ID": "OP_NO"}), "job 2, opcode 2: unknown opcode"),
-        ((), "job 2: a job needs at least one opcode"),
-    ],
-)
-def test_one_that_cannot_be_read_refuses_all_and_spends_no_id(cluster: Cluster, second: tuple, text: str) -> None:
-    with pytest.raises(RemoteError, match=text):
-        cluster.luxi(SubmitManyJobs(((dummy(),), second)))
+def test_an_opcode_that_cannot_be_read_refuses_all_and_spends_no_id(cluster: Cluster) -> None:
+    """As recorded of Ganeti: `SubmitManyJobs/one-bad`."""
+    with pytest.raises(RemoteError, match="job 2, opcode 2: unknown opcode"):
+        cluster.luxi(SubmitManyJobs(((dummy(),), (dummy(), {"OP_ID": "OP_NO"}))))
 
     assert cluster.submit(dummy()) == 1
+
+
+def test_an_empty_job_and_one_beyond_the_bounds_refuse_only_themselves(cluster: Cluster) -> None:
+    """DESIGN section 11, also when sent again."""
+    jobs = ((dummy(),), (), (dummy(),) * 1001, (dummy(depends=after(-1)),), (dummy(depends=after(-4)),))
+
+    answers = cluster.luxi(SubmitManyJobs(jobs, "key"))
+
+    assert [answer[0] for answer in answers] == [True, False, False, False, True]
+    assert answers[1][1] == "job 2: a job needs at least one opcode; got an empty list"
+    assert answers[2][1].startswith("job 3: the job has 1001 opcodes, of at most 1000")
+    assert answers[3][1] == "job 4, opcode 1: dependency on job 3 of this submission, which was not taken"
+    assert (answers[0][1], answers[4][1]) == (1, 2)
+    assert cluster.luxi(SubmitManyJobs(jobs, "key")) == answers
+    assert cluster.paths.serial_file.read_text() == "2\n"
 
 
 def test_a_drained_queue_refuses_the_whole_call(cluster: Cluster) -> None:

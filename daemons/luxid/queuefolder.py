@@ -1,0 +1,60 @@
+"""The files that make a folder a queue: its lock, its version and its serial.
+
+Source: luxid.md 3.
+"""
+
+import fcntl
+import os
+from typing import Final
+
+from common.atomicfile import write_file
+from common.errors import Conflict, DamagedFile
+from common.locks import JobId
+from common.paths import Paths
+
+QUEUE_VERSION: Final = 1
+
+
+def take_lock(paths: Paths) -> int:
+    """The descriptor of the lock over the queue. Raises: Conflict: another daemon has it. OSError."""
+    while True:
+        fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # deleted by its last holder between our open and our lock: try the new one
+            if os.path.samestat(os.fstat(fd), os.stat(paths.queue_lock)):
+                return fd
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            raise Conflict(
+                f"another queue daemon holds '{paths.queue_lock}'; stop it first, or choose another root"
+            ) from None
+        except FileNotFoundError:
+            pass
+        os.close(fd)
+
+
+def check_version(paths: Paths) -> None:
+    """Make a queue of our version where there is none. Raises: Conflict: it is of another version. OSError."""
+    try:
+        text = paths.version_file.read_text().strip()
+    except FileNotFoundError:
+        write_file(paths.version_file, f"{QUEUE_VERSION}\n".encode())
+        return
+    if text != str(QUEUE_VERSION):
+        raise Conflict(f"'{paths.version_file}' says {text!r}; this program reads queues of version {QUEUE_VERSION}")
+
+
+def read_serial(paths: Paths) -> JobId:
+    """The last id used; 0 in a new queue. Raises: DamagedFile: it is not a number. OSError."""
+    try:
+        text = paths.serial_file.read_text().strip()
+    except FileNotFoundError:
+        write_file(paths.serial_file, b"0\n")
+        return JobId(0)
+    if not (text.isascii() and text.isdigit()):
+        raise DamagedFile(
+            f"'{paths.serial_file}' is not a number but {text!r:.40}; write the highest job id ever used into it",
+            file=str(paths.serial_file),
+        )
+    return JobId(int(text))
