@@ -4,12 +4,10 @@ Source: wconfd.md 1.4 and 11 (BUG-1).
 """
 
 import json
-import re
-from typing import Any, Final
+from json.encoder import encode_basestring_ascii
+from typing import Any
 
 import orjson
-
-_NON_ASCII: Final = re.compile(r"[^\x00-\x7f]+")
 
 
 def ascii_json(value: Any) -> bytes:
@@ -18,8 +16,7 @@ def ascii_json(value: Any) -> bytes:
     Args:
         value: JSON-able; it may hold `orjson.Fragment`s, which are spliced in.
     Raises: TypeError, ValueError, RecursionError: `value` is not JSON-able.
-    Cost: the fast encoder; only text that is not ASCII is looked at once more, and only those
-        runs of it are made anew.
+    Cost: the fast encoder; only text that is not ASCII is looked at once more.
     """
     try:
         text = orjson.dumps(value)
@@ -28,5 +25,15 @@ def ascii_json(value: Any) -> bytes:
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
     if text.isascii():
         return text
-    # outside of strings JSON is ASCII, so escaping needs no parser
-    return _NON_ASCII.sub(lambda run: json.dumps(run[0])[1:-1], text.decode()).encode("ascii")
+    return _escaped(text.decode()).encode("ascii")
+
+
+def _escaped(text: str) -> str:
+    """JSON with escapes in place of what is not ASCII; outside of strings it has none of that.
+
+    Cost: a few passes of C, as there may be as many runs of such characters as there are letters.
+    """
+    # as though all of it were the content of a string; then what that did to ASCII is taken back, pairs of
+    # backslashes first, for which NUL stands meanwhile: no JSON has it
+    quoted = encode_basestring_ascii(text)[1:-1].replace("\\\\", "\0")
+    return quoted.replace('\\"', '"').replace("\\u007f", "\x7f").replace("\0", "\\")

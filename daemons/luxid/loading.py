@@ -7,7 +7,6 @@ that a crash cut off are removed, but for those of jobs that live: their process
 Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
 """
 
-import gc
 import os
 import re
 import time
@@ -27,6 +26,7 @@ from common.paths import Paths
 from daemons.luxid.batches import settle_batches
 from daemons.luxid.core.recovery import Fate, judge_fate
 from daemons.luxid.joblogs import JobLogs
+from daemons.luxid.lasting import lasting
 from daemons.luxid.submissionkeys import KeyedSubmission, forget_unused, load_keys
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
@@ -62,14 +62,9 @@ def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep) -> Fou
     """
     names = os.listdir(paths.queue)
     ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
-    # a hundred thousand objects that will stay: the collector would walk them over and over
-    gc.disable()
-    try:
+    with lasting():
         folder = str(paths.queue)
         jobs = tuple(found for job_id in ids if (found := _load_job(paths, folder, JobId(job_id), pause)) is not None)
-    finally:
-        gc.enable()
-        gc.freeze()
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
     _remove_own_temps(paths)

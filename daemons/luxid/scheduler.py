@@ -7,7 +7,6 @@ Source: DESIGN section 6.
 """
 
 import functools
-import gc
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
@@ -27,6 +26,7 @@ from daemons.luxid.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.killmessages import KillMessages
+from daemons.luxid.lasting import lasting
 from daemons.luxid.loading import FoundJob
 from daemons.luxid.pausing import Pauses
 from daemons.luxid.rewriting import Rewriting
@@ -96,13 +96,8 @@ class Scheduler:
                 self.queue.end(each.job.job_id, each.job.state)
             elif each.fate is not Fate.CONTINUE:
                 self.queue.adopt(each.job)
-        # they stay: the collector would walk them over and over
-        gc.disable()
-        try:
+        with lasting():
             self.queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
-        finally:
-            gc.enable()
-            gc.freeze()
         return [each.job for each in jobs if each.fate is Fate.DEAD]
 
     # what happened

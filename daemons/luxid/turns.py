@@ -14,25 +14,27 @@ import trio
 
 # units of work, e.g. opcodes, between two turns of others: some milliseconds
 AT_ONCE: Final = 100
+# or so many seconds, as some opcodes are large
+SLICE_S: Final = 0.005
 
 T = TypeVar("T")
 
 
 async def in_turns(work: Generator[int, None, T], at_once: int = AT_ONCE) -> T:
-    """Do all of it, and give others their turn after every `at_once` units; returns what it returns.
+    """Do all of it, and give others their turn after every `at_once` units, or SLICE_S; returns what it returns.
 
     Args:
         work: yields how many units it has done since it last did.
     Raises: what it raises.
     Cancellation: between two steps of a work that is not short.
     """
-    done = 0
+    done, began_at = 0, trio.current_time()
     while True:
         try:
             done += next(work)
         except StopIteration as end:
             value: T = end.value
             return value
-        if done >= at_once:
-            done = 0
+        if done >= at_once or trio.current_time() - began_at > SLICE_S:
             await trio.lowlevel.checkpoint()
+            done, began_at = 0, trio.current_time()

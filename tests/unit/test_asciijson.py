@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from common.asciijson import ascii_json
+from tests.support.counting import python_calls
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -52,3 +53,20 @@ def test_reading_gives_back_what_was_encoded(value: Any) -> None:
 
     assert raw.isascii()
     assert json.loads(raw) == value
+
+
+@pytest.mark.parametrize("text", ['\\"é', '"\x7f\u2028\\u007f', "\x00é\n\\\\n", "😀\\"])
+def test_backslashes_quotes_and_controls_beside_other_letters_are_kept(text: str) -> None:
+    value = {text: [text, orjson.Fragment(b'"\\u007f"')]}
+
+    written = ascii_json(value)
+
+    assert json.loads(written) == {text: [text, "\x7f"]}
+    # letter by letter, as one would do it by hand
+    assert written.decode() == "".join(
+        letter if letter.isascii() else json.dumps(letter)[1:-1] for letter in orjson.dumps(value).decode()
+    )
+
+
+def test_alternating_letters_cost_no_call_each() -> None:
+    assert python_calls(lambda: ascii_json("aé" * 10_000)) < 10

@@ -3,6 +3,7 @@
 Source: luxid.md 2.2, 2.3, 2.7.
 """
 
+import contextlib
 import time
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Final
@@ -17,6 +18,7 @@ from common.settings import LuxidSettings
 from daemons.luxid.core.jobbounds import JobBounds
 from daemons.luxid.core.rights import Submitter, authorize
 from daemons.luxid.core.submission import ParsedJob, Wanted, build_jobs, parse_jobs
+from daemons.luxid.lasting import lasting
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submissionkeys import KeyClaim, SubmissionKeys
 from daemons.luxid.submitters import Submitters
@@ -29,6 +31,8 @@ from protocol.service import MalformedArguments
 Answer = JobId | GantryError
 # jobs that become visible before others have their turn
 _ADDED_AT_ONCE: Final = 100
+# opcodes of a submission that makes masses of objects
+_LARGE: Final = 1000
 _log: Final = get_log(__name__)
 
 
@@ -79,7 +83,9 @@ class Submission:
         An opcode that cannot be read refuses the whole call, as any message that cannot; so does Ganeti.
         """
         submitter = await self._submitters.of(peer, call.user, call.by_job)
-        answers = await self._submit(call.jobs, call.key, peer, submitter)
+        is_large = sum(map(len, call.jobs)) > _LARGE
+        with lasting() if is_large else contextlib.nullcontext():
+            answers = await self._submit(call.jobs, call.key, peer, submitter)
         return [[False, answer.message] if isinstance(answer, GantryError) else [True, answer] for answer in answers]
 
     async def _submit(

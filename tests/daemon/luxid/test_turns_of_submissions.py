@@ -1,5 +1,6 @@
 """Large submissions in slices: others have their turn between, and it is one submission all the same (DESIGN 6, 11)."""
 
+import gc
 import itertools
 import os
 from collections.abc import AsyncIterator, Callable
@@ -193,3 +194,23 @@ async def test_a_large_submission_keeps_its_places_in_the_queue_while_it_is_made
     assert limit > 0
     assert len(refused) == 1
     assert f"the queue holds {COUNT} of at most {COUNT} jobs" in refused[0]
+
+
+async def test_the_collector_does_not_walk_all_jobs_while_many_are_taken(parts: Parts) -> None:
+    full: list[str] = []
+
+    def note(phase: str, found: dict[str, int]) -> None:
+        if found["generation"] == 2:
+            full.append(phase)
+
+    gc.collect()
+    frozen = gc.get_freeze_count()
+    gc.callbacks.append(note)
+    try:
+        await parts.submit(((dummy(),),) * COUNT)
+    finally:
+        gc.callbacks.remove(note)
+
+    assert full == []
+    assert gc.isenabled()
+    assert gc.get_freeze_count() > frozen + COUNT
