@@ -75,10 +75,13 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
         try:
-            # given away below: what was found at the start is not to be kept for as long as we serve
-            found = [await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread)]
             async with trio.open_nursery() as nursery:
-                await _wire(settings, store, watch, found.pop(), nursery)
+                early = _early_parts(settings, store, watch)
+                # beside the reading of the queue: a job that is found after the rules is judged once
+                nursery.start_soon(early.rules.load)
+                # given away below: what was found at the start is not to be kept for as long as we serve
+                found = [await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread)]
+                await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
         finally:
             watch.close()
@@ -86,14 +89,33 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         store.close()
 
 
-async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: FoundQueue, nursery: trio.Nursery) -> None:
-    """Make the parts, let them take over what was found, and start them."""
-    store.raise_serial(found.highest_id)
+@attrs.frozen
+class _EarlyParts:
+    """The parts that are there before the queue is read."""
+
+    watch: QueueWatch
+    scheduler: Scheduler
+    wconfd: Client
+    config: ConfigCache
+    rules: FilterRules
+
+
+def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyParts:
     scheduler = Scheduler(store, settings.luxid)
     # until it is connected
     scheduler.obstruct(AWAY)
     # until the configuration could be had
     scheduler.obstruct(UNKNOWN)
+    wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
+    config = ConfigCache(settings.paths.config_data, wconfd)
+    config.on_read = lambda index: scheduler.queue.respell(spellings_of(index.config))
+    return _EarlyParts(watch, scheduler, wconfd, config, FilterRules(scheduler, config))
+
+
+async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
+    """Make the other parts, let them take over what was found, and start them."""
+    scheduler, store, watch = early.scheduler, early.scheduler.store, early.watch
+    store.raise_serial(found.highest_id)
     events = LauncherEvents(
         connected=lambda: _on_connected(scheduler, deaths),
         lost=lambda: scheduler.obstruct(AWAY),
@@ -140,7 +162,7 @@ async def _wire(settings: Settings, store: Store, watch: QueueWatch, found: Foun
     await nursery.start(
         serve_unix,
         settings.paths.query_socket,
-        _service(settings, scheduler, canceller, SubmissionKeys(settings.paths, found.keys), nursery),
+        _service(settings, early, canceller, SubmissionKeys(settings.paths, found.keys), nursery),
         _rules(settings),
     )
 
@@ -186,13 +208,9 @@ def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
 
 
 def _service(
-    settings: Settings, scheduler: Scheduler, canceller: Canceller, keys: SubmissionKeys, nursery: trio.Nursery
+    settings: Settings, early: _EarlyParts, canceller: Canceller, keys: SubmissionKeys, nursery: trio.Nursery
 ) -> Service:
-    wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
-    config = ConfigCache(settings.paths.config_data, wconfd)
-    config.on_read = lambda index: scheduler.queue.respell(spellings_of(index.config))
-    rules = FilterRules(scheduler, config)
-    nursery.start_soon(rules.load)
+    scheduler, config, rules = early.scheduler, early.config, early.rules
     following = Following(scheduler, rules, WconfdEvents(settings.paths.wconfd_socket))
     nursery.start_soon(following.run)
     access, own_uid = settings.access, os.getuid()
@@ -210,7 +228,7 @@ def _service(
                 queue=Queue(scheduler),
                 output=Output(scheduler, OutputWatch(settings.paths, nursery)),
                 cluster=ClusterFacts(settings.paths, config, settings.ganeti.release),
-                objects=ObjectQueries(scheduler, config, wconfd),
+                objects=ObjectQueries(scheduler, config, early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(scheduler, rules, config, settings.paths.wconfd_socket),
                 history=JobWaits(scheduler),

@@ -1,0 +1,59 @@
+"""luxid asks for the filter rules while it reads its queue, so that a long one is not judged twice."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import trio
+
+from common.clusterinit import create_cluster
+from common.jobfile import encode_job
+from common.jobs import Job, JobOp
+from common.locks import JobId
+from common.objects.filter import FilterRule
+from common.paths import Paths
+from common.settings import Settings
+from daemons.luxid import main
+from daemons.luxid.filterrules import FilterRules
+from daemons.luxid.loading import FoundQueue, load_queue
+from daemons.luxid.scheduler import Scheduler
+from tests.support.wait import PATIENCE_S
+
+JOBS = 30
+PAUSE_ALL = FilterRule(
+    watermark=0, priority=0, predicates=(), action="PAUSE", reason_trail=(), uuid="00000000-0000-4000-8000-000000000001"
+)
+
+
+@pytest.mark.trio
+async def test_a_job_that_is_found_after_the_rules_is_judged_once(
+    tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schedulers: list[Scheduler] = []
+    are_known = trio.Event()
+
+    class KnownRules(FilterRules):
+        async def load(self) -> None:
+            schedulers.append(self._scheduler)
+            self._scheduler.filters_changed([PAUSE_ALL])
+            are_known.set()
+
+    def load_afterwards(paths: Paths, pause: Callable[[float], None]) -> FoundQueue:
+        trio.from_thread.run(are_known.wait)
+        return load_queue(paths, pause)
+
+    monkeypatch.setattr(main, "FilterRules", KnownRules)
+    monkeypatch.setattr(main, "load_queue", load_afterwards)
+    paths = Paths.under_root(tmp_path)
+    create_cluster(paths, "cluster.test", "node1.test")
+    for number in range(1, JOBS + 1):
+        job = Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY", "result": None}),))
+        paths.job_file(number).write_bytes(encode_job(job))
+
+    with trio.fail_after(PATIENCE_S):
+        await nursery.start(main.serve, Settings(paths))
+
+    (scheduler,) = schedulers
+    assert len(scheduler.table) == JOBS
+    assert scheduler.queue.judged == JOBS
+    nursery.cancel_scope.cancel()
