@@ -5,6 +5,7 @@ write: keys that we do not know are kept and written back, null and missing are 
 and an `input` that is no opcode of ours is kept verbatim.
 """
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -77,11 +78,11 @@ def _op_to_json(op: JobOp) -> dict[str, Any]:
 
 def _job_from_json(value: Mapping[str, Any]) -> Job:
     livelock, process_id = value.get("livelock"), value.get("process_id")
-    if not isinstance(livelock, str | None) or not isinstance(process_id, int | None):
+    if not (livelock is None or isinstance(livelock, str)) or not (process_id is None or isinstance(process_id, int)):
         raise TypeError("livelock must be a path and process_id a number")
     return Job(
         job_id=read_job_id(value["id"]),
-        ops=tuple(_op_from_json(op) for op in _list(value["ops"])),
+        ops=tuple([_op_from_json(op) for op in _list(value["ops"])]),
         received_at=_timestamp(value.get("received_timestamp")),
         start_at=_timestamp(value.get("start_timestamp")),
         end_at=_timestamp(value.get("end_timestamp")),
@@ -96,11 +97,12 @@ def _op_from_json(value: Mapping[str, Any]) -> JobOp:
     priority = value.get("priority", 0)
     if not isinstance(op_input, dict) or not isinstance(priority, int):
         raise TypeError("an opcode's input must be an object and its priority a number")
+    _share_names(op_input)
     return JobOp(
         input=op_input,
         state=_state(value["status"]),
         result=value.get("result"),
-        log=tuple(_log_entry(entry) for entry in _list(value.get("log") or [])),
+        log=tuple([_log_entry(entry) for entry in _list(log)]) if (log := value.get("log")) else (),
         priority=priority,
         start_at=_timestamp(value.get("start_timestamp")),
         exec_at=_timestamp(value.get("exec_timestamp")),
@@ -109,12 +111,24 @@ def _op_from_json(value: Mapping[str, Any]) -> JobOp:
     )
 
 
+def _share_names(op_input: dict[str, Any]) -> None:
+    """Let all opcodes have the same objects for the names that most of them bear: a long queue is kept in memory."""
+    op_id, trail = op_input.get("OP_ID"), op_input.get("reason")
+    if isinstance(op_id, str):
+        op_input["OP_ID"] = sys.intern(op_id)
+    for entry in trail if isinstance(trail, list) else ():
+        # source, reason, time
+        if isinstance(entry, list) and entry and isinstance(entry[0], str):
+            entry[0] = sys.intern(entry[0])
+
+
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
 def _unknown(value: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, Any]:
-    unknown = value.keys() - known
-    return {key: value[key] for key in unknown} if unknown else _NOTHING
+    if value.keys() <= known:
+        return _NOTHING
+    return {key: value[key] for key in value.keys() - known}
 
 
 def _state(value: Any) -> JobState:
@@ -131,9 +145,9 @@ def _list(value: Any) -> list[Any]:
 
 
 def _timestamp(value: Any) -> Timestamp | None:
+    if value is None:
+        return None
     match value:
-        case None:
-            return None
         case [int() as seconds, int() as micros]:
             return (seconds, micros)
     raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")

@@ -31,6 +31,8 @@ from daemons.luxid.submissionkeys import KeyedSubmission, forget_unused, load_ke
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
 _TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
+# of bytes: larger than most job files, so that one call reads them whole
+_MOST_FILES: Final = 8192
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
 _log: Final = get_log(__name__)
@@ -138,8 +140,10 @@ def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
 def _read(path: str) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        size = os.fstat(fd).st_size
-        return os.read(fd, size + 1)
+        content = os.read(fd, _MOST_FILES)
+        while len(content) >= _MOST_FILES and (more := os.read(fd, len(content))):
+            content += more
+        return content
     finally:
         os.close(fd)
 

@@ -113,3 +113,21 @@ def test_an_input_that_is_no_opcode_is_kept_verbatim() -> None:
 
     assert decode_job(encode_job(job), "job-1").ops[0].input == {"what": "ever"}
     assert job.ops[0].op_id == "OP_INVALID"
+
+
+def test_jobs_share_the_names_that_most_of_them_bear() -> None:
+    trail = [["gnt:opcode:test_delay", "job=12;index=0", 1], ["gnt:client:gnt-job", "submit", 2]]
+    content = encode_job(Job(JobId(12), (JobOp({"OP_ID": "OP_TEST_DELAY", "reason": trail}),)))
+
+    one, other = (decode_job(content, "job-12").ops[0].input for _ in range(2))
+
+    assert one["reason"] == trail
+    assert one["OP_ID"] is other["OP_ID"]
+    assert [mine[0] is theirs[0] for mine, theirs in zip(one["reason"], other["reason"], strict=True)] == [True, True]
+
+
+@pytest.mark.parametrize("trail", [None, 5, "text", [], [[]], [None], [[None, "a", 1]], [["a"]], {"a": 1}])
+def test_a_reason_of_any_form_is_kept_verbatim(trail: object) -> None:
+    job = Job(JobId(12), (JobOp({"OP_ID": 7, "reason": trail}),))
+
+    assert decode_job(encode_job(job), "job-12") == job

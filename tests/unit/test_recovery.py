@@ -1,5 +1,7 @@
 """What becomes of a job whose process is gone (DESIGN section 11, luxid.md 5.8)."""
 
+from itertools import chain, product
+
 import pytest
 
 from common.jobs import Job, JobOp, JobState
@@ -39,6 +41,15 @@ def make_job(*states: JobState) -> Job:
 )
 def test_the_file_and_the_livelock_tell_what_a_job_is(states: list[JobState], is_alive: bool, fate: Fate) -> None:
     assert judge_fate(make_job(*states), is_alive=is_alive) is fate
+
+
+def test_a_job_without_a_process_goes_on_if_it_is_not_final_and_nothing_is_under_way() -> None:
+    """DESIGN section 7."""
+    for states in chain.from_iterable(product(JobState, repeat=count) for count in (1, 2, 3)):
+        job = make_job(*states)
+        goes_on = not job.is_final and all(state.is_final or state is Q for state in states)
+
+        assert (judge_fate(job, is_alive=False) is Fate.CONTINUE) is goes_on, states
 
 
 def states_after(job: Job, ask: Ask | None) -> list[str] | None:

@@ -140,5 +140,7 @@ def _ruling(rule: CompiledRule) -> Ruling:
 
 def bucket_limits(job: Job) -> tuple[Limit, ...]:
     """The buckets that the job names in its reasons."""
-    found = rate_buckets(op.input.get("reason") for op in job.ops)
+    found = rate_buckets([op.input.get("reason") for op in job.ops])
+    if not found:
+        return ()
     return tuple(sorted((BucketLimit(bucket.text, bucket.limit) for bucket in found), key=lambda limit: limit.name))

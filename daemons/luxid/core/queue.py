@@ -73,9 +73,11 @@ class JobQueue:
 
     def add_all(self, jobs: Iterable[Job]) -> None:
         """`add` for jobs that may depend on each other, in any order."""
-        entries = [(job, self._entry(job)) for job in jobs]
-        for job, entry in entries:
-            self._place(job, entry)
+        added = list(jobs)
+        for job in added:
+            self._entry(job)
+        for job in added:
+            self._place(job, self._entry(job))
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""

@@ -25,6 +25,8 @@ START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
 FILTER_SOURCE: Final = "gnt:daemon:luxid:filter"
 DEPENDENCY_SOURCE: Final = "gnt:daemon:luxid:dependency"
 CANCEL_SOURCE: Final = "gnt:daemon:luxid:cancel"
+# the only states in a job with more to do and nothing under way
+_BETWEEN_OPCODES: Final = frozenset({JobState.SUCCESS, JobState.QUEUED})
 
 
 class Ask(enum.Enum):
@@ -49,8 +51,8 @@ def judge_fate(job: Job, *, is_alive: bool) -> Fate:
         return Fate.ENDED
     if is_alive:
         return Fate.ALIVE
-    between = not job.is_final and all(op.state in FINAL or op.state is JobState.QUEUED for op in job.ops)
-    return Fate.CONTINUE if between else Fate.DEAD
+    is_between = all(op.state in _BETWEEN_OPCODES for op in job.ops)
+    return Fate.CONTINUE if is_between else Fate.DEAD
 
 
 def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job | None:
