@@ -5,18 +5,17 @@ key by key, and a key nobody knows is refused: a misspelt setting that is silent
 than a daemon that does not start. `deploy/gantry.toml.sample` documents all keys.
 """
 
-import grp
 import os
-import pwd
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final, NewType, TypeVar
+from typing import Any, Final, TypeVar
 
 import attrs
 
 from common.access import Access, Grantee, Role, grant
 from common.errors import InvalidRequest, NotFound
 from common.paths import Paths
+from common.settingvalues import READERS, Gid, Uid
 
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
@@ -27,10 +26,6 @@ _FILE_NAME: Final = "gantry.toml"
 
 _TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "limits", "access", "ganeti")
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
-
-# numeric ids; the file may have names
-Uid = NewType("Uid", int)
-Gid = NewType("Gid", int)
 
 
 def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
@@ -265,7 +260,7 @@ def _read_table(file: Path, name: str, cls: type[_Table], table: Mapping[str, ob
         field = fields.get(key)
         if field is None:
             raise _refuse(file, f"unknown key '{key}' in '[{name}]'{_nearest(key, fields)}")
-        expected, read = _READERS[field.type]
+        expected, read = READERS[field.type]
         try:
             values[key] = read(value)
             if field.validator is not None:
@@ -300,73 +295,3 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def _refuse(file: Path, message: str) -> InvalidRequest:
     return InvalidRequest(f"{file}: {message}", file=str(file))
-
-
-def _int(value: object) -> int:
-    # a bool is an int for Python, but not for whoever wrote the file
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError
-    return value
-
-
-def _bool(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise TypeError
-    return value
-
-
-def _float(value: object) -> float:
-    return value if isinstance(value, float) else float(_int(value))
-
-
-def _str(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _uid(value: object) -> int:
-    return _id_of(value, "user", lambda name: pwd.getpwnam(name).pw_uid)
-
-
-def _gid(value: object) -> int:
-    return _id_of(value, "group", lambda name: grp.getgrnam(name).gr_gid)
-
-
-def _id_of(value: object, kind: str, look_up: Callable[[str], int]) -> int:
-    if not isinstance(value, str):
-        return _int(value)
-    try:
-        return look_up(value)
-    except KeyError:
-        raise ValueError(f"there is no {kind} {value!r} on this machine") from None
-
-
-def _grantee(value: object) -> Grantee:
-    """A user; with `@` before it a group."""
-    if not isinstance(value, str) or not value.startswith("@"):
-        return Grantee(_uid(value))
-    name = value[1:]
-    return Grantee(int(name) if name.isascii() and name.isdigit() else _gid(name), is_group=True)
-
-
-def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
-    def read_list(value: object) -> tuple[object, ...]:
-        if not isinstance(value, list):
-            raise TypeError
-        return tuple(read(element) for element in value)
-
-    return read_list
-
-
-# type of a field -> (how to say it, how to read it; TypeError: it is something else)
-_READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
-    int: ("a whole number", _int),
-    bool: ("true or false", _bool),
-    float: ("a number", _float),
-    str: ("a string", _str),
-    tuple[str, ...]: ("a list of strings", _list_of(_str)),
-    tuple[Uid, ...]: ("a list of users, by name or number", _list_of(_uid)),
-    tuple[Grantee, ...]: ("a list of users and @groups, by name or number", _list_of(_grantee)),
-    tuple[Gid, ...]: ("a list of groups, by name or number", _list_of(_gid)),
-}
