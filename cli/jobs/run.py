@@ -212,6 +212,7 @@ def run_command(
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
         stdin_from, stdin_text = None, read_standard_input()
+    _check_text(*words, *(text for variable in env for text in variable), str(cwd), str(stdin_from))
     if user == "":
         raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
     wishes = Wishes(**options, ends_as_command=True)
@@ -239,3 +240,15 @@ def run_command(
     return submit_jobs(
         [[with_wishes({key: value for key, value in op.items() if value is not None}, wishes, "run")]], wishes
     )
+
+
+def _check_text(*texts: str) -> None:
+    """Raises: click.UsageError: one of them has bytes that are no UTF-8; Python shows them as lone surrogates."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            shown = os.fsencode(text).decode(errors="backslashreplace")
+            raise click.UsageError(
+                f"'{shown:.60}' is not UTF-8, and a job is text; name it by a pattern with --shell, or in a script"
+            ) from None

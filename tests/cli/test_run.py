@@ -103,6 +103,17 @@ def test_a_wrong_option_is_refused_before_anything_is_submitted(
     assert luxid.calls == []
 
 
+@pytest.mark.parametrize("words", [["echo", "a\udcff"], ["--env", "A=\udcff", "true"], ["--cwd", "/\udcff", "true"]])
+def test_bytes_that_are_no_utf8_are_refused_in_words(start_luxid: Start, job: Job, words: list[str]) -> None:
+    luxid = start_luxid()
+
+    ended = job("run", *words)
+
+    assert ended.code == 2
+    assert "\\xff' is not UTF-8, and a job is text; " in ended.err
+    assert luxid.calls == []
+
+
 def test_a_lock_whose_name_has_a_colon_is_written_with_its_mode(start_luxid: Start, job: Job) -> None:
     luxid = start_luxid()
 
