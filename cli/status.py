@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 import click
@@ -24,6 +24,8 @@ from protocol.dial import dial
 from protocol.luxi import QueryConfigValues
 from protocol.wconfd import Echo
 
+# seconds; one that is stopped, or has no way to its disk, is told of and not waited for
+_ANSWER_S: Final = 10.0
 _COLUMNS = (Column("DAEMON"), Column("STATE"), Column("PID", is_number=True), Column("SINCE"))
 
 
@@ -35,11 +37,15 @@ class DaemonStatus:
     is_ready: bool
     # this user may not read its pid file
     is_hidden: bool = False
+    # it took the call, and gave no answer in time
+    is_silent: bool = False
 
     @property
     def state(self) -> str:
         if self.is_ready:
             return "ready"
+        if self.is_silent:
+            return "silent"
         return "unknown" if self.is_hidden else "down" if self.running is None else "starting"
 
 
@@ -76,6 +82,10 @@ def tell_status(paths: Paths) -> int:
 def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths) -> str:
     names = [daemon.name for daemon in daemons if not daemon.is_ready]
     which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
+    if silent := [daemon for daemon in daemons if daemon.is_silent]:
+        name, running = silent[0].name, silent[0].running
+        which = f"'{paths.log_file(name)}'" + (f" and 'cat /proc/{running.pid}/stack'" if running else "")
+        return f"{name} gave no answer for {_ANSWER_S:g} s; is it stopped, or its disk? {which} may tell"
     if any(daemon.is_hidden and not daemon.is_ready for daemon in daemons):
         return (
             f"{which} not reached, and this user may not read the pid files in '{paths.run}'; "
@@ -100,28 +110,36 @@ def _cells(name: str, state: str, running: Running | None) -> list[str]:
 
 
 def _daemon_status(paths: Paths, name: str) -> DaemonStatus:
+    is_hidden = False
     try:
         running = find_daemon(paths, name)
     except PermissionError:
-        return DaemonStatus(name, None, _answers(paths, name), is_hidden=True)
-    return DaemonStatus(name, running, running is not None and _answers(paths, name))
+        running, is_hidden = None, True
+    try:
+        is_ready = (is_hidden or running is not None) and _answers(paths, name)
+    except TimeoutError:
+        return DaemonStatus(name, running, is_ready=False, is_hidden=is_hidden, is_silent=True)
+    return DaemonStatus(name, running, is_ready, is_hidden)
 
 
 def _answers(paths: Paths, name: str) -> bool:
+    """Whether it does. Raises: TimeoutError: it took the call and is silent."""
     try:
         match name:
             case "luxid":
                 with open_luxid(is_patient=False) as luxid:
-                    luxid.call(QueryConfigValues(()))
+                    luxid.call(QueryConfigValues(()), timeout_s=_ANSWER_S)
             case "wconfd":
                 with open_wconfd(is_patient=False) as wconfd:
-                    wconfd.call(Echo("status"))
+                    wconfd.call(Echo("status"), timeout_s=_ANSWER_S)
             case _:
                 dial(paths.forkserver_socket, name).close()
     except RemoteError:
         # it says that this user may not ask
         return True
-    except GantryError:
+    except GantryError as error:
+        if isinstance(error.__cause__, TimeoutError):
+            raise error.__cause__ from None
         return False
     return True
 

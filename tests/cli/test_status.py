@@ -1,5 +1,6 @@
 """`gantry status` for somebody who may not see everything. Source: STYLE section 8."""
 
+import socket
 from pathlib import Path
 from typing import NoReturn
 
@@ -58,3 +59,21 @@ def test_without_an_answer_of_luxid_nothing_is_known_and_that_is_an_error(
         f"error: wconfd, forkserver, luxid are not reached, and this user may not read the pid files in "
         f"'{tmp_path}/run'; ask to be in the group of '{tmp_path}/run/socket', or try as its owner\n"
     )
+
+
+def test_a_daemon_that_is_silent_is_told_of_and_not_waited_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli.status, "_ANSWER_S", 0.1)
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    with socket.socket(socket.AF_UNIX) as stopped:
+        # the kernel takes connections for it
+        stopped.bind(str(paths.query_socket))
+        stopped.listen()
+        code = exit_code(group, "gantry", ["--root", str(tmp_path), "status"])
+
+    shown = capsys.readouterr()
+    assert code == 3
+    assert "luxid       silent     -" in shown.out
+    assert shown.err.startswith("error: luxid gave no answer for 0.1 s; is it stopped, or its disk? ")
