@@ -28,7 +28,11 @@ _ACTION: Final = Action("cancel", UNFINISHED)
         "gnt-job cancel --where 'op=OP_RUN_COMMAND & summary=~upgrade' --dry-run",
     ),
 )
-@click.option("--kill", is_flag=True, help="End a running job too: its processes get TERM, later KILL.")
+@click.option(
+    "--kill",
+    is_flag=True,
+    help="End running jobs too: their processes get TERM, later KILL; and what ended ones left to keep locks.",
+)
 @click.option("--yes-do-it", "--ya-rly", is_flag=True, expose_value=False, hidden=True)
 @selection_options
 def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Any) -> int:
