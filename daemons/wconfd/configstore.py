@@ -148,7 +148,8 @@ class ConfigStore:
         try:
             await self._spread(group)
         except OSError as error:
-            raise Unavailable(f"the ssconf files could not be written: {error}; repeat the call") from error
+            reason = error.strerror or error
+            raise Unavailable(f"the ssconf files could not be written: {reason}; repeat the call") from error
 
     async def foreign_change(self) -> str | None:
         """What another program has done to the file, and what to do; None: it is as we left it.
@@ -224,7 +225,8 @@ class ConfigStore:
             raise Conflict(str(error), path=str(self._file.path)) from error
         except OSError as error:
             _log.error("config.unwritten", path=self._file.path, error=error)
-            text = f"the configuration could not be written: {error}; nothing was changed, repeat the call"
+            reason = error.strerror or error
+            text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
             raise Unavailable(text, path=str(self._file.path)) from error
         self._written = after
 

@@ -195,7 +195,8 @@ class LockStore:
             if made:
                 self._is_degraded = True
                 _log.error("locks.unwritten", path=self._path, reason=error, effect="no lock can be taken or released")
-            raise Unavailable(f"'{self._path}' could not be written: {error}; nothing was changed") from error
+            reason = error.strerror or error
+            raise Unavailable(f"'{self._path}' could not be written: {reason}; nothing was changed") from error
         if self._is_degraded:
             self._is_degraded = False
             _log.info("locks.recovered", path=self._path)

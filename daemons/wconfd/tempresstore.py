@@ -115,4 +115,5 @@ class ReservationStore:
             durably(lambda: write_file(self._path, encode(state)))
         except OSError as error:
             _log.error("reservations.unwritten", path=self._path, reason=error, effect="nothing can be reserved")
-            raise Unavailable(f"'{self._path}' could not be written: {error}; nothing was changed") from error
+            reason = error.strerror or error
+            raise Unavailable(f"'{self._path}' could not be written: {reason}; nothing was changed") from error
