@@ -15,6 +15,10 @@ Uid = NewType("Uid", int)
 Gid = NewType("Gid", int)
 
 
+# what (uid_t) -1 is; the kernel gives it to nobody
+_NOBODY_ID: Final = 2**32 - 1
+
+
 def _int(value: object) -> int:
     # a bool is an int for Python, but not for whoever wrote the file
     if isinstance(value, bool) or not isinstance(value, int):
@@ -48,7 +52,9 @@ def _gid(value: object) -> int:
 
 def _id_of(value: object, kind: str, look_up: Callable[[str], int]) -> int:
     if not isinstance(value, str):
-        return _int(value)
+        if not 0 <= (number := _int(value)) < _NOBODY_ID:
+            raise ValueError(f"no {kind} has the number {number}")
+        return number
     try:
         return look_up(value)
     except KeyError:

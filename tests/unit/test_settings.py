@@ -120,6 +120,8 @@ def test_the_systems_file_is_read(system: Path) -> None:
         ("[luxid]\nkill_grace_s = nan", r"got nan: kill_grace_s must be at least 0"),
         ("[luxid]\nexecutor = 'prog'", r"'executor' in '\[luxid\]' must be a list of strings, got 'prog'"),
         ("[access]\nuids = [1.5]", r"'uids' in '\[access\]' must be a list of users, by name or number, got \[1.5\]"),
+        ("[access]\nuids = [-1]", r"'uids' in '\[access\]' got \[-1\]: no user has the number -1"),
+        ("[access]\nsubmit = [4294967295]", r"no user has the number 4294967295"),
         ("[access]\nread = ['@no-such-group']", r"there is no group 'no-such-group' on this machine"),
         (
             "[access]\nsubmit = 'root'",
