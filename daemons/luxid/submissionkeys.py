@@ -4,7 +4,8 @@ Theory. A key is a small file of its own beside the queue, durable before the fi
 be told apart from a new submission would run twice. A crash between the two leaves the key alone, and the next luxid
 forgets it. Several jobs are a batch (`batches`), whole or not at all, and their key goes with them.
 
-A key belongs to its user, and is kept for a day. The same key with other jobs is refused.
+A key belongs to its user, and is kept for a day. The same key with other jobs is refused. Clocks may jump, by years if
+they were wrong at the start of the machine: so the newest keys, by their jobs' ids, are kept whatever their age.
 
 Source: DESIGN sections 4 ("may be delivered twice") and 11.
 """
@@ -32,6 +33,8 @@ from daemons.luxid.core.submission import Wanted
 from daemons.luxid.turns import in_turns
 
 KEPT_S: Final = 24 * 3600.0
+# the newest, of any age
+KEPT_AT_LEAST: Final = 100
 LONGEST_KEY: Final = 200
 # of a hash
 _DIGITS: Final = 40
@@ -71,7 +74,7 @@ class SubmissionKeys:
     def __init__(self, paths: Paths, known: Iterable[KeyedSubmission]) -> None:
         self._folder = paths.submissions
         # oldest first
-        self._known = {each.name: each for each in sorted(known, key=lambda each: each.received_at)}
+        self._known = {each.name: each for each in sorted(known, key=lambda each: each.first_id)}
         # being written
         self._arriving: dict[str, trio.Event] = {}
 
@@ -106,8 +109,9 @@ class SubmissionKeys:
     def remember(self, submission: KeyedSubmission) -> None:
         """Take note of a submission that is durable, and forget those older than a day."""
         self._known[submission.name] = submission
-        for each in list(self._known.values()):
-            if each.received_at[0] > submission.received_at[0] - KEPT_S:
+        while len(self._known) > KEPT_AT_LEAST:
+            each = next(iter(self._known.values()))
+            if not _is_outdated(each, submission.received_at[0]):
                 break
             del self._known[each.name]
             with contextlib.suppress(OSError):
@@ -139,7 +143,7 @@ class KeyClaim:
 
 
 def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
-    """Read the keys, and remove those that are older than a day or damaged.
+    """Read the keys, and remove those that are older than a day, but for the newest, or damaged.
 
     Raises: OSError: one cannot be read. It is not forgotten for that: jobs that are sent again would run twice.
     """
@@ -147,11 +151,20 @@ def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
     for name in os.listdir(paths.submissions):
         path = paths.submissions / name
         submission = _read(path)
-        if submission is not None and submission.received_at[0] > now_s - KEPT_S:
+        if submission is not None:
             found.append(submission)
         else:
             path.unlink(missing_ok=True)
-    return found
+    found.sort(key=lambda each: each.first_id)
+    outdated = {each.name for each in found[:-KEPT_AT_LEAST] if _is_outdated(each, now_s)}
+    for name in outdated:
+        (paths.submissions / name).unlink(missing_ok=True)
+    return [each for each in found if each.name not in outdated]
+
+
+def _is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
+    # one of the future was made before the clock was set back
+    return abs(now_s - submission.received_at[0]) > KEPT_S
 
 
 def forget_unused(paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId]) -> list[KeyedSubmission]:

@@ -140,7 +140,7 @@ def test_a_daemon_that_stays_away_under_a_supervisor_is_told_with_where_to_look(
     config.write_text("{")
 
     os.kill(pids(root)["wconfd"], signal.SIGKILL)
-    ended = gantry(root, "debug", "locks")
+    ended = gantry(root, "debug", "wconfd", "echo", "hello")
     config.write_bytes(whole)
 
     assert ended == Ended(

@@ -36,7 +36,9 @@ def instances(draw: st.DrawFn, uuid: str) -> Any:
         name=draw(KEYS),
         hypervisor=draw(st.sampled_from([one.value for one in Hypervisor])),
         hvparams=draw(missing_or(PARAMS)),
-        beparams=draw(missing_or(st.fixed_dictionaries({}, optional={"minmem": st.integers(0), "vcpus": st.none()}))),
+        beparams=draw(
+            missing_or(st.fixed_dictionaries({}, optional={"minmem": st.integers(0, 2**60), "vcpus": st.none()}))
+        ),
         nics=draw(st.lists(st.just({"mac": "aa:00:00:00:00:01", "nicparams": {}, "uuid": "nic"}), max_size=2)),
         network_port=draw(missing_or(st.integers(1, 65535))),
         tags=draw(st.lists(KEYS, max_size=3)),

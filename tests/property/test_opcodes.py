@@ -84,6 +84,10 @@ _NARROWER: Final[Mapping[str, Wire]] = {
     "exit_codes": st.lists(st.integers(0, 255), max_size=3),
     "duration": st.integers(0, 100) | st.floats(0, 100),
     "timeout": st.integers(0, 100),
+    "memory": st.integers(2**20, 2**40),
+    "cpus": st.sampled_from([0.5, 1, 8]),
+    "nice": st.integers(-20, 19),
+    "ulimits": st.dictionaries(st.sampled_from(["nofile", "core"]), st.sampled_from([[100], [100, 200], [-1]])),
 }
 
 

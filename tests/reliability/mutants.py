@@ -113,7 +113,7 @@ MUTANTS: Final = (
     _mutant(
         "end a job whose process died with an opcode under way",
         "daemons/luxid/core/recovery.py",
-        "    return Fate.CONTINUE if between else Fate.DEAD",
+        "    return Fate.CONTINUE if is_between else Fate.DEAD",
         "    return Fate.CONTINUE",
         "tests/unit/test_recovery.py",
     ),
@@ -194,7 +194,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "lock the queue against a second daemon",
-        _STORE,
+        "daemons/luxid/queuefolder.py",
         "            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
         "tests/daemon/luxid/test_restart.py",

@@ -73,6 +73,9 @@ class Round:
         self._scene = Scene(self.farm, clock, self._chance, has_own_disk)
         self._seed, self._seconds = seed, seconds
         self._stop = root / "stop"
+        # not on the disk that is filled: a line that is cut off there would tell nothing
+        self._tally = root.parent.with_name(f"{root.parent.name}-tally")
+        self._tally.unlink(missing_ok=True)
         # harms that have not passed: what ends each, and when
         self._present: list[tuple[float, Callable[[], None]]] = []
         self.story: list[str] = []
@@ -96,7 +99,7 @@ class Round:
             self.farm.kill_everything()
 
     def _start_client(self, name: str) -> "subprocess.Popen[bytes]":
-        words = [str(self.farm.root), name, f"{self._seed}-{name}", str(self._stop)]
+        words = [str(self.farm.root), name, f"{self._seed}-{name}", str(self._stop), str(self._tally)]
         return subprocess.Popen([sys.executable, "-m", "tests.reliability.soakclient", *words], cwd=_CHECKOUT)
 
     def _torment(self) -> None:
@@ -140,7 +143,7 @@ class Round:
         return [pickle.loads((self.farm.root / f"told-c{number}").read_bytes()) for number in range(1, CLIENTS + 1)]
 
     def _judge(self, told: list[Told]) -> list[str]:
-        driver = Driver(self.farm, self.farm.root / "tally")
+        driver = Driver(self.farm, self._tally)
         driver.exchanges = [exchange for each in told for exchange in each.exchanges]
         found = [complaint for each in told for complaint in each.complaints]
         try:

@@ -1,6 +1,6 @@
 """A client of a soak: submits, waits, cancels and changes things at random, and keeps what it was told.
 
-Run as a program: `python -m tests.reliability.soakclient ROOT NAME SEED STOP-FILE`; it ends when the stop file is
+Run as a program: `python -m tests.reliability.soakclient ROOT NAME SEED STOP-FILE TALLY`; it ends when the stop file is
 there, and leaves its exchanges and its rules in `ROOT/told-NAME`.
 """
 
@@ -44,8 +44,8 @@ class _Absent:
 class Client:
     """Acts at random."""
 
-    def __init__(self, root: Path, name: str, chance: random.Random) -> None:
-        self.driver = Driver(_Absent(Paths.under_root(root)), root / "tally", prefix=f"{name}-")  # type: ignore[arg-type]
+    def __init__(self, root: Path, name: str, chance: random.Random, tally: Path) -> None:
+        self.driver = Driver(_Absent(Paths.under_root(root)), tally, prefix=f"{name}-")  # type: ignore[arg-type]
         self._name = name
         self._chance = chance
         self._recent: list[int] = []
@@ -139,8 +139,8 @@ class Client:
         self._recent = [*self._recent, *ids][-_KEPT:]
 
 
-def main(root: Path, name: str, seed: str, stop: Path) -> None:
-    client = Client(root, name, random.Random(seed))
+def main(root: Path, name: str, seed: str, stop: Path, tally: Path) -> None:
+    client = Client(root, name, random.Random(seed), tally)
     complaints: tuple[str, ...] = ()
     try:
         while not stop.exists():
@@ -152,4 +152,4 @@ def main(root: Path, name: str, seed: str, stop: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3], Path(sys.argv[4]), Path(sys.argv[5]))

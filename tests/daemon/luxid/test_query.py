@@ -112,7 +112,7 @@ def test_who_holds_and_who_waits_is_shown_also_for_jobs(cluster: Cluster) -> Non
 
     assert found["node/web1"][:2] == ["exclusive", [str(holder)]]
     assert found["node/[lockset]"] == [None, [], []]
-    assert found[f"job/{waiter}"] == [None, [], [["job", [str(job_id)]] for job_id in dependents]]
+    assert found[f"job/{waiter}"] == [None, [], [["success", [f"job/{job_id}" for job_id in dependents]]]]
     assert list(found)[-1] == f"job/{waiter}"
     assert rows(cluster, QueryKind.LOCK, ("name",), ["=~", "name", "^job/"]) == [[f"job/{waiter}"]]
 

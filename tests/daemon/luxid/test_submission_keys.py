@@ -10,6 +10,7 @@ from common.atomicfile import write_files
 from common.errors import RemoteError
 from common.locks import JobId
 from daemons.luxid.batches import note_of
+from daemons.luxid.submissionkeys import KEPT_AT_LEAST
 from protocol.blocking import BlockingClient
 from protocol.luxi import SetDrainFlag, SubmitJob, SubmitManyJobs
 from protocol.messages import positional
@@ -102,8 +103,10 @@ def test_a_failed_submission_leaves_no_key(cluster: Cluster) -> None:
     assert submit_many(cluster, "k1", 1) == [2]
 
 
-def test_keys_are_forgotten_after_a_day(cluster: Cluster) -> None:
+def test_keys_are_forgotten_after_a_day_but_for_the_newest(cluster: Cluster) -> None:
     submit_many(cluster, "old", 1)
+    for number in range(KEPT_AT_LEAST):
+        submit_many(cluster, f"newer {number}", 1)
     cluster.kill("luxid")
     age_keys(cluster, 23 * 3600)
     cluster.start("luxid")
@@ -113,8 +116,20 @@ def test_keys_are_forgotten_after_a_day(cluster: Cluster) -> None:
     age_keys(cluster, 3600)
     cluster.start("luxid")
 
-    assert submit_many(cluster, "old", 1) == [2]
-    assert len(list(cluster.paths.submissions.iterdir())) == 1
+    assert submit_many(cluster, "newer 0", 1) == [2]
+    assert submit_many(cluster, "old", 1) == [KEPT_AT_LEAST + 2]
+    # the one that was made just now is known, and the oldest is known no more
+    assert len(list(cluster.paths.submissions.iterdir())) == KEPT_AT_LEAST
+
+
+@pytest.mark.parametrize("years", [-1, 1])
+def test_a_jump_of_the_clock_takes_no_job_twice(cluster: Cluster, years: int) -> None:
+    submit_many(cluster, "k1", 1)
+    cluster.kill("luxid")
+    age_keys(cluster, years * 365 * 86_400)
+    cluster.start("luxid")
+
+    assert submit_many(cluster, "k1", 1) == [1]
 
 
 @pytest.mark.parametrize("written", [0, 1, 2])
