@@ -76,8 +76,10 @@ def prove(folder: Path, ids: list[str]) -> bool:
     claims = list(check(jobs))
     sums = subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=folder / "fleet" / UNLUCKY, check=False)
     claims.append((sums.returncode == 0, f"{UNLUCKY} is whole again: its checksums are right"))
-    held, pending = json.loads(quietly("gnt-debug", "locks", "--output", "json"))
-    claims.append((not held and not pending, "no lock is held or waited for any more"))
+    locks = json.loads(quietly("gnt-debug", "locks", "--output", "json"))
+    claims.append(
+        (not any(lock["owners"] or lock["pending"] for lock in locks), "no lock is held or waited for any more")
+    )
     for holds, claim in claims:
         print(f"  {GREEN}yes{PLAIN}  {claim}" if holds else f"  {RED}NO{PLAIN}   {claim}")
     return all(holds for holds, _ in claims)
