@@ -99,6 +99,10 @@ def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
 
 def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
     """Submit, tell the ids, and follow the jobs if that is asked for; the exit code."""
+    if wishes.is_waiting:
+        # most submissions are not followed; what is to be is ready for Ctrl-C as soon as its id is told
+        import cli.waitcodes
+        import cli.watching  # noqa: F401
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
     ids = [value for is_taken, value in answers if is_taken]
@@ -108,7 +112,6 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
         return code
     if not ids:
         return OURS if wishes.ends_as_command else code
-    # imported late: most submissions are not followed
     from cli.watching import streams_of
 
     streams = streams_of(op for job in jobs for op in job)

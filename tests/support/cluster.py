@@ -22,6 +22,7 @@ from typing import Any, Self, TypeVar
 from common.clusterinit import create_cluster
 from common.locks import JobId
 from common.paths import Paths
+from common.processes import Process, descendants, find_process, send, send_all
 from common.settings import load_settings
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
@@ -85,8 +86,7 @@ class Cluster:
     def kill_group(self, pid: int) -> None:
         """SIGKILL of a job process with everything that it started, and wait until they are gone."""
         assert pid > 0, "group 0 is that of the test itself"
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(pid, signal.SIGKILL)
+        kill_tree(pid)
         wait_until(lambda: not _members(pid), what=f"process group {pid} is gone", state=lambda: _members(pid))
 
     def crash(self) -> None:
@@ -112,8 +112,7 @@ class Cluster:
         for name in reversed(list(self.daemons)):
             self.kill(name, signal.SIGTERM)
         for pid in self.job_pids():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, signal.SIGKILL)
+            kill_tree(pid)
 
     def luxi(self, request: Request[R]) -> R:
         """Call luxid; waits for it to come back if it is being restarted."""
@@ -196,6 +195,26 @@ class Cluster:
 
     def _errors(self, name: str) -> Path:
         return self.root / f"stderr-{name}"
+
+
+def kill_tree(pid: int) -> None:
+    """SIGKILL of a process and of all that descend from it.
+
+    A process group is not enough: a supervisor leaves that of its job process, and the command joins it later.
+    """
+    root = find_process(pid)
+    if root is None:
+        return
+    # makes no children from now on
+    send(root, signal.SIGSTOP)
+    wait_until(lambda: not _kill_descendants(pid), what=f"nothing descends from process {pid}")
+    send(root, signal.SIGKILL)
+
+
+def _kill_descendants(pid: int) -> frozenset[Process]:
+    found = descendants(pid)
+    send_all(found, signal.SIGKILL)
+    return found
 
 
 def _members(group: int) -> list[int]:
