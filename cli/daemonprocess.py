@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import Unavailable
-from common.log import open_log
 from common.paths import Paths
+from common.system.log import open_log
 
 MODULES: Final = {
     "wconfd": "daemons.wconfd.main",

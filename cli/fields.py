@@ -13,7 +13,7 @@ import attrs
 from cli.tables import UNKNOWN, Column, status_style
 from cli.times import clock, duration, to_seconds
 from cli.usagewords import Usage, size, usage_of
-from common.jobs import FINAL, SUBMIT_PRIORITIES
+from common.queue.jobs import FINAL, SUBMIT_PRIORITIES
 
 # values of luxid's fields by name, as on the wire
 Row = Mapping[str, Any]

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from common.errors import InvalidRequest
 
-# what `common.qlang` reads: [operator, operand, ...]
+# what `common.query.qlang` reads: [operator, operand, ...]
 Expression = list[Any]
 
 _FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")

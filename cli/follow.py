@@ -21,8 +21,8 @@ import attrs
 
 from cli.loglines import LogLine
 from common.errors import JobLost, RemoteError, Unavailable
-from common.jobs import FINAL
 from common.locks import JobId
+from common.queue.jobs import FINAL
 from protocol.blocking import BlockingClient
 from protocol.luxi import OutputStream, QueryJobs, ReadJobOutput, WaitForJobChange
 from protocol.messages import Request

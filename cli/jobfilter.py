@@ -10,7 +10,7 @@ from typing import Any, Final
 from cli.fields import FIELDS, OWN, USED
 from cli.filtertext import Expression, parse_filter
 from common.errors import InvalidRequest
-from common.jobs import SUBMIT_PRIORITIES, JobState
+from common.queue.jobs import SUBMIT_PRIORITIES, JobState
 
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
 _NESTING: Final = ("&", "|", "!")

@@ -20,7 +20,7 @@ from cli.loglines import message_text
 from cli.screen import one_line
 from cli.tables import NOTHING
 from cli.waiting import why_waiting
-from common.jobs import FINAL
+from common.queue.jobs import FINAL
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
 _FINAL_NAMES: Final = frozenset(state.value for state in FINAL)

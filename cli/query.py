@@ -9,7 +9,7 @@ from cli.connection import open_luxid
 from cli.fields import Row
 from cli.filtertext import Expression
 from common.locks import JobId
-from common.qlang import Expression as QueryExpression
+from common.query.qlang import Expression as QueryExpression
 from protocol.blocking import BlockingClient
 from protocol.luxi import Query, QueryJobs, QueryKind
 

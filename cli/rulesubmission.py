@@ -97,10 +97,10 @@ def _tell_touched(wish: RuleWish) -> None:
 def _touched(client: BlockingClient, wish: RuleWish) -> Sequence[Any]:
     """The waiting jobs to which the rule would apply, given the other rules there are."""
     # imported late: they bring all opcodes with them
-    from common.filters import compile_chain
-    from common.jobs import Job, JobOp
     from common.locks import JobId
     from common.objects.filter import FilterRule
+    from common.queue.filters import compile_chain
+    from common.queue.jobs import Job, JobOp
 
     rows = filter_jobs(client, statuses_filter(PENDING), _JOB_FIELDS)
     others = [dict(zip(RULE_FIELDS, rule, strict=True)) for rule in client.call(QueryFilters(None, RULE_FIELDS))]

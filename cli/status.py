@@ -18,8 +18,8 @@ from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.times import clock
 from common.errors import GantryError, RemoteError
-from common.jobs import JobState
 from common.paths import Paths
+from common.queue.jobs import JobState
 from protocol.dial import dial
 from protocol.luxi import QueryConfigValues
 from protocol.wconfd import Echo

@@ -20,9 +20,9 @@ from cli.screen import complain, remark, say, say_json
 from cli.times import POSITIVE_DURATION
 from cli.user import user_name
 from common.errors import ConnectionLost, Unavailable
-from common.jobs import SUBMIT_PRIORITIES
-from common.reasons import user_trail
-from common.submitter import submitter_entry
+from common.queue.jobs import SUBMIT_PRIORITIES
+from common.queue.reasons import user_trail
+from common.queue.submitter import submitter_entry
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, OutputStream, SubmitJob, SubmitManyJobs
 from protocol.messages import Request

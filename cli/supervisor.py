@@ -23,10 +23,10 @@ from cli.daemonprocess import DaemonProcess, StopAsked
 from cli.pids import DAEMONS
 from cli.run import explain
 from common.errors import GantryError, Unavailable
-from common.log import get_log, set_up_logging
 from common.paths import Paths
-from common.pidfile import PidFile
 from common.settings import load_settings
+from common.system.log import get_log, set_up_logging
+from common.system.pidfile import PidFile
 
 FIRST_PAUSE_S: Final = 0.5
 LONGEST_PAUSE_S: Final = 30.0

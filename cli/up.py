@@ -19,8 +19,8 @@ from cli.screen import remark, say
 from cli.supervisor import Supervisor
 from common.errors import Conflict, GantryError, Unavailable
 from common.installation import take_up
-from common.log import open_log, set_up_logging
 from common.paths import Paths
+from common.system.log import open_log, set_up_logging
 
 _CLUSTER: Final = "gantry"
 

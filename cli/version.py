@@ -6,7 +6,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from common.program import release
+from common.system.program import release
 
 
 @click.command("version", cls=Command)

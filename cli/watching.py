@@ -21,8 +21,8 @@ from cli.outputscreen import OutputScreen
 from cli.query import query_jobs
 from cli.screen import one_line, remark, say, say_json, write
 from cli.times import duration
-from common.jobs import JobState
 from common.locks import JobId
+from common.queue.jobs import JobState
 from protocol.luxi import CancelJob, OutputStream
 
 # between two Ctrl-C that together end what is waited for

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from common.settings import Settings
-from common.trust import check_trusted
+from common.system.trust import check_trusted
 
 # files and sockets of ours that are made without a mode of their own
 UMASK: Final = 0o027

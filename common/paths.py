@@ -13,8 +13,8 @@ from typing import Final, Self
 
 import attrs
 
-from common.atomicfile import sync_folders
 from common.errors import InvalidRequest
+from common.system.atomicfile import sync_folders
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107

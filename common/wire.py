@@ -23,11 +23,11 @@ from cattrs.errors import ForbiddenExtraKeysError
 from cattrs.gen import make_dict_structure_fn
 from cattrs.v import format_exception
 
-from common.dependencies import Dependency
 from common.errors import GantryError, InvalidRequest
 from common.locks import JobId, Lock, LockLevel, LockRequest, Owner, asked_lock, parse_lock
-from common.qlang import Expression
-from common.reasons import ReasonEntry
+from common.query.qlang import Expression
+from common.queue.dependencies import Dependency
+from common.queue.reasons import ReasonEntry
 
 T = TypeVar("T")
 

@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from common.locks import JobId
-from common.qlang import Expression
+from common.query.qlang import Expression
 from protocol.messages import Request
 
 # one opcode: {"OP_ID": "OP_...", parameters}

@@ -20,7 +20,7 @@ from cli.screen import complain, say, say_json
 from cli.submission import PRIORITIES
 from cli.times import to_seconds
 from common.errors import ProtocolError, RemoteError
-from common.jobs import SUBMIT_PRIORITIES
+from common.queue.jobs import SUBMIT_PRIORITIES
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
 from protocol.messages import Request

@@ -16,7 +16,7 @@ from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.rulesubmission import RULE_FIELDS
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
-from common.qlang import Expression
+from common.query.qlang import Expression
 from protocol.luxi import Query, QueryKind
 
 _NUMBERS: Final = ("watermark", "priority")

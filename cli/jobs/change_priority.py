@@ -13,8 +13,8 @@ from cli.context import wants_json
 from cli.jobchoice import read_choice
 from cli.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
 from cli.submission import PRIORITIES
-from common.jobs import SUBMIT_PRIORITIES
 from common.locks import JobId
+from common.queue.jobs import SUBMIT_PRIORITIES
 from protocol.luxi import ChangeJobPriority
 
 _ACTION: Final = Action("change the priority of", UNFINISHED)

@@ -15,8 +15,8 @@ from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from cli.times import POSITIVE_DURATION
 from common.errors import InvalidRequest
-from common.jobs import FINAL, JobState
-from common.ulimits import ULIMITS
+from common.queue.jobs import FINAL, JobState
+from common.system.ulimits import ULIMITS
 
 _FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import attrs
 
 from common.locks import JobId
-from common.reasons import ReasonTrail
+from common.queue.reasons import ReasonTrail
 
 _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
 

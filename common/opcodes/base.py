@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Final, TypeVar
 import attrs
 
 from common.access import Role
-from common.dependencies import Dependency
 from common.errors import GantryError, InvalidRequest
-from common.jobs import SUBMIT_PRIORITIES
 from common.lockdecl import BIG_LOCK, LockDeclaration, LockRules, Resolver, apply_rules, is_declarable
 from common.locks import Lock
 from common.opcodes.codec import Parameter, faults, shape_of
-from common.reasons import ReasonEntry
+from common.queue.dependencies import Dependency
+from common.queue.jobs import SUBMIT_PRIORITIES
+from common.queue.reasons import ReasonEntry
 
 O = TypeVar("O", bound="OpCode")  # noqa: E741  # an opcode
 

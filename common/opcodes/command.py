@@ -11,7 +11,7 @@ from common.errors import InvalidRequest
 from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
 from common.opcodes.base import OpCode, only_declarable, seconds
-from common.ulimits import ULIMITS
+from common.system.ulimits import ULIMITS
 
 # in characters, as useradd has it, with room
 LONGEST_USER: Final = 256

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from common.log import get_log
+from common.system.log import get_log
 from daemons.jobproc.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
 
 _PROCS: Final = "cgroup.procs"

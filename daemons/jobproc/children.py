@@ -13,7 +13,7 @@ import attrs
 
 from common.errors import Conflict, Unavailable
 from common.locks import JobId
-from common.log import get_log
+from common.system.log import get_log
 from daemons.jobproc.signals import HANDLED
 
 _log = get_log(__name__)

@@ -11,9 +11,9 @@ from typing import Any
 import attrs
 
 from common.errors import JobCanceled
-from common.livelock import Livelock
 from common.locks import JobId, Lock, LockLevel, LockMode
 from common.settings import Settings
+from common.system.livelock import Livelock
 from daemons.jobproc.cgroups import GroupTree
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks

@@ -34,11 +34,11 @@ import setproctitle
 from common.access import Role
 from common.errors import Conflict, GantryError
 from common.locks import JobId
-from common.log import get_log, rename_program
-from common.pidfile import PidFile
-from common.program import Options, fail, prepare, read_options
-from common.sdnotify import notify
 from common.settings import ROOT_VARIABLE, Settings
+from common.system.log import get_log, rename_program
+from common.system.pidfile import PidFile
+from common.system.program import Options, fail, prepare, read_options
+from common.system.sdnotify import notify
 from daemons.jobproc import life
 from daemons.jobproc.cgroups import GroupTree, find_groups
 from daemons.jobproc.children import Children

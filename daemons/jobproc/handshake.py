@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 
 from common.errors import ProtocolError
-from common.log import get_log
+from common.system.log import get_log
 from protocol.forkserver import GO_AHEAD, REFUSAL
 from protocol.framing import Framer, pack
 

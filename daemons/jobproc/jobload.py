@@ -7,10 +7,10 @@ import os
 from typing import Final
 
 from common.errors import GantryError
-from common.livelock import Livelock
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.system.livelock import Livelock
+from common.system.log import get_log
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.signals import ProcessSignals
 

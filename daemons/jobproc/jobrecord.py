@@ -4,7 +4,7 @@ Theory. A change of state is durable before the next step is taken. An opcode th
 at once and says nothing costs two writes: running, and ended. A disk that refuses is no verdict on the job: the
 process holds, and tries again.
 
-A line of the log alone never rewrites the file. It is appended to a file beside it (`common.joblog`), at once or, when
+A line of the log alone never rewrites the file. It is appended to a file beside it (`common.queue.joblog`), at once or, when
 there are many, together with others every `_LOG_PAUSE_S`; a change of state takes along what is there. Until then
 it is safe from the end of any process, but not from a loss of power: no line is made durable by itself. A job
 keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all who read it bounded.
@@ -22,12 +22,10 @@ from typing import Any, Final
 
 import attrs
 
-from common.atomicfile import write_file
-from common.durably import durably
 from common.errors import ExecutionError, GantryError
-from common.jobfile import decode_job, encode_job
-from common.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
-from common.jobs import (
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
+from common.queue.jobs import (
     Job,
     LogEntry,
     OpEvent,
@@ -38,7 +36,9 @@ from common.jobs import (
     set_priority,
     to_timestamp,
 )
-from common.log import get_log
+from common.system.atomicfile import write_file
+from common.system.durably import durably
+from common.system.log import get_log
 
 CANCELED_TEXT: Final = "job was canceled on request"
 KILLED_TEXT: Final = "job was killed on request"

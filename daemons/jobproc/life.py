@@ -23,13 +23,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from common.errors import GantryError, JobCanceled, PrerequisiteError
-from common.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
-from common.livelock import Livelock
 from common.locks import BGL, JobId, LockLevel, LockRequest, Owner
-from common.log import get_log
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
+from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.settings import Settings
+from common.system.livelock import Livelock
+from common.system.log import get_log
 from daemons.jobproc.cgroups import GroupTree
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import Secrets, refuse, shake_hands

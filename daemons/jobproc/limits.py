@@ -16,7 +16,7 @@ from typing import Final
 
 import attrs
 
-from common.log import get_log
+from common.system.log import get_log
 from daemons.jobproc.cgroups import Group, GroupTree
 from daemons.jobproc.holding import Way, controller_folder, folder_name
 

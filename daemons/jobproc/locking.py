@@ -24,8 +24,8 @@ from typing import Final, TypeVar
 
 from common.errors import ConnectionLost, GantryError, JobCanceled, Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
-from common.log import get_log
-from common.waithistory import SHORTEST_S
+from common.queue.waithistory import SHORTEST_S
+from common.system.log import get_log
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.waitrecord import TellWait, WaitRecord
 from protocol.blocking import BlockingClient

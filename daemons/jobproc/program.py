@@ -21,8 +21,8 @@ from typing import Any, Final
 import attrs
 import orjson
 
-from common.log import get_log
-from common.processes import Process, descendants, send_all
+from common.system.log import get_log
+from common.system.processes import Process, descendants, send_all
 from daemons.jobproc.cgroups import while_starting
 from daemons.jobproc.execution import Launch, become_subreaper, read_report
 from daemons.jobproc.limits import Limited

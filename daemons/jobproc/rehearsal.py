@@ -22,12 +22,12 @@ from typing import Final
 
 import attrs
 
-from common.jobfile import decode_job, encode_job
-from common.jobs import Job, JobOp
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobOp
 from common.settings import Settings
+from common.system.log import get_log
 from daemons.jobproc import life
 from daemons.jobproc.signals import ProcessSignals
 from protocol.dial import reachable

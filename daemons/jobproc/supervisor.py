@@ -30,9 +30,9 @@ import attrs
 import orjson
 import setproctitle
 
-from common.livelock import Livelock
-from common.log import get_log, log_fds
-from common.processes import descendants, own_children, send_all
+from common.system.livelock import Livelock
+from common.system.log import get_log, log_fds
+from common.system.processes import descendants, own_children, send_all
 from daemons.jobproc.cgroups import Group, GroupTree
 from daemons.jobproc.execution import (
     Berth,

@@ -2,7 +2,7 @@
 
 Never raises: a history that cannot be written is missed, and nothing else.
 
-Source: common/waithistory.py; DESIGN section 6, "Explain".
+Source: common/queue/waithistory.py; DESIGN section 6, "Explain".
 """
 
 import time
@@ -14,9 +14,9 @@ from typing import Final
 import attrs
 
 from common.locks import BGL, JobId, LockMode, LockRequest, Owner
-from common.log import get_log
-from common.waitfile import append_spans
-from common.waithistory import NAMED, Cause, Span, WaitKind
+from common.queue.waitfile import append_spans
+from common.queue.waithistory import NAMED, Cause, Span, WaitKind
+from common.system.log import get_log
 from protocol.wconfd import InTheWay
 
 # told what is in the way, as far as that is known

@@ -10,11 +10,11 @@ from typing import Any
 import setproctitle
 
 from common.errors import GantryError
-from common.jobfile import decode_job, encode_job
-from common.jobs import Job, JobOp
 from common.locks import BGL, JobId, LockMode, LockRequest, Owner
 from common.opcodes.base import summary, write_opcode
 from common.opcodes.registry import opcode_classes, parse_opcode
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobOp
 from daemons.jobproc.units.registry import make_unit, unit_classes
 from protocol.forkserver import StartJob
 from protocol.luxi import SubmitManyJobs

@@ -19,11 +19,11 @@ from typing import Final
 import attrs
 import orjson
 
-from common.atomicfile import FileWrite, remove_files
-from common.jobs import Job, JobState
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.queue.jobs import Job, JobState
+from common.system.atomicfile import FileWrite, remove_files
+from common.system.log import get_log
 
 _NOTE: Final = re.compile(r"batch-(\d+)-(\d+)", re.ASCII)
 _log: Final = get_log(__name__)

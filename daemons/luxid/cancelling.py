@@ -11,8 +11,8 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.jobs import FINAL, JobState
 from common.locks import JobId
+from common.queue.jobs import FINAL, JobState
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import Ask, cancel_for

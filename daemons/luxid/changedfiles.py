@@ -15,9 +15,9 @@ from typing import Final
 import trio
 
 from common.errors import DamagedFile, NotFound, Unavailable
-from common.jobs import Job
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job
+from common.system.log import get_log
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.scheduler import Scheduler
 

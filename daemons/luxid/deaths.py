@@ -13,12 +13,12 @@ from typing import Final
 
 import trio
 
-from common.deathprobe import is_found_dead
 from common.errors import DamagedFile, GantryError, NotFound
-from common.jobs import Job
-from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job
+from common.system.deathprobe import is_found_dead
+from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.system.log import get_log
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import DEATH_SOURCE, after_death, fail_job
 from daemons.luxid.rewriting import timestamp

@@ -21,12 +21,12 @@ from typing import Final
 
 import trio
 
-from common.descriptors import take_back_limit
 from common.errors import Unavailable
-from common.livelock import Livelock
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.system.descriptors import take_back_limit
+from common.system.livelock import Livelock
+from common.system.log import get_log
 from daemons.luxid.handshake import StartFailed
 from daemons.luxid.launcher import LauncherEvents, Started, StartRules
 from protocol.forkserver import JobExited

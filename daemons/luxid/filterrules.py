@@ -10,7 +10,7 @@ from typing import Final
 import trio
 
 from common.errors import InvalidRequest
-from common.log import get_log
+from common.system.log import get_log
 from daemons.luxid.handlers.configcache import ConfigCache, ConfigurationMissing
 from daemons.luxid.scheduler import Scheduler
 

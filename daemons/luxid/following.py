@@ -11,7 +11,7 @@ from typing import Final
 
 from common.errors import GantryError
 from common.locks import JobId
-from common.log import get_log
+from common.system.log import get_log
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.configcache import ConfigurationMissing
 from daemons.luxid.scheduler import Scheduler

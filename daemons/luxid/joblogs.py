@@ -3,7 +3,7 @@
 Nothing of them is kept here but, for each job, at which serials its file was read before: so whoever knows
 the log up to some line reads on from near there, however long it is.
 
-Source: common/joblog.py; luxid.md 8.
+Source: common/queue/joblog.py; luxid.md 8.
 """
 
 import bisect
@@ -12,11 +12,11 @@ import os
 from typing import Final
 
 from common.errors import Unavailable
-from common.joblog import add_lines, read_all_lines, read_lines
-from common.jobs import Job, LogEntry
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.queue.joblog import add_lines, read_all_lines, read_lines
+from common.queue.jobs import Job, LogEntry
+from common.system.log import get_log
 
 _log: Final = get_log(__name__)
 

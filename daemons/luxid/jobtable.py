@@ -11,9 +11,9 @@ from typing import Final
 import trio
 
 from common.errors import Unavailable
-from common.jobs import Job
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job
+from common.system.log import get_log
 
 FINAL_KEPT: Final = 10_000
 LONG_LOG: Final = 50

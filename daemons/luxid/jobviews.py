@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
-from common.jobs import Job, JobState, LogEntry
 from common.locks import JobId
+from common.queue.jobs import Job, JobState, LogEntry
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.fields import JobView
 from daemons.luxid.core.privacy import Viewer, public_job

@@ -19,10 +19,10 @@ from typing import Final
 import trio
 
 from common.errors import Unavailable
-from common.jobs import Job
-from common.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job
+from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.system.log import get_log
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import Ask, cancel_queued

@@ -9,8 +9,8 @@ Source: DESIGN section 16.
 from typing import Final
 
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.system.log import get_log
 
 _SUFFIX: Final = ".kill"
 _log: Final = get_log(__name__)

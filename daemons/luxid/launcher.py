@@ -16,8 +16,8 @@ import trio
 
 from common.errors import ConnectionLost, Denied, GantryError, Unavailable
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.system.log import get_log
 from protocol.dial import dial, pauses
 from protocol.envelope import Call, read_message, read_reply, request_bytes
 from protocol.forkserver import JobExited, StartJob

@@ -15,14 +15,14 @@ from typing import Final
 
 import attrs
 
-from common.atomicfile import remove_leftovers, sync_folders
 from common.errors import DamagedFile
-from common.jobfile import decode_job
-from common.jobs import Job
-from common.livelock import is_alive
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.queue.jobfile import decode_job
+from common.queue.jobs import Job
+from common.system.atomicfile import remove_leftovers, sync_folders
+from common.system.livelock import is_alive
+from common.system.log import get_log
 from daemons.luxid.batches import settle_batches
 from daemons.luxid.core.recovery import Fate, judge_fate
 from daemons.luxid.joblogs import JobLogs

@@ -10,9 +10,9 @@ from typing import Final
 import attrs
 import trio
 
-from common.daemon import run_daemon
-from common.log import get_log
 from common.settings import LimitsSettings, Settings
+from common.system.daemon import run_daemon
+from common.system.log import get_log
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.jobbounds import JobBounds

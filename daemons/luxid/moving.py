@@ -3,7 +3,7 @@
 Theory. A move that fails has changed nothing. One whose folder could not be synced has happened, and everybody sees
 it: nothing is reported then but that fsync is repeated, and the caller waits for it.
 
-Source: common/atomicfile.py, common/durably.py.
+Source: common/system/atomicfile.py, common/system/durably.py.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import trio
 
-from common.atomicfile import NotYetDurable, move_files
-from common.durably import settle
+from common.system.atomicfile import NotYetDurable, move_files
+from common.system.durably import settle
 
 
 async def move_durably(

@@ -21,7 +21,7 @@ import trio
 from common.errors import Unavailable
 from common.locks import JobId
 from common.paths import Paths
-from common.watch import EventKind, FolderWatch
+from common.system.watch import EventKind, FolderWatch
 from daemons.luxid.bells import Bell, Bells
 
 # of one answer, in bytes

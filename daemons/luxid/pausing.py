@@ -17,10 +17,10 @@ from collections.abc import Callable
 
 import trio
 
-from common.jobs import Job
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.queue.jobs import Job
+from common.system.log import get_log
 from daemons.luxid.signals import signal_process
 from daemons.luxid.unread import pauses
 

@@ -7,10 +7,10 @@ import fcntl
 import os
 from typing import Final
 
-from common.atomicfile import write_file
 from common.errors import Conflict, DamagedFile
 from common.locks import JobId
 from common.paths import Paths
+from common.system.atomicfile import write_file
 
 QUEUE_VERSION: Final = 1
 

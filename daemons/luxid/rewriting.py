@@ -17,9 +17,9 @@ from typing import Final
 import trio
 
 from common.errors import Unavailable
-from common.jobs import Job, Timestamp, to_timestamp
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job, Timestamp, to_timestamp
+from common.system.log import get_log
 from daemons.luxid.core.decisions import Doomed, Rejected
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.recovery import cancel_dependent, cancel_rejected, fail_dependent

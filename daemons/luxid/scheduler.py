@@ -13,11 +13,11 @@ from typing import Any, Final
 
 import trio
 
-from common.jobs import Job, JobState
 from common.locks import JobId
-from common.log import get_log
 from common.objects.filter import FilterRule
+from common.queue.jobs import Job, JobState
 from common.settings import LuxidSettings
+from common.system.log import get_log
 from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.recovery import Ask, Fate

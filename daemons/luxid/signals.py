@@ -1,7 +1,7 @@
 """Signals to job processes, and to those that supervise what they started; never to a stranger.
 
 A number is used again once its process is gone. Who has the job's livelock open is the job's process or a supervisor
-of a command of it, so that is looked at, and the signal goes through a pidfd (`common.processes`). Of an external
+of a command of it, so that is looked at, and the signal goes through a pidfd (`common.system.processes`). Of an external
 executor the number may be a wrapper's, which has nothing open: it must have been there before the livelock was.
 
 Source: DESIGN section 16; everyday.md a.
@@ -14,9 +14,9 @@ import time
 from collections.abc import Iterable
 from typing import Final
 
-from common.jobs import Job
-from common.livelock import is_alive
-from common.processes import Process, descendants, find_process, holders, is_holder, send, send_all
+from common.queue.jobs import Job
+from common.system.livelock import is_alive
+from common.system.processes import Process, descendants, find_process, holders, is_holder, send, send_all
 
 _TICKS_S: Final = os.sysconf("SC_CLK_TCK")
 # of the clocks that are compared

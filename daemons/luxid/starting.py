@@ -12,9 +12,9 @@ import attrs
 import trio
 
 from common.errors import GantryError, RemoteError, Unavailable
-from common.jobs import Job
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job
+from common.system.log import get_log
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.recovery import START_SOURCE, fail_job
 from daemons.luxid.handshake import Handshake, NoAnswer

@@ -14,16 +14,16 @@ from typing import Final
 import attrs
 import trio
 
-from common.atomicfile import FileWrite, remove_file, remove_files
-from common.durably import durably
 from common.errors import DamagedFile, NotFound, Unavailable
-from common.foldersync import FolderSync
-from common.groupcommit import GroupCommit
-from common.jobfile import decode_job, encode_job
-from common.jobs import Job, JobState
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobState
+from common.system.atomicfile import FileWrite, remove_file, remove_files
+from common.system.durably import durably
+from common.system.foldersync import FolderSync
+from common.system.groupcommit import GroupCommit
+from common.system.log import get_log
 from daemons.luxid.batches import note_of
 from daemons.luxid.moving import move_durably
 from daemons.luxid.queuefolder import check_version, read_serial, take_lock

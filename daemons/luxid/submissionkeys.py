@@ -21,13 +21,13 @@ import attrs
 import orjson
 import trio
 
-from common.atomicfile import FileWrite
 from common.errors import Conflict, GantryError, InvalidRequest
-from common.jobs import Job, Timestamp
 from common.locks import JobId
-from common.log import get_log
 from common.opcodes.base import write_opcode
 from common.paths import Paths
+from common.queue.jobs import Job, Timestamp
+from common.system.atomicfile import FileWrite
+from common.system.log import get_log
 from daemons.luxid.batches import is_there
 from daemons.luxid.core.submission import Wanted
 from daemons.luxid.turns import in_turns

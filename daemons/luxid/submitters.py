@@ -12,7 +12,7 @@ import trio
 from common.access import Access, Role, check_role
 from common.errors import Denied, InvalidRequest
 from common.locks import JobId
-from common.submitter import owner_of
+from common.queue.submitter import owner_of
 from daemons.luxid.core.rights import Host, Submitter
 from daemons.luxid.scheduler import Scheduler
 from protocol.peer import Peer

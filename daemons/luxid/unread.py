@@ -14,7 +14,7 @@ import trio
 
 from common.errors import Unavailable
 from common.locks import JobId
-from common.log import get_log
+from common.system.log import get_log
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0

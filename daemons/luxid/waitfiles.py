@@ -2,7 +2,7 @@
 
 Never raises: a history that cannot be written or read is missed, and nothing else.
 
-Source: common/waitfile.py; DESIGN section 6, "Explain".
+Source: common/queue/waitfile.py; DESIGN section 6, "Explain".
 """
 
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from itertools import groupby, islice
 from typing import Final
 
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
-from common.waitfile import append_spans, read_spans
-from common.waithistory import Span
+from common.queue.waitfile import append_spans, read_spans
+from common.queue.waithistory import Span
+from common.system.log import get_log
 from daemons.luxid.core.decisions import Waited
 
 # jobs written in one go

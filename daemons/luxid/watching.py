@@ -13,9 +13,9 @@ from typing import Final
 import attrs
 
 from common.locks import JobId
-from common.log import get_log
 from common.paths import Paths
-from common.watch import EventKind, FolderEvent, FolderWatch
+from common.system.log import get_log
+from common.system.watch import EventKind, FolderEvent, FolderWatch
 
 _PREFIX: Final = "job-"
 _log: Final = get_log(__name__)

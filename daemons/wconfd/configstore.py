@@ -16,11 +16,11 @@ import attrs
 import trio
 
 from common.errors import Conflict, Unavailable
-from common.log import get_log
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from common.paths import Paths
-from common.watch import EventKind, FolderWatch
+from common.system.log import get_log
+from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
 from daemons.wconfd.core.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
 from daemons.wconfd.core.deliveries import Deliveries, Delivery, Stamp

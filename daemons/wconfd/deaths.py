@@ -23,12 +23,12 @@ from typing import Final, Protocol
 
 import trio
 
-from common.deathprobe import is_found_dead
 from common.errors import GantryError
-from common.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
 from common.locks import Owner
-from common.log import get_log
-from common.watch import EventKind, FolderWatch
+from common.system.deathprobe import is_found_dead
+from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
+from common.system.log import get_log
+from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.lockstore import LockStore
 
 # between two attempts to free what a dead owner holds

@@ -9,13 +9,13 @@ from typing import Final, Protocol
 
 import trio
 
-from common.atomicfile import FileWrite, write_files
 from common.clusterinit import ssconf_writes
-from common.log import get_log
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssconf_values
 from common.paths import Paths
+from common.system.atomicfile import FileWrite, write_files
+from common.system.log import get_log
 from daemons.wconfd.core.configstate import ConfigState
 
 _log: Final = get_log(__name__)

@@ -27,11 +27,11 @@ from typing import Final, Self
 
 import attrs
 
-from common.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
-from common.durably import durably
 from common.errors import DamagedFile
 from common.locks import Owner
-from common.log import get_log
+from common.system.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
+from common.system.durably import durably
+from common.system.log import get_log
 from daemons.wconfd.core.lockjournal import Replayed, digest, encode_changes, encode_header, encode_next, replay
 from daemons.wconfd.core.lockstate import LockRows, encode, rebuild
 from daemons.wconfd.core.pending import LockState

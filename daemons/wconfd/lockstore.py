@@ -18,9 +18,9 @@ import trio
 
 from common.asciijson import ascii_json
 from common.errors import Unavailable
-from common.livelock import is_alive
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
-from common.log import get_log
+from common.system.livelock import is_alive
+from common.system.log import get_log
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.core.waiting import Change, free_all, free_level, try_update
 from daemons.wconfd.lockfiles import LockFiles

@@ -9,12 +9,12 @@ from typing import Final
 
 import trio
 
-from common.atomicfile import remove_leftovers
-from common.daemon import run_daemon
-from common.livelock import Livelock
-from common.log import get_log
 from common.paths import Paths
 from common.settings import Settings
+from common.system.atomicfile import remove_leftovers
+from common.system.daemon import run_daemon
+from common.system.livelock import Livelock
+from common.system.log import get_log
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.copies import check_copies

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
-from common.atomicfile import write_file
-from common.durably import durably
 from common.errors import DamagedFile, Unavailable
 from common.locks import Owner
-from common.log import get_log
+from common.system.atomicfile import write_file
+from common.system.durably import durably
+from common.system.log import get_log
 from daemons.wconfd.core.reservations import Reservations
 from daemons.wconfd.core.tempres import decode, encode
 from daemons.wconfd.steps import Step, StepStatistics, StepWriter

@@ -13,7 +13,7 @@ import attrs
 
 from common.locks import JobId, Owner
 from common.objects.kinds import AdminState, AdminStateSource
-from common.reasons import ReasonTrail
+from common.queue.reasons import ReasonTrail
 from protocol.messages import Request
 from protocol.wconfd.locks import Unit
 

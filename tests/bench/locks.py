@@ -7,8 +7,8 @@ import statistics
 import time
 from pathlib import Path
 
-from common.livelock import Livelock
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
 from daemons.wconfd.core.lockstate import encode
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.core.table import LockTable

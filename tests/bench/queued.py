@@ -6,11 +6,11 @@ from typing import Any
 
 import orjson
 
-from common.atomicfile import FileWrite, write_files
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp
+from common.system.atomicfile import FileWrite, write_files
 from protocol.luxi import ReplaceFilter
 from tests.support.cluster import Cluster
 

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue import JobQueue
 
 COUNTS = (1_000, 100_000)

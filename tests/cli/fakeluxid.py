@@ -12,7 +12,7 @@ import trio
 
 from common.access import Role
 from common.errors import GantryError, JobLost, PrerequisiteError
-from common.predicate import NO_VALUE, Field, compile_expression
+from common.query.predicate import NO_VALUE, Field, compile_expression
 from protocol.luxi import (
     ArchiveJob,
     AutoArchiveJobs,

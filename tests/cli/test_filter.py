@@ -9,7 +9,7 @@ import pytest
 
 from cli.rulefilter import rule_predicates
 from common.errors import InvalidRequest
-from common.qlang import Expression
+from common.query.qlang import Expression
 from protocol.luxi import ReplaceFilter
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid

@@ -5,7 +5,7 @@ import pytest
 from cli.filtertext import parse_filter
 from cli.jobfilter import is_filter, job_filter
 from common.errors import InvalidRequest
-from common.qlang import Expression
+from common.query.qlang import Expression
 
 
 @pytest.mark.parametrize(

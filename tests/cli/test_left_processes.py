@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.processes import Process, find_process, is_living
+from common.system.processes import Process, find_process, is_living
 from protocol.wconfd import ListAllLocksOwners
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster

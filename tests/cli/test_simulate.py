@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp, JobState
 from tests.cli.command import Ended, run
 
 TRACE = """\

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from common.atomicfile import write_files
-from common.jobs import JobState
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import JobState
+from common.system.atomicfile import write_files
 from daemons.luxid.batches import note_of
 from daemons.luxid.loading import FoundQueue, load_queue
 from tests.support.cluster import CHECKOUT

@@ -9,8 +9,8 @@ from contextlib import contextmanager, suppress
 
 import orjson
 
-from common.livelock import Livelock, is_alive
 from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock, is_alive
 from protocol.luxi import CancelJob
 from protocol.wconfd import CleanupLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting
 from tests.support.checked import assert_all_is_free, job_on_disk

@@ -14,8 +14,8 @@ import attrs
 import pytest
 
 from common.errors import Unavailable
-from common.livelock import Livelock
 from common.locks import Lock, LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
 from protocol.luxi import QueryJobs, SubmitJob
 from protocol.wconfd import ListLocks, TryUpdateLocks

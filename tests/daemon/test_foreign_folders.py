@@ -12,10 +12,10 @@ import pytest
 
 from common.clusterinit import create_cluster
 from common.errors import Denied
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp
 from protocol.dial import dial
 from tests.cli.command import run
 from tests.support.leftovers import processes_under

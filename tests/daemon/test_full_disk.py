@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.errors import RemoteError
-from common.livelock import Livelock
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
 from protocol.luxi import CancelJob, QueryJobs
 from protocol.wconfd import CleanupLocks, ListLocks, TryUpdateLocks
 from tests.support.checked import assert_all_is_free, checked_cluster

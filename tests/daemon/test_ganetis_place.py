@@ -11,8 +11,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from common.program import read_options
 from common.settings import load_settings
+from common.system.program import read_options
 from protocol.luxi import CancelJob, QueryClusterInfo
 from protocol.wconfd import Echo
 from tests.support.cluster import CHECKOUT, MODULES, Cluster

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from common import groupcommit
-from common.atomicfile import FileWrite
-from common.groupcommit import GroupCommit
+from common.system import groupcommit
+from common.system.atomicfile import FileWrite
+from common.system.groupcommit import GroupCommit
 from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio

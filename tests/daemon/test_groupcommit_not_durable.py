@@ -7,9 +7,9 @@ import pytest
 import trio
 import trio.testing
 
-from common import groupcommit
-from common.atomicfile import FileWrite, NotYetDurable, write_files
-from common.groupcommit import GroupCommit
+from common.system import groupcommit
+from common.system.atomicfile import FileWrite, NotYetDurable, write_files
+from common.system.groupcommit import GroupCommit
 from tests.support.failing import FailingFsync, count_renames
 
 pytestmark = pytest.mark.trio

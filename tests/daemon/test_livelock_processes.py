@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.livelock import PROBE_AGAIN_AFTER_S, Livelock, is_alive
-from common.watch import EventKind, FolderWatch
+from common.system.livelock import PROBE_AGAIN_AFTER_S, Livelock, is_alive
+from common.system.watch import EventKind, FolderWatch
 from tests.support.wait import PATIENCE_S, wait_until
 
 REPOSITORY = Path(__file__).parents[2]
@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).parents[2]
 HOLDER = """
 import subprocess, sys
 from pathlib import Path
-from common.livelock import Livelock
+from common.system.livelock import Livelock
 livelock = Livelock.create(Path(sys.argv[1]), "job_000042")
 if len(sys.argv) > 2:
     child = subprocess.Popen(sys.argv[2:], pass_fds=[livelock.fd], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
@@ -33,7 +33,7 @@ sys.stdin.read()
 FORKING_HOLDER = """
 import os, sys
 from pathlib import Path
-from common.livelock import Livelock, is_alive
+from common.system.livelock import Livelock, is_alive
 livelock = Livelock.create(Path(sys.argv[1]), "job_000042")
 print(livelock.path, flush=True)
 pid = os.fork()
@@ -56,7 +56,7 @@ sys.stdin.read()
 # exits with 1 if the livelock is alive for it
 PROBER = """
 import sys
-from common.livelock import is_alive
+from common.system.livelock import is_alive
 sys.exit(is_alive(sys.argv[1]))
 """
 

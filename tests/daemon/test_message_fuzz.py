@@ -21,8 +21,8 @@ import protocol.wconfd.explain
 import protocol.wconfd.reservations
 from common.locks import JobId, Lock, LockLevel, LockRequest, Owner
 from common.opcodes.registry import opcode_classes
-from common.qlang import Expression
-from common.reasons import ReasonEntry
+from common.query.qlang import Expression
+from common.queue.reasons import ReasonEntry
 from protocol.luxi import JobInput, OpInput
 from protocol.messages import Request
 from tests.support.cluster import Cluster

@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import pytest
 
-from common.livelock import Livelock
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
 from protocol.luxi import QueryJobs
 from protocol.wconfd import TryUpdateLocks
 from tests.support.checked import checked_cluster

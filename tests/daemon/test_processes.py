@@ -8,7 +8,7 @@ from pathlib import Path
 
 import attrs
 
-from common.processes import descendants, find_process, holders, is_holder, is_living, send
+from common.system.processes import descendants, find_process, holders, is_holder, is_living, send
 from tests.support.wait import wait_until
 
 

@@ -7,8 +7,8 @@ import pytest
 import trio
 import trio.testing
 
-from common.atomicfile import write_file
-from common.watch import EventKind, FolderEvent, FolderWatch
+from common.system.atomicfile import write_file
+from common.system.watch import EventKind, FolderEvent, FolderWatch
 
 pytestmark = pytest.mark.trio
 

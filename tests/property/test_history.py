@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.objects.filter import FilterRule
-from common.reasons import ReasonEntry
-from common.waithistory import Span
+from common.queue.jobs import Job, JobOp, JobState
+from common.queue.reasons import ReasonEntry
+from common.queue.waithistory import Span
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.queue import JobQueue
 from tests.support.naive_history import NaiveHistory

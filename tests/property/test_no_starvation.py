@@ -17,8 +17,8 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId, LockMode, parse_lock
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.weights import WeightRules
 

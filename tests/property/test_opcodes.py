@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from common.dependencies import Dependency
 from common.errors import InvalidRequest
 from common.locks import Lock
 from common.opcodes.base import OpCode, with_secrets, write_opcode
@@ -30,7 +29,8 @@ from common.opcodes.types import (
     VerifyError,
     Whole,
 )
-from common.reasons import ReasonEntry
+from common.queue.dependencies import Dependency
+from common.queue.reasons import ReasonEntry
 
 Wire = st.SearchStrategy[Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.filters import compile_chain
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.objects.filter import FilterRule
+from common.queue.filters import compile_chain
+from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.outlook import Outlook, op_ids_of, outlook_of
 
 NAMES = ("OP_A", "OP_AB")

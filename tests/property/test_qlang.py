@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from common.predicate import NO_VALUE, PREDICATE, QUERY, Custom, Field, FilterError, compile_expression
-from common.qlang import Expression, named_values
+from common.query.predicate import NO_VALUE, PREDICATE, QUERY, Custom, Field, FilterError, compile_expression
+from common.query.qlang import Expression, named_values
 
 FIELDS = ("a", "b", "unheard")
 WORDS = st.sampled_from(["", "x", "xy", "y.x"])

@@ -8,10 +8,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from common.dependencies import Dependency, judge
-from common.dependencies import DependencyVerdict as _V
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.dependencies import Dependency, judge
+from common.queue.dependencies import DependencyVerdict as _V
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.decisions import Decisions, Phase
 from daemons.luxid.core.queue import JobQueue
 

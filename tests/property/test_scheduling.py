@@ -10,10 +10,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from common.filters import ActionKind
-from common.jobs import Job, JobOp, JobState, set_priority
 from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
+from common.queue.filters import ActionKind
+from common.queue.jobs import Job, JobOp, JobState, set_priority
 from daemons.luxid.core import judging
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain

@@ -9,8 +9,8 @@ from typing import Any, Final
 import attrs
 
 from common.errors import GantryError, RemoteError, Unavailable
-from common.livelock import Livelock
 from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
 from protocol import wconfd
 from protocol.blocking import BlockingClient
 from protocol.luxi import (

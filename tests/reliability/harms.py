@@ -15,8 +15,8 @@ from typing import Final
 import attrs
 
 from common.errors import GantryError
-from common.jobfile import decode_job
-from common.livelock import is_alive
+from common.queue.jobfile import decode_job
+from common.system.livelock import is_alive
 from tests.reliability.farm import ALL, Farm
 
 _OFFSET: Final = struct.Struct("d")

@@ -23,8 +23,8 @@ def _mutant(name: str, path: str, old: str, new: str, *tests: str) -> Mutant:
     return Mutant(name, path, old, new, tests)
 
 
-_ATOMIC: Final = "common/atomicfile.py"
-_LIVELOCK: Final = "common/livelock.py"
+_ATOMIC: Final = "common/system/atomicfile.py"
+_LIVELOCK: Final = "common/system/livelock.py"
 _LIFE: Final = "daemons/jobproc/life.py"
 _DEATHS: Final = "daemons/luxid/deaths.py"
 _STARTING: Final = "daemons/luxid/starting.py"
@@ -65,7 +65,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "follow no link when a file is made",
-        "common/log.py",
+        "common/system/log.py",
         " | os.O_CLOEXEC | os.O_NOFOLLOW\n",
         " | os.O_CLOEXEC\n",
         "tests/daemon/test_foreign_folders.py",
@@ -287,14 +287,14 @@ MUTANTS: Final = (
     ),
     _mutant(
         "refuse folders that others can write",
-        "common/trust.py",
+        "common/system/trust.py",
         "    if status.st_mode & stat.S_IWOTH:\n",
         "    if False:\n",
         "tests/unit/test_trust.py",
     ),
     _mutant(
         "refuse folders of other users",
-        "common/trust.py",
+        "common/system/trust.py",
         "    if status.st_uid not in (0, os.geteuid()):\n",
         "    if False:\n",
         "tests/unit/test_trust.py",

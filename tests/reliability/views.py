@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common.jobfile import decode_job
-from common.jobs import Job
 from common.locks import JobId
 from common.objects.config import Config
 from common.paths import Paths
+from common.queue.jobfile import decode_job
+from common.queue.jobs import Job
 from daemons.luxid.loading import load_queue
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.lockfiles import read_locks

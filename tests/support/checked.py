@@ -5,8 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from common.jobfile import decode_job
-from common.jobs import Job
+from common.queue.jobfile import decode_job
+from common.queue.jobs import Job
 from protocol.wconfd import ListLocksWaitingStatus
 from tests.support.cluster import ALL, Cluster
 from tests.support.durable import durable_locks

@@ -22,8 +22,8 @@ from typing import Any, Self, TypeVar
 from common.clusterinit import create_cluster
 from common.locks import JobId
 from common.paths import Paths
-from common.processes import Process, descendants, find_process, send, send_all
 from common.settings import load_settings
+from common.system.processes import Process, descendants, find_process, send, send_all
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
@@ -147,8 +147,8 @@ class Cluster:
 
     def job_pids(self) -> Iterator[int]:
         """Pids of the job processes that live, by their livelocks' holders in the job files."""
-        from common.jobfile import decode_job
-        from common.livelock import is_alive
+        from common.queue.jobfile import decode_job
+        from common.system.livelock import is_alive
 
         for path in self.paths.queue.glob("job-*"):
             with contextlib.suppress(Exception):

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from common.errors import Unavailable
-from common.livelock import Livelock
 from common.paths import Paths
-from common.sdnotify import notify
+from common.system.livelock import Livelock
+from common.system.sdnotify import notify
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 

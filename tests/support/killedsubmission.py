@@ -16,9 +16,9 @@ from typing import Any
 
 import trio
 
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp
 from daemons.luxid.store import open_store
 from daemons.luxid.submissionkeys import SubmissionKeys
 

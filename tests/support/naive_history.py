@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import attrs
 
-from common.jobs import Job
 from common.locks import JobId
-from common.waithistory import Cause, Span, WaitKind
+from common.queue.jobs import Job
+from common.queue.waithistory import Cause, Span, WaitKind
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.core.ratelimit import BucketLimit, Limit

@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from common.filters import ActionKind, CompiledRule, compile_chain
-from common.jobs import Job
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode
 from common.objects.filter import FilterRule
 from common.opcodes.registry import parse_opcode
-from common.reasons import rate_buckets
+from common.queue.filters import ActionKind, CompiledRule, compile_chain
+from common.queue.jobs import Job
+from common.queue.reasons import rate_buckets
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.weights import LEVELS, PAIR_WEIGHTS, WeightRules
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from common.jobs import Job, JobOp, JobState, LogEntry
 from common.locks import JobId
+from common.queue.jobs import Job, JobOp, JobState, LogEntry
 from tests.support.configs import RECORDED
 
 ALL_JOBS = "QueryJobs/all-jobs-all-fields"

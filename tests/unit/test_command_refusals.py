@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from common.dependencies import Dependency
 from common.errors import InvalidRequest
 from common.locks import LONGEST_NAME
 from common.opcodes.registry import parse_opcode
+from common.queue.dependencies import Dependency
 from common.wire import read_job_id, structure
 
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from common.dependencies import Dependency, DependencyVerdict, judge, resolve
 from common.errors import InvalidRequest
-from common.jobs import JobState
 from common.locks import JobId
+from common.queue.dependencies import Dependency, DependencyVerdict, judge, resolve
+from common.queue.jobs import JobState
 
 S, V = JobState, DependencyVerdict
 

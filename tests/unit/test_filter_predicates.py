@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.filterpredicates import known_predicates
-from common.filters import compile_chain, read_rule
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.objects.filter import FilterRule
+from common.queue.filterpredicates import known_predicates
+from common.queue.filters import compile_chain, read_rule
+from common.queue.jobs import Job, JobOp
 
 PACKAGE = """
-from common.filterpredicates import Predicate
-from common.predicate import PREDICATE, Field, compile_expression
+from common.queue.filterpredicates import Predicate
+from common.query.predicate import PREDICATE, Field, compile_expression
 
 FIELDS = {"opcodes": Field(lambda job: len(job.ops))}
 

@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.filters import Action, ActionKind, FilterChain, compile_chain, read_rule
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.objects.filter import FilterRule
+from common.queue.filters import Action, ActionKind, FilterChain, compile_chain, read_rule
+from common.queue.jobs import Job, JobOp
 
 REPLACE = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "web1", "early_release": True, "disks": [0, 1]}
 CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "web2", "beparams": {"maxmem": 512}}

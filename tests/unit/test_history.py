@@ -5,11 +5,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.objects.filter import FilterRule
-from common.reasons import ReasonEntry
-from common.waithistory import NAMED, Cause, Span, WaitKind
+from common.queue.jobs import Job, JobOp, JobState
+from common.queue.reasons import ReasonEntry
+from common.queue.waithistory import NAMED, Cause, Span, WaitKind
 from daemons.luxid.core import timeline
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.history import MOST

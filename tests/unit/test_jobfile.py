@@ -6,9 +6,9 @@ import orjson
 import pytest
 
 from common.errors import DamagedFile
-from common.jobfile import decode_job, encode_job
-from common.jobs import Job, JobOp, JobState, LogEntry
 from common.locks import JobId
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobOp, JobState, LogEntry
 
 RECORDED = Path(__file__).parents[1] / "data" / "ganeti-3.0.2"
 FILES = sorted(RECORDED.glob("queue-*/job-*"))

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from common import joblog
-from common.joblog import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
-from common.jobs import Job, JobOp, LogEntry
 from common.locks import JobId
+from common.queue import joblog
+from common.queue.joblog import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
+from common.queue.jobs import Job, JobOp, LogEntry
 
 
 def entry(serial: int, text: str = "x") -> LogEntry:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from common.atomicfile import write_file
 from common.errors import ConfigVerifyError, Conflict, ExecutionError
-from common.jobfile import decode_job, encode_job
-from common.joblog import read_all_lines
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.joblog import read_all_lines
+from common.queue.jobs import Job, JobOp, JobState
+from common.system.atomicfile import write_file
 from daemons.jobproc import jobrecord
 from daemons.jobproc.jobrecord import CANCELED_TEXT, JobRecord, result_of
 from tests.support.wait import wait_until

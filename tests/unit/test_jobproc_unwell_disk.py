@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from common import durably as durably_module
-from common.atomicfile import write_file
-from common.jobfile import decode_job, encode_job
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobOp, JobState
+from common.system import durably as durably_module
+from common.system.atomicfile import write_file
 from daemons.jobproc import jobrecord
 from daemons.jobproc.jobrecord import JobRecord
 from tests.support.failing import FailingFsync, count_renames

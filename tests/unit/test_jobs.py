@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from common.errors import Conflict
-from common.jobs import (
+from common.locks import JobId
+from common.queue.jobs import (
     EVENTS,
     FINAL,
     Job,
@@ -18,7 +19,6 @@ from common.jobs import (
     replace_op,
     set_priority,
 )
-from common.locks import JobId
 
 S = JobState
 NOW = (1_700_000_000, 5)

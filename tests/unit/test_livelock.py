@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from common.livelock import Life, Livelock, is_alive, probe
+from common.system.livelock import Life, Livelock, is_alive, probe
 
 
 def test_a_livelock_is_an_empty_private_file_named_after_prefix_and_second(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.log import format_value, get_log, reopen_log, set_up_logging
+from common.system.log import format_value, get_log, reopen_log, set_up_logging
 
 LOG = get_log("daemons.test")
 

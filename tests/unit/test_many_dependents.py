@@ -1,7 +1,7 @@
 """What one end costs when thousands wait for it (DESIGN section 6: no event scans all jobs)."""
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue import JobQueue
 
 COUNT = 10_000

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from common import durably as durably_module
-from common.atomicfile import FileWrite, NotYetDurable, move_files, remove_file, write_file, write_files
-from common.durably import durably
+from common.system import durably as durably_module
+from common.system.atomicfile import FileWrite, NotYetDurable, move_files, remove_file, write_file, write_files
+from common.system.durably import durably
 from tests.support.failing import FailingFsync, count_renames
 
 

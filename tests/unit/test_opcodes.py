@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from common.dependencies import Dependency
 from common.errors import InvalidRequest, OpcodeUnknown
-from common.jobs import JobState
 from common.lockdecl import LevelDeclaration, Scope, requests_for
 from common.locks import LockLevel, LockMode, parse_lock
 from common.opcodes.base import summary, without_unset, write_opcode
 from common.opcodes.command import OpRunCommand
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.opcodes.test import OpTestDelay
+from common.queue.dependencies import Dependency
+from common.queue.jobs import JobState
 
 COMMAND = {"OP_ID": "OP_RUN_COMMAND", "argv": ["tar", "-cf", "a b.tar", "."]}
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 1}

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
-from common.reasons import ReasonEntry
+from common.queue.jobs import Job, JobOp, JobState
+from common.queue.reasons import ReasonEntry
 from daemons.luxid.core.decisions import Decisions, Phase, Rejected
 from daemons.luxid.core.judging import SLICE
 from daemons.luxid.core.needs import next_needs

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from common.dependencies import Dependency
-from common.jobs import JobState
 from common.locks import JobId
+from common.queue.dependencies import Dependency
+from common.queue.jobs import JobState
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
 
 NODE = "node/acfaa8e2-6745-4e5c-ac80-7a605f2e4409"

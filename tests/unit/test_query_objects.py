@@ -13,7 +13,7 @@ from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
-from common.qlang import Expression
+from common.query.qlang import Expression
 from daemons.luxid.core.query.configindex import ConfigIndex, find_named
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.groups import GROUPS

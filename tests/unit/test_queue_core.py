@@ -2,8 +2,8 @@
 
 import pytest
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.decisions import Decisions, Phase
 from daemons.luxid.core.queue import JobQueue
 

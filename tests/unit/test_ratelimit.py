@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
-from common.reasons import RateBucket, rate_bucket, rate_buckets
+from common.queue.jobs import Job, JobOp, JobState
+from common.queue.reasons import RateBucket, rate_bucket, rate_buckets
 from daemons.luxid.core.queue import JobQueue
 
 NOW = 1e9

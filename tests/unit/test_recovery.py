@@ -4,8 +4,8 @@ from itertools import chain, product
 
 import pytest
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.recovery import PRECEDING_FAILED, Ask, Fate, after_death, judge_fate
 
 NOW = (1000, 5)

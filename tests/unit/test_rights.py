@@ -7,10 +7,10 @@ import pytest
 
 from common.access import Role
 from common.errors import Denied
-from common.jobs import Job, JobState, LogEntry
 from common.locks import JobId
 from common.opcodes.registry import opcode_classes, parse_opcode
-from common.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
+from common.queue.jobs import Job, JobState, LogEntry
+from common.queue.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
 from daemons.luxid.core.fields import FIELDS, JobView
 from daemons.luxid.core.privacy import Viewer, public_job
 from daemons.luxid.core.rights import Host, Submitter, authorize

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.sdnotify import notify
+from common.system.sdnotify import notify
 from tests.support.wait import PATIENCE_S
 
 

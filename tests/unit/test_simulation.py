@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp, JobState, Timestamp
 from common.locks import BGL, JobId, Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp, JobState, Timestamp
 from daemons.luxid.core.weights import WeightRules
 from daemons.luxid.simulate.export import export
 from daemons.luxid.simulate.generators import KINDS, generate

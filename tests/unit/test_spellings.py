@@ -1,7 +1,7 @@
 """Names as users write them against the UUIDs that are locked."""
 
-from common.jobs import Job, JobOp
 from common.locks import JobId, LockLevel, LockMode, member_lock
+from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.explain import LevelWeight, explain
 from daemons.luxid.core.needs import next_needs
 from daemons.luxid.core.queue import JobQueue

@@ -9,9 +9,9 @@ import pytest
 
 from common.access import Access, Role
 from common.errors import Denied, InvalidRequest
-from common.jobs import Job, JobOp
 from common.locks import JobId
-from common.submitter import JobOwner, owner_entry
+from common.queue.jobs import Job, JobOp
+from common.queue.submitter import JobOwner, owner_entry
 from daemons.luxid.core.rights import Submitter
 from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer

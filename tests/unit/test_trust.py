@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import Denied
-from common.trust import check_trusted
+from common.system.trust import check_trusted
 
 NOBODY = 65534
 only_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")

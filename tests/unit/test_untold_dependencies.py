@@ -3,8 +3,8 @@
 import pytest
 
 from common.errors import Unavailable
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
+from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.decisions import Decisions, Phase
 from daemons.luxid.core.queue import JobQueue
 

@@ -7,8 +7,8 @@ import attrs
 import pytest
 
 from common.paths import WAITS_FILE_JOBS, Paths
-from common.waitfile import append_spans, read_spans
-from common.waithistory import Cause, Span, WaitKind, assemble
+from common.queue.waitfile import append_spans, read_spans
+from common.queue.waithistory import Cause, Span, WaitKind, assemble
 
 TURN = Cause(WaitKind.TURN)
 LOCKS = Cause(WaitKind.LOCKS, (18,), ("node/web1",))

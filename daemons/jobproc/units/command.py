@@ -16,9 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
-from common.log import get_log
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
+from common.system.log import get_log
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.execution import Account, Launch, NotStarted, Stage
 from daemons.jobproc.holding import group_name

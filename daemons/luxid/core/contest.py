@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 import attrs
 
-from common.jobs import Job
 from common.locks import JobId, Lock, LockMode
 from common.objects.filter import FilterRule
-from common.waithistory import Span
+from common.queue.jobs import Job
+from common.queue.waithistory import Span
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.dockets import Docket
 from daemons.luxid.core.filtering import Ruling

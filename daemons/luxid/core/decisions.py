@@ -9,7 +9,7 @@ import attrs
 
 from common.locks import JobId
 from common.objects.filter import FilterRule
-from common.waithistory import Span
+from common.queue.waithistory import Span
 
 
 class Phase(enum.Enum):

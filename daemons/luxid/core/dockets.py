@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from common.jobs import Job
 from common.locks import JobId
+from common.queue.jobs import Job
 from daemons.luxid.core.filtering import Ruling
 from daemons.luxid.core.outlook import OpIds, op_ids_of
 

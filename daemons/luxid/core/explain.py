@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from common.filters import Action, ActionKind
-from common.jobs import JobState
 from common.locks import JobId
-from common.reasons import ReasonTrail
+from common.queue.filters import Action, ActionKind
+from common.queue.jobs import JobState
+from common.queue.reasons import ReasonTrail
 from daemons.luxid.core.clashes import clashing_locks
 from daemons.luxid.core.contest import Entry
 from daemons.luxid.core.decisions import Phase

@@ -12,10 +12,10 @@ import attrs
 import orjson
 
 from common.errors import GantryError, PrerequisiteError
-from common.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
 from common.opcodes.base import summary, without_unset
 from common.opcodes.registry import parse_opcode
-from common.submitter import submitter
+from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
+from common.queue.submitter import submitter
 
 # of a summary depends on nothing of these, and they differ from job to job
 _COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run"})

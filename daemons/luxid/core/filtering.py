@@ -13,10 +13,10 @@ from typing import Final
 
 import attrs
 
-from common.filters import ActionKind, CompiledRule, compile_chain
-from common.jobs import Job
 from common.objects.filter import FilterRule
-from common.reasons import rate_buckets
+from common.queue.filters import ActionKind, CompiledRule, compile_chain
+from common.queue.jobs import Job
+from common.queue.reasons import rate_buckets
 from daemons.luxid.core.outlook import OpIds, Outlook, outlook_of
 from daemons.luxid.core.ratelimit import BucketLimit, Limit, RuleLimit
 

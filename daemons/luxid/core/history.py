@@ -27,9 +27,9 @@ from typing import Final
 
 import attrs
 
-from common.jobs import Job
 from common.objects.filter import FilterRule
-from common.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
+from common.queue.jobs import Job
+from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
 from daemons.luxid.core.contest import Entry, HeldBy
 from daemons.luxid.core.decisions import Phase, Waited
 from daemons.luxid.core.ratelimit import BucketLimit, Limit, Places

@@ -16,10 +16,10 @@ Source: filters design; luxid.md 6; DESIGN sections 6 and 11.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from common.filters import ActionKind
-from common.jobs import Job
 from common.locks import JobId
 from common.objects.filter import FilterRule
+from common.queue.filters import ActionKind
+from common.queue.jobs import Job
 from daemons.luxid.core.contest import Contest, Entry
 from daemons.luxid.core.decisions import Phase, Rejected
 from daemons.luxid.core.dockets import Dockets

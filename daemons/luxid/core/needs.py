@@ -11,10 +11,10 @@ import attrs
 import orjson
 
 from common.errors import GantryError
-from common.jobs import Job
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode
 from common.opcodes.registry import parse_opcode
+from common.queue.jobs import Job
 from daemons.luxid.core.weights import LEVELS, Taking, takings_of
 
 # place in LEVELS, name

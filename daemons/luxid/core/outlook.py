@@ -9,17 +9,17 @@ A rule is as bad as its worst predicate, a predicate as good as its best opcode.
 just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is OPEN:
 so is a negation, since a condition on a parameter that is not there makes the whole false, and nothing else true.
 
-Source: luxid.md 6.2, 6.3; common/filters.py.
+Source: luxid.md 6.2, 6.3; common/queue/filters.py.
 """
 
 import enum
 from collections.abc import Callable
 from typing import Final
 
-from common.jobs import Job
 from common.objects.filter import FilterRule
-from common.predicate import PREDICATE, Field, compile_expression
-from common.qlang import All, Expression, Some
+from common.query.predicate import PREDICATE, Field, compile_expression
+from common.query.qlang import All, Expression, Some
+from common.queue.jobs import Job
 
 # of the opcodes of a job; None: one has no name
 OpIds = frozenset[str | None]

@@ -13,8 +13,8 @@ from typing import Any, Final
 import attrs
 
 from common.access import Role, check_role
-from common.jobs import Job, JobOp
-from common.submitter import owner_of
+from common.queue.jobs import Job, JobOp
+from common.queue.submitter import owner_of
 
 # of an opcode's input; besides, the program's name
 _PUBLIC: Final = (

@@ -15,11 +15,11 @@ Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; lu
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from common.dependencies import Dependency
-from common.jobs import Job, JobState
 from common.locks import JobId, Lock, LockMode
 from common.objects.filter import FilterRule
-from common.waithistory import Span
+from common.queue.dependencies import Dependency
+from common.queue.jobs import Job, JobState
+from common.queue.waithistory import Span
 from daemons.luxid.core.contest import Contest, Entry
 from daemons.luxid.core.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
 from daemons.luxid.core.entries import Entries

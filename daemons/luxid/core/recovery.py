@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import attrs
 
-from common.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
-from common.reasons import ReasonEntry
+from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
+from common.queue.reasons import ReasonEntry
 
 PRECEDING_FAILED: Final = ["OpExecError", ["preceding opcode failed"]]
 KILLED_TEXT: Final = "job was killed on request"

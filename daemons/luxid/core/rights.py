@@ -15,7 +15,7 @@ from common.access import Role, check_role
 from common.errors import Denied
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
-from common.submitter import JobOwner, without_owner
+from common.queue.submitter import JobOwner, without_owner
 from daemons.luxid.core.submission import ParsedJob
 
 

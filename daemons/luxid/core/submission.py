@@ -8,14 +8,14 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from common.dependencies import Dependency, resolve
 from common.errors import GantryError, InvalidRequest
-from common.jobs import Job, JobOp, Timestamp
 from common.locks import JobId
 from common.opcodes.base import OpCode, write_opcode
 from common.opcodes.registry import parse_opcode
-from common.reasons import ReasonEntry, opcode_source
-from common.submitter import JobOwner, owner_entry
+from common.queue.dependencies import Dependency, resolve
+from common.queue.jobs import Job, JobOp, Timestamp
+from common.queue.reasons import ReasonEntry, opcode_source
+from common.queue.submitter import JobOwner, owner_entry
 from daemons.luxid.core.jobbounds import JobBounds
 
 E = TypeVar("E", bound=GantryError)

@@ -5,7 +5,7 @@ Kept once for all of them, so that a change touches none; the spans of one job a
 
 from typing import Final
 
-from common.waithistory import SHORTEST_S
+from common.queue.waithistory import SHORTEST_S
 
 # stretches that one timeline keeps
 MOST: Final = 64

@@ -8,10 +8,10 @@ Source: chained-jobs design; luxid.md 5.4.
 
 from collections.abc import Callable, Mapping
 
-from common.dependencies import Dependency, DependencyVerdict, judge
 from common.errors import InvalidRequest, Unavailable
-from common.jobs import Job, JobState
 from common.locks import JobId
+from common.queue.dependencies import Dependency, DependencyVerdict, judge
+from common.queue.jobs import Job, JobState
 from daemons.luxid.core.decisions import Doomed
 
 

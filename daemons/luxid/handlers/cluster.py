@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from common.errors import Unavailable
 from common.paths import Paths
-from common.program import release
+from common.system.program import release
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from daemons.luxid.core.query.configindex import ConfigIndex
 from daemons.luxid.handlers.configcache import ConfigCache

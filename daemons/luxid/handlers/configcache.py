@@ -20,8 +20,8 @@ import attrs
 import trio
 
 from common.errors import ConfigurationError, GantryError
-from common.log import get_log
 from common.objects.codec import decode_config
+from common.system.log import get_log
 from daemons.luxid.core.query.configindex import ConfigIndex
 from protocol.client import Client
 from protocol.luxi import WaitForJobChange

@@ -14,8 +14,8 @@ import attrs
 import trio
 
 from common.errors import GantryError, Unavailable
-from common.jobs import JobState
 from common.locks import JobId, Owner
+from common.queue.jobs import JobState
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.explain import BeingWritten, Ending, LevelWeight, Reason, Shown, Unreadable, explain
 from daemons.luxid.core.lockwaits import NotKnown, lock_reasons

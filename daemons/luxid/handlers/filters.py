@@ -12,10 +12,10 @@ from typing import Any, Final
 import attrs
 
 from common.errors import InvalidRequest, NotFound
-from common.filters import check_parts, read_rule
-from common.log import get_log
 from common.objects.filter import FilterRule
-from common.reasons import ReasonEntry
+from common.queue.filters import check_parts, read_rule
+from common.queue.reasons import ReasonEntry
+from common.system.log import get_log
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.configcache import ConfigCache
 from daemons.luxid.scheduler import Scheduler

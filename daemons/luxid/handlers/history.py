@@ -9,9 +9,9 @@ from typing import Any
 import attrs
 import trio
 
-from common.jobs import Job, Timestamp
 from common.locks import JobId
-from common.waithistory import assemble
+from common.queue.jobs import Job, Timestamp
+from common.queue.waithistory import assemble
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import ReadJobWaits
 from protocol.peer import Peer

@@ -12,9 +12,9 @@ from typing import Final
 import trio
 
 from common.errors import InvalidRequest, Unavailable
-from common.jobs import Job
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import Job
+from common.system.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.core.fields import JobView
 from daemons.luxid.core.query.jobs import JobRow, UnreadJob

@@ -12,9 +12,9 @@ from typing import Any, Final
 import trio
 
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from common.jobs import SUBMIT_PRIORITIES, Job, set_priority
 from common.locks import JobId
-from common.log import get_log
+from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority
+from common.system.log import get_log
 from daemons.luxid.cancelling import Canceller
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.core.privacy import Viewer

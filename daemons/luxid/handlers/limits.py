@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from common.errors import InvalidRequest
-from common.log import get_log
+from common.system.log import get_log
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.filters import PATIENCE_S
 from protocol import wconfd

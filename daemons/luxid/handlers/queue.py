@@ -5,9 +5,9 @@ Source: luxid.md 2.2, 2.7.
 
 from typing import Final
 
-from common.atomicfile import FileWrite
 from common.errors import InvalidRequest, Unavailable
-from common.log import get_log
+from common.system.atomicfile import FileWrite
+from common.system.log import get_log
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import SetDrainFlag, SetWatcherPause
 from protocol.peer import Peer

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
-from common.filters import JobRejected, rejection
-from common.jobs import Job, to_timestamp
 from common.locks import JobId
-from common.log import get_log
+from common.queue.filters import JobRejected, rejection
+from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
+from common.system.log import get_log
 from daemons.luxid.core.jobbounds import JobBounds
 from daemons.luxid.core.rights import Submitter, authorize
 from daemons.luxid.core.submission import ParsedJob, Wanted, build_jobs, parse_jobs

@@ -11,7 +11,7 @@ import trio
 
 from common.asciijson import ascii_json
 from common.errors import JobLost, PrerequisiteError
-from common.jobs import Job
+from common.queue.jobs import Job
 from daemons.luxid.core.fields import JobView, entries_of, log_entries, row_of, select_fields
 from daemons.luxid.core.privacy import Viewer
 from daemons.luxid.scheduler import Scheduler

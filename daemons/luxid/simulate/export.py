@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import attrs
 
-from common.dependencies import Dependency
 from common.errors import DamagedFile, GantryError
-from common.jobfile import decode_job
-from common.jobs import Job, JobOp, Timestamp
 from common.lockdecl import LockDeclaration, Scope, requests_for
 from common.locks import BGL, JobId, Lock, LockMode
 from common.opcodes.registry import parse_opcode
 from common.paths import Paths
+from common.queue.dependencies import Dependency
+from common.queue.jobfile import decode_job
+from common.queue.jobs import Job, JobOp, Timestamp
 from daemons.luxid.simulate.trace import TraceJob, in_order
 
 _JOB: Final = re.compile(r"job-\d+", re.ASCII)

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from common.jobs import Job, JobOp, JobState, to_timestamp
 from common.locks import BGL, JobId, Lock, LockMode
+from common.queue.jobs import Job, JobOp, JobState, to_timestamp
 from daemons.luxid.core.queue import JobQueue
 from daemons.luxid.simulate.policies import Policy
 from daemons.luxid.simulate.trace import TraceJob

@@ -13,9 +13,9 @@ import attrs
 import orjson
 
 from common.errors import InvalidRequest
-from common.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.lockdecl import is_declarable
 from common.locks import Lock, LockMode, parse_lock, parse_mode
+from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 
 _KEYS: Final = frozenset({"arrival", "duration", "priority", "locks"})
 

@@ -14,7 +14,6 @@ import attrs
 
 from common.access import Role
 from common.errors import Unavailable
-from common.log import get_log
 from common.objects.cluster import Cluster
 from common.objects.codec import decode_object, to_json
 from common.objects.config import Config
@@ -24,6 +23,7 @@ from common.objects.instance import AnyInstance
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
+from common.system.log import get_log
 from daemons.wconfd.configstore import Step, UpdateStep
 from daemons.wconfd.core import filterrules, instancedisks, instances, limits, objectupdates, ports
 from daemons.wconfd.core.deliveries import Delivery, Stamp

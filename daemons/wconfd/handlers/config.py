@@ -13,10 +13,10 @@ import trio
 from common.access import Role
 from common.errors import ConfigVerifyError, Conflict
 from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
-from common.log import get_log
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
+from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.configstate import lacks_members, written
 from daemons.wconfd.core.verify import find_problems

@@ -9,7 +9,7 @@ import attrs
 
 from common.access import Role
 from common.locks import Lock, LockMode, Owner
-from common.log import get_log
+from common.system.log import get_log
 from daemons.wconfd.core import waiting
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.lockstore import LockStep, LockStore

@@ -11,9 +11,9 @@ import orjson
 from common.access import Role
 from common.errors import Conflict
 from common.locks import BGL, CONFIG_LOCK, LockMode, LockRequest, Owner
-from common.log import get_log
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
+from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.configstate import advanced
 from daemons.wconfd.core.objects import find_key

@@ -14,9 +14,9 @@ import attrs
 
 from common.access import Role
 from common.locks import Owner
-from common.log import get_log
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
+from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core import addresses, identifiers
 from daemons.wconfd.core.configstate import advanced

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from common.livelock import is_alive
+from common.system.livelock import is_alive
 from protocol.envelope import request_bytes
 from protocol.framing import pack
 from tests.support.forkserver import Control, JobHost

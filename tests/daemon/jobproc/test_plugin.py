@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from common.jobs import JobState
 from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.queue.jobs import JobState
 from daemons.wconfd.core.pending import LockState
 from tests.support.forkserver import JobHost
 from tests.support.wait import wait_until

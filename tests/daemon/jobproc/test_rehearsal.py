@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from common.jobs import JobState
 from common.paths import Paths
+from common.queue.jobs import JobState
 from common.settings import Settings
 from daemons.jobproc.rehearsal import rehearse
 from tests.support.forkserver import JobHost

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from common.jobs import JobState
-from common.livelock import is_alive
-from common.processes import Process, descendants, is_living
+from common.queue.jobs import JobState
+from common.system.livelock import is_alive
+from common.system.processes import Process, descendants, is_living
 from tests.support.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 

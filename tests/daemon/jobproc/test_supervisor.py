@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from common.jobs import JobState
-from common.livelock import is_alive
-from common.processes import Process, descendants, find_process, is_living
+from common.queue.jobs import JobState
+from common.system.livelock import is_alive
+from common.system.processes import Process, descendants, find_process, is_living
 from tests.daemon.jobproc.test_run_command import command, error_of, shell, wait_output
 from tests.support.forkserver import JobHost, Started
 from tests.support.wait import wait_until

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from common.jobs import JobState
 from common.locks import BGL, JobId, LockMode, LockRequest, Owner, parse_lock
-from common.waitfile import read_spans
-from common.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble
+from common.queue.jobs import JobState
+from common.queue.waitfile import read_spans
+from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble
 from daemons.jobproc import waitrecord
 from daemons.jobproc.waitrecord import WaitRecord
 from protocol.wconfd import InTheWay

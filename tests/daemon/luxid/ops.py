@@ -4,8 +4,8 @@ import shlex
 from pathlib import Path
 from typing import Any
 
-from common.jobfile import decode_job
-from common.jobs import Job
+from common.queue.jobfile import decode_job
+from common.queue.jobs import Job
 from tests.support.cluster import Cluster
 
 

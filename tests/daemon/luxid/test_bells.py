@@ -4,8 +4,8 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from common.jobs import Job, JobOp, JobState, LogEntry
 from common.locks import JobId
+from common.queue.jobs import Job, JobOp, JobState, LogEntry
 from daemons.luxid import jobtable
 from daemons.luxid.bells import Bells, wait_for_any
 from daemons.luxid.jobtable import JobTable

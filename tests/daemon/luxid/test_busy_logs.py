@@ -6,9 +6,9 @@ from typing import Any
 
 import inotify_simple
 
-from common.joblog import read_all_lines
-from common.jobs import LogEntry
 from common.locks import JobId
+from common.queue.joblog import read_all_lines
+from common.queue.jobs import LogEntry
 from daemons.luxid.joblogs import JobLogs
 from protocol.luxi import CancelJob, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job

@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from common.livelock import is_alive
 from common.locks import JobId
+from common.system.livelock import is_alive
 from protocol.luxi import CancelJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster

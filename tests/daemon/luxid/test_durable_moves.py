@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 
-from common import durably as durably_module
 from common.errors import Unavailable
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp, JobState
+from common.system import durably as durably_module
 from daemons.luxid.store import Store, open_store
 from tests.support.failing import FailingFsync, count_renames
 

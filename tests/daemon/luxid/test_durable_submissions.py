@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import trio
 
-from common import durably as durably_module
-from common.atomicfile import FileWrite
 from common.errors import Unavailable
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp
+from common.system import durably as durably_module
+from common.system.atomicfile import FileWrite
 from daemons.luxid.store import Store, open_store
 from tests.support.failing import FailingFsync
 

@@ -17,8 +17,8 @@ import attrs
 import orjson
 import pytest
 
-from common.jobfile import encode_job
 from common.locks import JobId
+from common.queue.jobfile import encode_job
 from protocol.luxi import QueryJobs
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.livelock import is_alive
+from common.system.livelock import is_alive
 from protocol.luxi import CancelJob, ChangeJobPriority, ReplaceFilter
 from tests.daemon.luxid.ops import after, delay, dummy, read_job
 from tests.support.cluster import CHECKOUT, Cluster

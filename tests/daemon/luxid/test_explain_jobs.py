@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from common.livelock import Livelock
 from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
 from protocol.luxi import ExplainJobs, ReplaceFilter
 from protocol.wconfd import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
 from tests.daemon.luxid.ops import after, command, delay, dummy

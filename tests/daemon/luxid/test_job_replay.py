@@ -11,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from common.jobs import JobState
+from common.queue.jobs import JobState
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
 from protocol.luxi import QueryJobs

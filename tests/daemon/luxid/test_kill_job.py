@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from common.livelock import is_alive
 from common.locks import JobId, parse_lock
-from common.processes import Process, find_process, holders, is_living
+from common.system.livelock import is_alive
+from common.system.processes import Process, find_process, holders, is_living
 from protocol.luxi import CancelJob
 from protocol.wconfd import ListAllLocksOwners
 from tests.daemon.jobproc.test_supervisor import STUBBORN

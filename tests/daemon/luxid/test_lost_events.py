@@ -6,11 +6,11 @@ import attrs
 import pytest
 import trio
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from common.watch import EventKind, FolderEvent
+from common.system.watch import EventKind, FolderEvent
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.store import open_store

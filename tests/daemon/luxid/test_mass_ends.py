@@ -7,13 +7,13 @@ import attrs
 import pytest
 import trio
 
-from common.atomicfile import FileWrite, write_files
-from common.groupcommit import GroupCommit
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
+from common.system.atomicfile import FileWrite, write_files
+from common.system.groupcommit import GroupCommit
 from daemons.luxid.rewriting import ENDS_AT_ONCE
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.store import open_store

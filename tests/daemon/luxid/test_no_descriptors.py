@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.livelock import is_alive
 from common.locks import JobId
+from common.system.livelock import is_alive
 from protocol.luxi import ExplainJobs, ReadJobOutput
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.locks import JobId
-from common.qlang import Expression
+from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
 from protocol.luxi import (
     ArchiveJob,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.livelock import Livelock
 from common.locks import JobId, Owner
+from common.system.livelock import Livelock
 from protocol.luxi import QueryConfigValues, QueryTags, SubmitJob, TagKind, WaitForJobChange
 from protocol.wconfd import LockConfig, WriteConfigAndUnlock
 from tests.daemon.luxid.ops import dummy

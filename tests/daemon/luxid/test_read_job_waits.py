@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from common.locks import JobId
-from common.waithistory import SHORTEST_S
+from common.queue.waithistory import SHORTEST_S
 from protocol.luxi import ArchiveJob, CancelJob, DeleteFilter, ReadJobWaits, ReplaceFilter
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job
 from tests.support.cluster import Cluster

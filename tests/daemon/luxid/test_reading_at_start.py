@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp
 from daemons.luxid.loading import load_queue
 
 JOBS = 20

@@ -12,10 +12,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp, JobState, to_timestamp
-from common.livelock import Livelock
 from common.locks import JobId
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp, JobState, to_timestamp
+from common.system.livelock import Livelock
 from protocol.luxi import QueryJobs
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import FINAL, Cluster

@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.locks import JobId
-from common.reasons import ReasonEntry
+from common.queue.reasons import ReasonEntry
 from protocol import wconfd
 from protocol.luxi import DeleteFilter, QueryFilters, ReplaceFilter, SubmitManyJobs
 from tests.daemon.luxid.ops import command, delay, dummy, read_job

@@ -11,10 +11,10 @@ import sys
 import orjson
 import pytest
 
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp, JobState
-from common.livelock import is_alive
 from common.locks import JobId
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp, JobState
+from common.system.livelock import is_alive
 from protocol.luxi import AutoArchiveJobs, CancelJob, QueryJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster

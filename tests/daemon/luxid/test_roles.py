@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from common.locks import JobId
-from common.qlang import Expression
+from common.query.qlang import Expression
 from protocol.luxi import (
     ArchiveJob,
     AutoArchiveJobs,

@@ -7,11 +7,11 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from daemons.luxid import main
 from daemons.luxid.filterrules import FilterRules

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from daemons.luxid import main
 from daemons.luxid.core.needs import next_needs

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from common.errors import Unavailable
-from common.jobs import Job, JobOp, OpEvent, apply_event
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings
 from daemons.luxid.core.decisions import Phase
 from daemons.luxid.launcher import ForkServerClient, LauncherEvents

@@ -6,9 +6,9 @@ import threading
 import orjson
 import pytest
 
-from common.atomicfile import write_files
 from common.errors import RemoteError
 from common.locks import JobId
+from common.system.atomicfile import write_files
 from daemons.luxid.batches import note_of
 from daemons.luxid.submissionkeys import KEPT_AT_LEAST
 from protocol.blocking import BlockingClient

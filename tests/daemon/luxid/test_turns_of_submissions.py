@@ -12,9 +12,9 @@ import pytest
 import trio
 
 from common.access import Access, Role
-from common.jobs import Job
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
 from daemons.luxid import store as store_module
 from daemons.luxid import submissionkeys

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.jobfile import encode_job
-from common.jobs import Job, JobOp
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp
 from daemons.luxid import loading, main
 from daemons.luxid.loading import load_queue
 

@@ -9,9 +9,9 @@ import pytest
 import trio
 
 from common.errors import Unavailable
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid import unread
 from daemons.luxid.changedfiles import ChangedFiles

@@ -11,10 +11,10 @@ import pytest
 import trio
 import trio.testing
 
-from common.jobs import Job, JobOp, JobState
 from common.locks import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
+from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid import unread
 from daemons.luxid.scheduler import Scheduler

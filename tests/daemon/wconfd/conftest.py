@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.livelock import Livelock
+from common.system.livelock import Livelock
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster

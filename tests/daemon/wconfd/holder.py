@@ -6,8 +6,8 @@ import subprocess
 import sys
 from typing import Self
 
-from common.livelock import Livelock
 from common.paths import Paths
+from common.system.livelock import Livelock
 from tests.daemon.wconfd.wire import WireOwner
 from tests.support.cluster import CHECKOUT
 

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from common.errors import DamagedFile
-from common.livelock import Livelock
+from common.system.livelock import Livelock
 from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.tempresstore import ReservationStore
 from tests.daemon.wconfd.wire import Wire

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from common import durably as durably_module
 from common.clusterinit import create_cluster
 from common.paths import Paths
+from common.system import durably as durably_module
 from daemons.wconfd.configfile import ConfigFile
 from tests.support.failing import FailingFsync, count_renames
 

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Callable
 
-from common.livelock import Livelock
+from common.system.livelock import Livelock
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster

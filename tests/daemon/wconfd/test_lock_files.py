@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from common import atomicfile
 from common.errors import DamagedFile
 from common.locks import Owner
+from common.system import atomicfile
 from daemons.wconfd import lockfiles
 from daemons.wconfd.core.lockjournal import digest, encode_line, encode_next, replay
 from daemons.wconfd.core.lockstate import LockRows, encode

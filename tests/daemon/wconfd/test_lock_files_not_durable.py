@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common import durably as durably_module
+from common.system import durably as durably_module
 from daemons.wconfd.core.lockstate import encode
 from daemons.wconfd.core.pending import LockState
 from daemons.wconfd.core.waiting import Change, try_update

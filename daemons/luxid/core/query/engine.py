@@ -11,8 +11,8 @@ import attrs
 
 from common.errors import PrerequisiteError
 from common.objects.naming import natural_key
-from common.predicate import compile_expression
-from common.qlang import Compare, Expression, Order, Some, Value, named_values
+from common.query.predicate import compile_expression
+from common.query.qlang import Compare, Expression, Order, Some, Value, named_values
 from daemons.luxid.core.query.fields import NORMAL, QueryField, Status, unknown_field
 
 T = TypeVar("T")

@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 
 import attrs
 
-from common.predicate import NO_VALUE, Field
-from common.qlang import Value
+from common.query.predicate import NO_VALUE, Field
+from common.query.qlang import Value
 
 T = TypeVar("T")
 

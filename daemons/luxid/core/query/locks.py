@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import attrs
 
-from common.dependencies import Dependency
-from common.jobs import JobState
 from common.locks import JobId, Lock, LockMode, LockRequest, Owner, mode_rank, parse_lock, parse_mode
+from common.queue.dependencies import Dependency
+from common.queue.jobs import JobState
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.fields import Kind, QueryField
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from common.errors import DamagedFile
-from common.jobs import Job, JobOp, JobState, LogEntry, Timestamp
+from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp
 from common.wire import read_job_id
 
 _OP_KEYS: Final = frozenset(

@@ -17,11 +17,11 @@ from typing import Any, Final
 import attrs
 
 from common.errors import InvalidRequest
-from common.jobs import Job
 from common.objects.filter import FilterRule
 from common.opcodes.registry import opcode_classes
-from common.predicate import NO_VALUE, PREDICATE, Field, Test, compile_expression
-from common.qlang import All, Compare, Contains, Expression, Not, Some
+from common.query.predicate import NO_VALUE, PREDICATE, Field, Test, compile_expression
+from common.query.qlang import All, Compare, Contains, Expression, Not, Some
+from common.queue.jobs import Job
 
 WATERMARK: Final = "watermark"
 # of entry points

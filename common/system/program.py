@@ -15,9 +15,9 @@ import attrs
 
 from common.errors import GantryError
 from common.installation import take_up
-from common.log import get_log, set_up_logging
-from common.pidfile import PidFile
 from common.settings import Settings, load_settings
+from common.system.log import get_log, set_up_logging
+from common.system.pidfile import PidFile
 
 # taken from those who start Ganeti's daemons, and without a meaning: there is no vote on who is master
 _OF_GANETI: Final = ("--force-node", "--no-voting", "--yes-do-it", "--no-user-checks")

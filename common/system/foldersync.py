@@ -9,8 +9,8 @@ from pathlib import Path
 
 import trio
 
-from common.atomicfile import NotYetDurable, sync_folders
-from common.durably import RETRY_S, tell_durable, tell_not_durable
+from common.system.atomicfile import NotYetDurable, sync_folders
+from common.system.durably import RETRY_S, tell_durable, tell_not_durable
 
 
 class FolderSync:

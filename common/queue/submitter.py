@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from common.jobs import Job
-from common.reasons import ReasonEntry, ReasonTrail
+from common.queue.jobs import Job
+from common.queue.reasons import ReasonEntry, ReasonTrail
 
 SOURCE: Final = "gantry:login"
 OWNER_SOURCE: Final = "gantry:owner"

@@ -14,8 +14,8 @@ from typing import Any
 import attrs
 
 from common.errors import InvalidRequest
-from common.jobs import FINAL, JobState
 from common.locks import JobId
+from common.queue.jobs import FINAL, JobState
 
 # in digits, with the sign
 _LONGEST_ID = 20

@@ -19,7 +19,7 @@ from typing import Any, Final
 import attrs
 import orjson
 
-from common.jobs import Job, LogEntry
+from common.queue.jobs import Job, LogEntry
 
 # read in one go
 CHUNK: Final = 2**20

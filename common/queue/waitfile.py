@@ -20,7 +20,7 @@ from typing import Final
 
 import orjson
 
-from common.waithistory import Span
+from common.queue.waithistory import Span
 
 _MODE: Final = 0o640
 

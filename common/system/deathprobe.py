@@ -7,8 +7,8 @@ from typing import Final
 
 import trio
 
-from common.livelock import PROBE_AGAIN_AFTER_S, Life, probe
-from common.log import get_log
+from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, probe
+from common.system.log import get_log
 
 _LONGEST_PAUSE_S: Final = 5.0
 _log: Final = get_log(__name__)

@@ -5,7 +5,7 @@ that its author wants to hear of; a filter rule has nobody to tell, and just doe
 
 They also differ on a field without a value. A rule takes a condition on it for false, so that its negation
 is true. For a query that would be a guess: nobody knows whether the unknown free memory of a node is above 1000.
-So its verdict is *unknown* (`common.verdict`), and a thing for which that of the whole is unknown does not match,
+So its verdict is *unknown* (`common.queue.verdict`), and a thing for which that of the whole is unknown does not match,
 negated or not; the caller is told which fields were to blame.
 
 Source: luxid.md 6.3, 7.2; DESIGN section 11 (every operator works in every predicate).
@@ -20,8 +20,8 @@ from typing import Any, Final, Generic, TypeVar
 import attrs
 
 from common.errors import GantryError
-from common.qlang import All, Always, Compare, Contains, Expression, IsTrue, Matches, Not, Order, Some, Value
-from common.verdict import Verdict, all_of, any_of, negated
+from common.query.qlang import All, Always, Compare, Contains, Expression, IsTrue, Matches, Not, Order, Some, Value
+from common.queue.verdict import Verdict, all_of, any_of, negated
 
 T = TypeVar("T")
 Test = Callable[[T], bool]

@@ -19,11 +19,11 @@ from typing import Any
 import attrs
 
 from common.errors import Denied, GantryError, InvalidRequest
-from common.filterpredicates import known_predicates
-from common.jobs import Job
 from common.objects.filter import FilterRule
-from common.predicate import Test
-from common.qlang import Expression
+from common.query.predicate import Test
+from common.query.qlang import Expression
+from common.queue.filterpredicates import known_predicates
+from common.queue.jobs import Job
 
 
 class JobRejected(Denied):

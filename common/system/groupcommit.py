@@ -21,9 +21,9 @@ from typing import Final
 import attrs
 import trio
 
-from common.atomicfile import FileWrite, NotYetDurable, write_files
-from common.durably import RETRY_S, tell_durable, tell_not_durable
 from common.errors import Unavailable
+from common.system.atomicfile import FileWrite, NotYetDurable, write_files
+from common.system.durably import RETRY_S, tell_durable, tell_not_durable
 
 # of one group, unless a single commit has more
 MOST_FILES: Final = 256

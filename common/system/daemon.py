@@ -8,13 +8,13 @@ from collections.abc import Awaitable, Callable
 
 import trio
 
-from common.descriptors import raise_limit
 from common.errors import GantryError
-from common.log import get_log, reopen_log
-from common.memory import return_large_blocks
-from common.program import fail, prepare, read_options
-from common.sdnotify import notify
 from common.settings import Settings
+from common.system.descriptors import raise_limit
+from common.system.log import get_log, reopen_log
+from common.system.memory import return_large_blocks
+from common.system.program import fail, prepare, read_options
+from common.system.sdnotify import notify
 
 _log = get_log(__name__)
 

@@ -9,7 +9,7 @@ In JSON an expression is null, which is always true, or a list `[operator, opera
     ["=[]", field, value]                                the list has the value
 
 Values are strings and whole numbers. Reading an expression here says all that can be said of it
-without knowing the fields; what it means for a given thing is `common.predicate`'s business.
+without knowing the fields; what it means for a given thing is `common.query.predicate`'s business.
 
 Source: luxid.md 6.3; filters design, "Predicates".
 """
@@ -21,7 +21,7 @@ from typing import Any, Final
 import attrs
 
 from common.errors import InvalidRequest
-from common.regex import Regex, parse_regex
+from common.query.regex import Regex, parse_regex
 
 Value = str | int
 
