@@ -18,7 +18,7 @@ from common.errors import DamagedFile, NotFound, Unavailable
 from common.locks import JobId
 from common.queue.jobs import Job
 from common.system.log import get_log
-from daemons.luxid.core.decisions import Phase
+from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.scheduler import Scheduler
 
 _log: Final = get_log(__name__)

@@ -11,7 +11,7 @@ import trio
 
 from common.errors import InvalidRequest
 from common.system.log import get_log
-from daemons.luxid.handlers.configcache import ConfigCache, ConfigurationMissing
+from daemons.luxid.configcache import ConfigCache, ConfigurationMissing
 from daemons.luxid.scheduler import Scheduler
 
 UNKNOWN: Final = "the filter rules are not known yet"

@@ -12,8 +12,8 @@ from typing import Final
 from common.errors import GantryError
 from common.locks import JobId
 from common.system.log import get_log
+from daemons.luxid.configcache import ConfigurationMissing
 from daemons.luxid.filterrules import FilterRules
-from daemons.luxid.handlers.configcache import ConfigurationMissing
 from daemons.luxid.scheduler import Scheduler
 from protocol.subscription import ConfigChanged, LocksChanged, Snapshot, WconfdEvents
 from protocol.wconfd.subscribe import Holdings

@@ -12,12 +12,12 @@ import attrs
 
 from common.locks import JobId
 from common.queue.jobs import Job, JobState, LogEntry
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.fields import JobView
-from daemons.luxid.core.privacy import Viewer, public_job
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.recovery import Ask
-from daemons.luxid.joblogs import JobLogs
+from daemons.luxid.core.query.jobfields import JobView
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.queue.privacy import Viewer, public_job
+from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.files.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 
 

@@ -13,35 +13,35 @@ import trio
 from common.settings import LimitsSettings, Settings
 from common.system.daemon import run_daemon
 from common.system.log import get_log
-from daemons.luxid.cancelling import Canceller
 from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.jobbounds import JobBounds
-from daemons.luxid.core.spellings import spellings_of
-from daemons.luxid.deaths import Deaths
-from daemons.luxid.executor import ExternalExecutor
+from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.core.choice.spellings import spellings_of
+from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.following import Following
 from daemons.luxid.handlers.cluster import ClusterFacts
-from daemons.luxid.handlers.configcache import ConfigCache
+from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
-from daemons.luxid.handlers.history import JobWaits
-from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.limits import Limits
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
-from daemons.luxid.handlers.queue import Queue
 from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
-from daemons.luxid.killing import Kills
-from daemons.luxid.launcher import ForkServerClient, Launcher, LauncherEvents
-from daemons.luxid.loading import FoundQueue, load_queue
 from daemons.luxid.outputs import OutputWatch
+from daemons.luxid.processes.cancelling import Canceller
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.executor import ExternalExecutor
+from daemons.luxid.processes.killing import Kills
+from daemons.luxid.processes.launcher import ForkServerClient, Launcher, LauncherEvents
+from daemons.luxid.processes.starting import Starter
 from daemons.luxid.rpc import Handlers, routes
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.starting import Starter
-from daemons.luxid.store import Store, open_store
-from daemons.luxid.submissionkeys import SubmissionKeys
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.admission import ConnectionLimits

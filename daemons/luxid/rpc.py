@@ -6,17 +6,17 @@ Source: luxid.md 2.2; STYLE 2.4.
 import attrs
 
 from common.access import Role
+from daemons.luxid.configcache import ConfigCache, needing_config
 from daemons.luxid.handlers.cluster import ClusterFacts
-from daemons.luxid.handlers.configcache import ConfigCache, needing_config
+from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
-from daemons.luxid.handlers.history import JobWaits
-from daemons.luxid.handlers.jobs import Jobs
+from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.limits import Limits
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
-from daemons.luxid.handlers.queue import Queue
 from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from protocol import luxi
 from protocol.service import Route

@@ -19,20 +19,20 @@ from common.queue.jobs import Job, JobState
 from common.settings import LuxidSettings
 from common.system.log import get_log
 from daemons.luxid.bells import Bells
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.recovery import Ask, Fate
-from daemons.luxid.core.weights import WeightRules
-from daemons.luxid.joblogs import JobLogs
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.queue.recovery import Ask, Fate
+from daemons.luxid.files.joblogs import JobLogs
+from daemons.luxid.files.loading import FoundJob
+from daemons.luxid.files.rewriting import Rewriting
+from daemons.luxid.files.store import Store
+from daemons.luxid.files.unread import UnreadFiles
+from daemons.luxid.files.waitfiles import WaitFiles
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
-from daemons.luxid.killmessages import KillMessages
 from daemons.luxid.lasting import lasting
-from daemons.luxid.loading import FoundJob
-from daemons.luxid.pausing import Pauses
-from daemons.luxid.rewriting import Rewriting
-from daemons.luxid.store import Store
-from daemons.luxid.unread import UnreadFiles
-from daemons.luxid.waitfiles import WaitFiles
+from daemons.luxid.processes.killmessages import KillMessages
+from daemons.luxid.processes.pausing import Pauses
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing
 STARTS_AT_ONCE: Final = 8

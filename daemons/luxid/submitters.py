@@ -13,7 +13,7 @@ from common.access import Access, Role, check_role
 from common.errors import Denied, InvalidRequest
 from common.locks import JobId
 from common.queue.submitter import owner_of
-from daemons.luxid.core.rights import Host, Submitter
+from daemons.luxid.core.queue.rights import Host, Submitter
 from daemons.luxid.scheduler import Scheduler
 from protocol.peer import Peer
 

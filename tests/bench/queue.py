@@ -10,7 +10,7 @@ from pathlib import Path
 import orjson
 
 from cli.fields import DEFAULT, wire_fields
-from daemons.luxid.core.fields import FIELDS
+from daemons.luxid.core.query.jobfields import FIELDS
 from protocol.luxi import QueryJobs, SubmitJob, SubmitManyJobs
 from tests.bench.figures import median, median_ms, seconds, show
 from tests.bench.procs import memory_mib

@@ -19,7 +19,7 @@ from typing import Any
 from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 COUNTS = (1_000, 100_000)
 RUNNING = 50

@@ -11,8 +11,8 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.system.atomicfile import write_files
-from daemons.luxid.batches import note_of
-from daemons.luxid.loading import FoundQueue, load_queue
+from daemons.luxid.files.batches import note_of
+from daemons.luxid.files.loading import FoundQueue, load_queue
 from tests.support.cluster import CHECKOUT
 
 JOBS = 3

@@ -13,8 +13,8 @@ from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import Span
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
 from tests.support.naive_history import NaiveHistory
 
 SLOTS, START_LIMIT = 3, 2

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from common.locks import JobId, LockMode, parse_lock
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 BEGIN_S = 1_800_000_000
 PRIORITIES = (-10, 0, 10)

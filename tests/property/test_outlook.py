@@ -9,7 +9,7 @@ from common.locks import JobId
 from common.objects.filter import FilterRule
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.outlook import Outlook, op_ids_of, outlook_of
+from daemons.luxid.core.filters.outlook import Outlook, op_ids_of, outlook_of
 
 NAMES = ("OP_A", "OP_AB")
 words = st.sampled_from((*NAMES, "x"))

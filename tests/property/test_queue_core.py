@@ -12,8 +12,8 @@ from common.locks import JobId
 from common.queue.dependencies import Dependency, judge
 from common.queue.dependencies import DependencyVerdict as _V
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.decisions import Decisions, Phase
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.decisions import Decisions, Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 SLOTS, START_LIMIT = 4, 2
 NOW = 1e9

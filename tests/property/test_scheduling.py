@@ -14,12 +14,12 @@ from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.filters import ActionKind
 from common.queue.jobs import Job, JobOp, JobState, set_priority
-from daemons.luxid.core import judging
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.spellings import Spellings
-from daemons.luxid.core.weights import LEVELS, WeightRules
+from daemons.luxid.core.choice.spellings import Spellings
+from daemons.luxid.core.choice.weights import LEVELS, WeightRules
+from daemons.luxid.core.filters import judging
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.why.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
 from tests.support.naive_schedule import NaiveJob, NaiveSchedule
 
 SLOTS, START_LIMIT = 5, 3

@@ -26,9 +26,9 @@ def _mutant(name: str, path: str, old: str, new: str, *tests: str) -> Mutant:
 _ATOMIC: Final = "common/system/atomicfile.py"
 _LIVELOCK: Final = "common/system/livelock.py"
 _LIFE: Final = "daemons/jobproc/life.py"
-_DEATHS: Final = "daemons/luxid/deaths.py"
-_STARTING: Final = "daemons/luxid/starting.py"
-_STORE: Final = "daemons/luxid/store.py"
+_DEATHS: Final = "daemons/luxid/processes/deaths.py"
+_STARTING: Final = "daemons/luxid/processes/starting.py"
+_STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/table.py"
 _RULES: Final = "daemons/wconfd/core/lockrules.py"
 _LOCKS: Final = ("tests/unit/test_lock_table.py", "tests/property/test_lock_table.py")
@@ -112,7 +112,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "end a job whose process died with an opcode under way",
-        "daemons/luxid/core/recovery.py",
+        "daemons/luxid/core/queue/recovery.py",
         "    return Fate.CONTINUE if is_between else Fate.DEAD",
         "    return Fate.CONTINUE",
         "tests/unit/test_recovery.py",
@@ -194,7 +194,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "lock the queue against a second daemon",
-        "daemons/luxid/queuefolder.py",
+        "daemons/luxid/files/queuefolder.py",
         "            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
         "tests/daemon/luxid/test_restart.py",
@@ -279,7 +279,7 @@ MUTANTS: Final = (
     # signals and users
     _mutant(
         "signal nobody who only has a job's old number",
-        "daemons/luxid/signals.py",
+        "daemons/luxid/processes/signals.py",
         "    if is_ours or ((is_ours is None or may_be_wrapper) and _was_before(process, job.livelock)):\n",
         "    if True:\n",
         "tests/daemon/luxid/test_kill_job.py",
@@ -316,7 +316,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "run a command as its submitter",
-        "daemons/luxid/core/rights.py",
+        "daemons/luxid/core/queue/rights.py",
         "attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op\n",
         "op\n",
         "tests/unit/test_rights.py",

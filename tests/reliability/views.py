@@ -9,7 +9,7 @@ from common.objects.config import Config
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from daemons.luxid.loading import load_queue
+from daemons.luxid.files.loading import load_queue
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.lockfiles import read_locks
 from daemons.wconfd.tempresstore import ReservationStore

@@ -4,7 +4,7 @@ import trio
 
 from common.errors import Unavailable
 from common.locks import JobId
-from daemons.luxid.launcher import Started, StartRules
+from daemons.luxid.processes.launcher import Started, StartRules
 from protocol.framing import pack
 
 

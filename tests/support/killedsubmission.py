@@ -19,8 +19,8 @@ import trio
 from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.store import open_store
-from daemons.luxid.submissionkeys import SubmissionKeys
+from daemons.luxid.files.store import open_store
+from daemons.luxid.files.submissionkeys import SubmissionKeys
 
 STEPS = ("fsync", "rename", "unlink")
 

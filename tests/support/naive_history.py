@@ -7,9 +7,9 @@ import attrs
 from common.locks import JobId
 from common.queue.jobs import Job
 from common.queue.waithistory import Cause, Span, WaitKind
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.ratelimit import BucketLimit, Limit
+from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 
 def reason_of(queue: JobQueue, job_id: JobId, *, may_start: bool) -> Cause | None:

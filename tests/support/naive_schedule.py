@@ -15,8 +15,8 @@ from common.opcodes.registry import parse_opcode
 from common.queue.filters import ActionKind, CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.weights import LEVELS, PAIR_WEIGHTS, WeightRules
+from daemons.luxid.core.choice.weights import LEVELS, PAIR_WEIGHTS, WeightRules
+from daemons.luxid.core.queue.decisions import Phase
 
 _PLACES = [(mode, scope) for mode in LockMode for scope in Scope]
 

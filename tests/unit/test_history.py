@@ -10,11 +10,11 @@ from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import NAMED, Cause, Span, WaitKind
-from daemons.luxid.core import timeline
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.history import MOST
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.timeline import Timeline
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.why import timeline
+from daemons.luxid.core.why.history import MOST
+from daemons.luxid.core.why.timeline import Timeline
 
 UUID = "00000000-0000-4000-8000-000000000001"
 TURN = Cause(WaitKind.TURN)

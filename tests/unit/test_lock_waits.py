@@ -4,11 +4,11 @@ import pytest
 
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import LockLevel, LockMode, parse_lock
-from daemons.luxid.core.clashes import clashing_locks
-from daemons.luxid.core.explain import Holding
-from daemons.luxid.core.lockwaits import LetsPass, LockChain, LockWait, WaitsForLock, lock_reasons
-from daemons.luxid.core.needs import needs_of
-from daemons.luxid.core.weights import LEVELS
+from daemons.luxid.core.choice.clashes import clashing_locks
+from daemons.luxid.core.choice.needs import needs_of
+from daemons.luxid.core.choice.weights import LEVELS
+from daemons.luxid.core.why.explain import Holding
+from daemons.luxid.core.why.lockwaits import LetsPass, LockChain, LockWait, WaitsForLock, lock_reasons
 from protocol.wconfd import InTheWay, OwnerWait, WaitExplanation
 from tests.support.locks import owner
 

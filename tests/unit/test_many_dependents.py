@@ -2,7 +2,7 @@
 
 from common.locks import JobId
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 COUNT = 10_000
 

@@ -10,11 +10,11 @@ from common.locks import JobId, LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
-from daemons.luxid.core.decisions import Decisions, Phase, Rejected
-from daemons.luxid.core.judging import SLICE
-from daemons.luxid.core.needs import next_needs
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.filters.judging import SLICE
+from daemons.luxid.core.queue.decisions import Decisions, Phase, Rejected
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1_800_000_000
 TRAIL = (ReasonEntry("gnt:user", "maintenance of rack 5", 1),)

@@ -4,8 +4,8 @@ import pytest
 
 from common.locks import JobId
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.decisions import Decisions, Phase
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.decisions import Decisions, Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1e9
 

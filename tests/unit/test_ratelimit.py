@@ -7,7 +7,7 @@ import pytest
 from common.locks import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import RateBucket, rate_bucket, rate_buckets
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1e9
 

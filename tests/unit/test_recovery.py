@@ -6,7 +6,7 @@ import pytest
 
 from common.locks import JobId
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.recovery import PRECEDING_FAILED, Ask, Fate, after_death, judge_fate
+from daemons.luxid.core.queue.recovery import PRECEDING_FAILED, Ask, Fate, after_death, judge_fate
 
 NOW = (1000, 5)
 Q, W, C, R, S, E = (

@@ -11,10 +11,10 @@ from common.locks import JobId
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobs import Job, JobState, LogEntry
 from common.queue.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter
-from daemons.luxid.core.fields import FIELDS, JobView
-from daemons.luxid.core.privacy import Viewer, public_job
-from daemons.luxid.core.rights import Host, Submitter, authorize
-from daemons.luxid.core.submission import build_jobs
+from daemons.luxid.core.query.jobfields import FIELDS, JobView
+from daemons.luxid.core.queue.newjobs import build_jobs
+from daemons.luxid.core.queue.privacy import Viewer, public_job
+from daemons.luxid.core.queue.rights import Host, Submitter, authorize
 from tests.support.steps import result_of
 
 ROOT, SERVICE = Host(0, "root"), Host(900, "gantry")

@@ -16,7 +16,7 @@ from common.locks import BGL, JobId, Lock, LockMode, LockRequest, Owner, parse_l
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, Timestamp
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.simulate.export import export
 from daemons.luxid.simulate.generators import KINDS, generate
 from daemons.luxid.simulate.measures import measure

@@ -2,11 +2,11 @@
 
 from common.locks import JobId, LockLevel, LockMode, member_lock
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.explain import LevelWeight, explain
-from daemons.luxid.core.needs import next_needs
-from daemons.luxid.core.queue import JobQueue
-from daemons.luxid.core.spellings import Spellings
-from daemons.luxid.core.weights import CLASH, LEVELS, Taking
+from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.spellings import Spellings
+from daemons.luxid.core.choice.weights import CLASH, LEVELS, Taking
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.why.explain import LevelWeight, explain
 
 NOW = 1_800_000_000
 UUID, OTHER_UUID = "3a2f", "77c1"

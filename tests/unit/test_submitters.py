@@ -12,7 +12,7 @@ from common.errors import Denied, InvalidRequest
 from common.locks import JobId
 from common.queue.jobs import Job, JobOp
 from common.queue.submitter import JobOwner, owner_entry
-from daemons.luxid.core.rights import Submitter
+from daemons.luxid.core.queue.rights import Submitter
 from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer
 

@@ -5,9 +5,9 @@ import pytest
 from common.lockdecl import BIG_LOCK, LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, JobId, LockLevel, LockMode, group_lock, parse_lock
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.footprints import Footprints
-from daemons.luxid.core.needs import NO_NEEDS, UNREADABLE, Needs, needs_of, next_needs
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.choice.footprints import Footprints
+from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of, next_needs
+from daemons.luxid.core.choice.weights import WeightRules
 
 RULES = WeightRules()
 # {x}: locks with the name x; ?: unknown ones; *: all

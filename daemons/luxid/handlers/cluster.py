@@ -11,9 +11,9 @@ from typing import Any, Final
 from common.errors import Unavailable
 from common.paths import Paths
 from common.system.program import release
+from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from daemons.luxid.core.query.configindex import ConfigIndex
-from daemons.luxid.handlers.configcache import ConfigCache
 from protocol.luxi import QueryClusterInfo, QueryConfigValues
 from protocol.peer import Peer
 

@@ -16,12 +16,12 @@ import trio
 from common.errors import GantryError, Unavailable
 from common.locks import JobId, Owner
 from common.queue.jobs import JobState
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.core.explain import BeingWritten, Ending, LevelWeight, Reason, Shown, Unreadable, explain
-from daemons.luxid.core.lockwaits import NotKnown, lock_reasons
-from daemons.luxid.core.recovery import Ask
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.recovery import Ask
+from daemons.luxid.core.why.explain import BeingWritten, Ending, LevelWeight, Reason, Shown, Unreadable, explain
+from daemons.luxid.core.why.lockwaits import NotKnown, lock_reasons
+from daemons.luxid.processes.signals import pids_of
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.signals import pids_of
 from protocol.client import Client
 from protocol.luxi import ExplainJobs, ReadLeftProcesses
 from protocol.messages import Request

@@ -16,8 +16,8 @@ from common.objects.filter import FilterRule
 from common.queue.filters import check_parts, read_rule
 from common.queue.reasons import ReasonEntry
 from common.system.log import get_log
+from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.filterrules import FilterRules
-from daemons.luxid.handlers.configcache import ConfigCache
 from daemons.luxid.scheduler import Scheduler
 from protocol import wconfd
 from protocol.client import Client

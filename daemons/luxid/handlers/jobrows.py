@@ -16,7 +16,7 @@ from common.locks import JobId
 from common.queue.jobs import Job
 from common.system.log import get_log
 from common.wire import read_job_id
-from daemons.luxid.core.fields import JobView
+from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JobRow, UnreadJob
 from daemons.luxid.scheduler import Scheduler
 

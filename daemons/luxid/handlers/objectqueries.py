@@ -14,18 +14,18 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
 from common.locks import JobId
 from common.objects.filter import FilterRule
-from daemons.luxid.core.fields import JobView
-from daemons.luxid.core.privacy import Viewer
+from daemons.luxid.configcache import WAIT_S, ConfigCache
 from daemons.luxid.core.query.configindex import ConfigIndex, Row, find_named
 from daemons.luxid.core.query.engine import Plan, Things
 from daemons.luxid.core.query.groups import GROUPS
 from daemons.luxid.core.query.instances import INSTANCES
+from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JOBS, JobRow
 from daemons.luxid.core.query.locks import LOCKS, LockRow, lock_rows
 from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodes import EXPORTS, NODES
 from daemons.luxid.core.query.rules import RULES
-from daemons.luxid.handlers.configcache import WAIT_S, ConfigCache
+from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.scheduler import Scheduler

@@ -7,7 +7,7 @@ import trio
 from common.errors import JobLost, Unavailable
 from common.locks import JobId
 from daemons.luxid.bells import wait_for_any
-from daemons.luxid.core.privacy import Viewer
+from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import JobOutput, OutputStream, ReadJobOutput

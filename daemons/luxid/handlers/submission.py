@@ -15,12 +15,12 @@ from common.queue.filters import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log
-from daemons.luxid.core.jobbounds import JobBounds
-from daemons.luxid.core.rights import Submitter, authorize
-from daemons.luxid.core.submission import ParsedJob, Wanted, build_jobs, parse_jobs
+from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs, parse_jobs
+from daemons.luxid.core.queue.rights import Submitter, authorize
+from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys
 from daemons.luxid.lasting import lasting
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.submissionkeys import KeyClaim, SubmissionKeys
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs

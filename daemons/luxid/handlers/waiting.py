@@ -12,8 +12,8 @@ import trio
 from common.asciijson import ascii_json
 from common.errors import JobLost, PrerequisiteError
 from common.queue.jobs import Job
-from daemons.luxid.core.fields import JobView, entries_of, log_entries, row_of, select_fields
-from daemons.luxid.core.privacy import Viewer
+from daemons.luxid.core.query.jobfields import JobView, entries_of, log_entries, row_of, select_fields
+from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi import WaitForJobChange
 from protocol.peer import Peer

@@ -10,7 +10,7 @@ import orjson
 
 from common.errors import GantryError, InvalidRequest, NotFound
 from common.settings import Settings, find_installation, load_settings
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.simulate.export import export
 from daemons.luxid.simulate.generators import KINDS, generate
 from daemons.luxid.simulate.measures import measure

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from daemons.luxid.core.weights import WeightRules
+from daemons.luxid.core.choice.weights import WeightRules
 
 
 @attrs.frozen

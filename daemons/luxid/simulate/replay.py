@@ -15,7 +15,7 @@ import attrs
 
 from common.locks import BGL, JobId, Lock, LockMode
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
-from daemons.luxid.core.queue import JobQueue
+from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.simulate.policies import Policy
 from daemons.luxid.simulate.trace import TraceJob
 from daemons.luxid.simulate.virtuallocks import VirtualLocks

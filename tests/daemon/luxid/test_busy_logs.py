@@ -9,7 +9,7 @@ import inotify_simple
 from common.locks import JobId
 from common.queue.joblog import read_all_lines
 from common.queue.jobs import LogEntry
-from daemons.luxid.joblogs import JobLogs
+from daemons.luxid.files.joblogs import JobLogs
 from protocol.luxi import CancelJob, WaitForJobChange
 from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster

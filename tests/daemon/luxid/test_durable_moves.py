@@ -14,7 +14,7 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.system import durably as durably_module
-from daemons.luxid.store import Store, open_store
+from daemons.luxid.files.store import Store, open_store
 from tests.support.failing import FailingFsync, count_renames
 
 pytestmark = pytest.mark.trio

@@ -22,13 +22,13 @@ from common.settings import LuxidSettings
 from common.system import foldersync
 from common.system.atomicfile import FileWrite, stage_files
 from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.deaths import Deaths
-from daemons.luxid.launcher import Started, StartRules
-from daemons.luxid.loading import load_queue
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.files.loading import load_queue
+from daemons.luxid.files.store import open_store
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.launcher import Started, StartRules
+from daemons.luxid.processes.starting import Starter
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.starting import Starter
-from daemons.luxid.store import open_store
 from tests.support.failing import FailingFsync
 from tests.support.wait import PATIENCE_S, wait_until_async
 

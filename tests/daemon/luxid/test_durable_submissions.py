@@ -16,7 +16,7 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from common.system import durably as durably_module
 from common.system.atomicfile import FileWrite
-from daemons.luxid.store import Store, open_store
+from daemons.luxid.files.store import Store, open_store
 from tests.support.failing import FailingFsync
 
 pytestmark = pytest.mark.trio
@@ -77,7 +77,7 @@ async def test_a_key_is_durable_before_its_job_is_there(store: Store, monkeypatc
 async def test_a_batch_is_noted_durably_before_its_first_job_and_the_note_goes_after_the_last(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("daemons.luxid.store._JOBS_AT_ONCE", 2)
+    monkeypatch.setattr("daemons.luxid.files.store._JOBS_AT_ONCE", 2)
     seen = steps(monkeypatch)
 
     await store.add_jobs(jobs(1, 2, 3), [key(store)])
@@ -96,7 +96,7 @@ async def test_a_single_job_without_a_key_pays_nothing_for_it(store: Store, monk
 
 
 async def test_of_a_refused_batch_nothing_is_left(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("daemons.luxid.store._JOBS_AT_ONCE", 2)
+    monkeypatch.setattr("daemons.luxid.files.store._JOBS_AT_ONCE", 2)
     real = os.open
 
     def no_third(path: Any, flags: int, *rest: int) -> int:

@@ -12,8 +12,8 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from common.system.watch import EventKind, FolderEvent
 from daemons.luxid.changedfiles import ChangedFiles
+from daemons.luxid.files.store import open_store
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.store import open_store
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from tests.support.wait import wait_until_async
 

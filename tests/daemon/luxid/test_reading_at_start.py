@@ -10,7 +10,7 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.loading import load_queue
+from daemons.luxid.files.loading import load_queue
 
 JOBS = 20
 

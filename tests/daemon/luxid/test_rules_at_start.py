@@ -14,8 +14,8 @@ from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from daemons.luxid import main
+from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.filterrules import FilterRules
-from daemons.luxid.loading import FoundQueue, load_queue
 from daemons.luxid.scheduler import Scheduler
 from tests.support.wait import PATIENCE_S
 

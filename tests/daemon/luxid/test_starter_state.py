@@ -13,11 +13,11 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.launcher import ForkServerClient, LauncherEvents
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.processes.launcher import ForkServerClient, LauncherEvents
+from daemons.luxid.processes.starting import BACK_OFF, Starter
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.starting import BACK_OFF, Starter
-from daemons.luxid.store import Store, open_store
 from tests.support.fakelauncher import FakeLauncher
 from tests.support.wait import wait_until_async
 

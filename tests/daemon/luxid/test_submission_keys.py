@@ -9,8 +9,8 @@ import pytest
 from common.errors import RemoteError
 from common.locks import JobId
 from common.system.atomicfile import write_files
-from daemons.luxid.batches import note_of
-from daemons.luxid.submissionkeys import KEPT_AT_LEAST
+from daemons.luxid.files.batches import note_of
+from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST
 from protocol.blocking import BlockingClient
 from protocol.luxi import SetDrainFlag, SubmitJob, SubmitManyJobs
 from protocol.messages import positional

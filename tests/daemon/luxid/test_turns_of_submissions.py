@@ -16,14 +16,14 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
-from daemons.luxid import store as store_module
-from daemons.luxid import submissionkeys
-from daemons.luxid.core import submission as core
-from daemons.luxid.core.jobbounds import JobBounds
+from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.core.queue.jobqueue import newjobs as core
+from daemons.luxid.files import store as store_module
+from daemons.luxid.files import submissionkeys
+from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.store import Store, open_store
-from daemons.luxid.submissionkeys import SubmissionKeys
 from daemons.luxid.submitters import Submitters
 from protocol.luxi import JobInput, SubmitJob, SubmitManyJobs
 from protocol.peer import Peer

@@ -11,8 +11,9 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from daemons.luxid import loading, main
-from daemons.luxid.loading import load_queue
+from daemons.luxid import main
+from daemons.luxid.files import loading
+from daemons.luxid.files.loading import load_queue
 
 DUMMY = JobOp({"OP_ID": "OP_TEST_DUMMY"})
 

@@ -13,13 +13,13 @@ from common.locks import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from daemons.luxid import unread
 from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.decisions import Phase
-from daemons.luxid.deaths import Deaths
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.files import unread
+from daemons.luxid.files.store import open_store
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.starting import Starter
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.starting import Starter
-from daemons.luxid.store import open_store
 from tests.support.fakelauncher import FakeLauncher
 
 pytestmark = pytest.mark.trio

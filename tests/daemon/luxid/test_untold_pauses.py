@@ -16,10 +16,10 @@ from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from daemons.luxid import unread
+from daemons.luxid.files import unread
+from daemons.luxid.files.store import open_store
+from daemons.luxid.processes.starting import Starter
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.starting import Starter
-from daemons.luxid.store import open_store
 from tests.support.fakelauncher import FakeLauncher
 from tests.support.wait import wait_until_async
 

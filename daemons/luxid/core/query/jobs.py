@@ -1,4 +1,4 @@
-"""The fields of jobs, for queries; their values are read by `daemons.luxid.core.fields`.
+"""The fields of jobs, for queries; their values are read by `daemons.luxid.core.query.jobfields`.
 
 Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
 """
@@ -9,9 +9,9 @@ from typing import Any, Final
 import attrs
 
 from common.locks import JobId
-from daemons.luxid.core.fields import FIELDS, JobView
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.fields import Kind, QueryField, Status
+from daemons.luxid.core.query.jobfields import FIELDS, JobView
 
 
 @attrs.frozen

@@ -1,0 +1,138 @@
+"""Ready jobs beside running ones: what these take away, and which of those is next.
+
+Joins the index of the ready jobs, the places in limits and the locks of those that have a process, so
+that a change in one reaches the others.
+
+Source: DESIGN section 6.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from common.locks import JobId, Lock, LockMode
+from common.objects.filter import FilterRule
+from common.queue.jobs import Job
+from common.queue.waithistory import Span
+from daemons.luxid.core.choice.footprints import Footprints
+from daemons.luxid.core.choice.groups import GateKey
+from daemons.luxid.core.choice.needs import Needs
+from daemons.luxid.core.choice.pick import Picker, Place
+from daemons.luxid.core.choice.ratelimit import Limit, Places
+from daemons.luxid.core.choice.spellings import Spellings
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.filters.dockets import Docket
+from daemons.luxid.core.filters.filtering import Ruling
+from daemons.luxid.core.queue.decisions import Phase
+
+# a ready job by its limits, which may be none, and its turn; one without anything that holds it: None
+HeldBy = Phase | FilterRule | tuple[Limit, ...] | None
+
+
+@attrs.define(eq=False)
+class Entry:
+    """A job that has not ended. Written by the queue alone."""
+
+    job: Job
+    phase: Phase
+    docket: Docket
+    buckets: tuple[Limit, ...]
+    # of the next opcode, or the one under way
+    needs: Needs
+    # as `history` has seen it last: what holds it, since when, and what did before
+    held_by: HeldBy = None
+    held_since: float = 0.0
+    waited: tuple[Span, ...] = ()
+
+    @property
+    def ruling(self) -> Ruling:
+        return self.docket.ruling
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return (*self.ruling.limits, *self.buckets) if self.ruling.limits else self.buckets
+
+    @property
+    def gate(self) -> GateKey:
+        return GateKey(self.ruling.is_pause, self.limits)
+
+
+class Contest:
+    """Who is ready, who has a process, and who is next."""
+
+    def __init__(self, weights: WeightRules) -> None:
+        self.weights = weights
+        self.places = Places()
+        self.footprints = Footprints(weights)
+        self._picker = Picker(weights, self.footprints, self.places)
+
+    @property
+    def touched(self) -> int:
+        return self._picker.touched
+
+    def offer(self, entry: Entry) -> None:
+        """The job is ready."""
+        job = entry.job
+        self._picker.add(job.job_id, self.tick_of(job), job.priority, entry.needs, entry.gate)
+
+    def withdraw(self, job_id: JobId) -> None:
+        """The job is ready no longer."""
+        self._picker.remove(job_id)
+
+    def regate(self, entry: Entry) -> None:
+        """The job, which is ready, has other limits, or is paused or not otherwise than before."""
+        job = entry.job
+        self._picker.regate(job.job_id, self.tick_of(job), entry.gate)
+
+    def enter(self, entry: Entry) -> None:
+        """The job has a process, or is about to."""
+        job_id = entry.job.job_id
+        self._picker.shut(self.places.take(job_id, entry.limits))
+        self._picker.cross(self.footprints.declare(job_id, entry.needs))
+
+    def leave(self, entry: Entry) -> None:
+        """The job has a process no longer."""
+        job_id = entry.job.job_id
+        self._picker.open(self.places.leave(job_id, entry.limits))
+        self._picker.cross(self.footprints.leave(job_id))
+
+    def rule(self, entry: Entry, docket: Docket) -> None:
+        """Another word of the filters on a job with a process."""
+        job_id = entry.job.job_id
+        self._picker.open(self.places.leave(job_id, entry.ruling.limits))
+        entry.docket = docket
+        self._picker.shut(self.places.take(job_id, entry.ruling.limits))
+
+    def declare(self, job_id: JobId, needs: Needs) -> None:
+        """Another opcode of a job with a process is under way."""
+        self._picker.cross(self.footprints.declare(job_id, needs))
+
+    def hold(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
+        """The job holds exactly these locks; nothing follows for one without a process."""
+        self._picker.cross(self.footprints.hold(job_id, held))
+
+    def respell(self, spellings: Spellings) -> None:
+        """These are the words for locks now."""
+        self._picker.cross(self.footprints.respell(spellings))
+
+    def best(self, now_s: float) -> JobId | None:
+        """The ready job that is next; None: there is none that may start."""
+        return self._picker.best(self.weights.tick(now_s))
+
+    def place(self, entry: Entry, now_s: float) -> Place:
+        """The place of a job in the order of starts at this moment."""
+        tick = self.tick_of(entry.job)
+        factor = self.weights.factor(tick, self.weights.tick(now_s))
+        return entry.job.priority, self.footprints.weight_of(entry.needs) * factor, (tick, entry.job.job_id)
+
+    def ahead(self, entry: Entry, now_s: float, named: int) -> tuple[int, tuple[JobId, ...]]:
+        """How many are started before the job if nothing changes, and the first of them; as `Picker.ahead`."""
+        return self._picker.ahead(self.place(entry, now_s), self.weights.tick(now_s), named)
+
+    def groups(self) -> int:
+        """How many groups the ready jobs make; 0 when there are none."""
+        return self._picker.groups()
+
+    def tick_of(self, job: Job) -> int:
+        """The tick in which the job was received; the first one if that is not known."""
+        return self.weights.tick(job.received_at[0]) if job.received_at else 0

@@ -1,0 +1,162 @@
+"""The locks that jobs with a process take, counted so that a queued job is weighed without a look at each of them.
+
+Source: luxid.md 5.11; DESIGN section 6, "Weights".
+"""
+
+from collections.abc import Iterator, Mapping
+
+import attrs
+
+from common.locks import JobId, Lock, LockMode
+from daemons.luxid.core.choice.needs import Name, Needs, Shape, as_running
+from daemons.luxid.core.choice.spellings import Spellings
+from daemons.luxid.core.choice.weights import CLASH, LEVELS, PAIR_WEIGHTS, Taking, WeightRules, level_weight
+
+
+@attrs.frozen
+class Crossing:
+    """A name that somebody began, or nobody goes on, to take."""
+
+    name: Name
+    # True: in exclusive mode; False: in any
+    is_exclusive: bool
+    is_taken: bool
+
+
+@attrs.define
+class _Runner:
+    declared: Needs
+    held: Mapping[Lock, LockMode]
+    taken: Needs
+
+
+class Footprints:
+    """Which locks running jobs take: those they hold, and where that is not known those they declared."""
+
+    def __init__(self, rules: WeightRules) -> None:
+        self._rules = rules
+        self._runners: dict[JobId, _Runner] = {}
+        self._spellings = Spellings()
+        # level -> taking -> jobs
+        self._present = [[0] * len(Taking) for _ in LEVELS]
+        # name -> jobs, in any mode, and in exclusive mode; no zeros
+        self._any: dict[Name, int] = {}
+        self._exclusive: dict[Name, int] = {}
+        # jobs that have the BGL alone
+        self._bgl = 0
+        # grows when a static weight may have changed
+        self.epoch = 0
+
+    def declare(self, job_id: JobId, declared: Needs) -> list[Crossing]:
+        """The job has a process, and this is what its opcode declares."""
+        runner = self._runners.get(job_id)
+        return self._take(job_id, declared, runner.held if runner else {})
+
+    def hold(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> list[Crossing]:
+        """The job holds exactly these locks; nothing if it has no process that we know of."""
+        runner = self._runners.get(job_id)
+        return self._take(job_id, runner.declared, held) if runner else []
+
+    def respell(self, spellings: Spellings) -> list[Crossing]:
+        """These are the words for locks now. Cost: linear in the jobs with a process."""
+        if spellings == self._spellings:
+            return []
+        self._spellings = spellings
+        runners = list(self._runners.items())
+        return [crossing for job_id, each in runners for crossing in self._take(job_id, each.declared, each.held)]
+
+    def leave(self, job_id: JobId) -> list[Crossing]:
+        """The job has no process any more."""
+        runner = self._runners.pop(job_id, None)
+        return self._count(runner.taken, -1) if runner else []
+
+    def held_by(self, job_id: JobId) -> Mapping[Lock, LockMode]:
+        """The locks that a job with a process holds, as far as that is known."""
+        runner = self._runners.get(job_id)
+        return runner.held if runner else {}
+
+    def in_all_words(self, needs: Needs) -> Needs:
+        """The needs with all words for their locks."""
+        return self._spellings.widened(needs)
+
+    def is_taken(self, name: Name, *, exclusively: bool) -> bool:
+        return name in (self._exclusive if exclusively else self._any)
+
+    def static_weight(self, shape: Shape, clashes: int) -> float:
+        """The static weight of jobs of this shape.
+
+        Args:
+            clashes: one bit a level: a name of theirs clashes with one that is taken.
+        """
+        if shape.bgl is LockMode.EXCLUSIVE or (self._bgl and shape.bgl is not None):
+            return self._rules.big_lock()
+        return self._rules.total(
+            CLASH if clashes >> place & 1 else self._mildest(place, takings)
+            for place, takings in enumerate(shape.takings)
+        )
+
+    def weight_of(self, needs: Needs) -> float:
+        """The static weight of a job with these needs."""
+        clashing = {name[0] for name in needs.shared if self.is_taken(name, exclusively=True)}
+        clashing |= {name[0] for name in needs.exclusive if self.is_taken(name, exclusively=False)}
+        return self.static_weight(needs.shape, sum(1 << place for place in clashing))
+
+    def culprits(self, needs: Needs) -> Iterator[tuple[int | None, float, tuple[JobId, ...]]]:
+        """By level, what weighs there and the running jobs that cause it; the level None is the BGL.
+
+        Cost: linear in the jobs that run; for explanations.
+        """
+        if needs.takes_big_lock:
+            yield None, self._rules.big_lock(), ()
+            return
+        holders = [job_id for job_id, runner in self._runners.items() if runner.taken.takes_big_lock]
+        if holders and needs.shape.bgl is not None:
+            yield None, self._rules.big_lock(), tuple(sorted(holders))
+            return
+        for place in range(len(LEVELS)):
+            weights = {job_id: _pair(needs, runner.taken, place) for job_id, runner in self._runners.items()}
+            worst = max(weights.values(), default=0.0)
+            if worst > 0:
+                yield place, worst, tuple(sorted(job_id for job_id, weight in weights.items() if weight == worst))
+
+    def _mildest(self, place: int, takings: tuple[Taking, ...]) -> float:
+        present = self._present[place]
+        return max(PAIR_WEIGHTS[mine][other] if present[other] else 0.0 for mine in takings for other in Taking)
+
+    def _take(self, job_id: JobId, declared: Needs, held: Mapping[Lock, LockMode]) -> list[Crossing]:
+        taken = self._spellings.widened(as_running(declared, held))
+        before = self._runners.get(job_id)
+        self._runners[job_id] = _Runner(declared, held, taken)
+        if before is not None and before.taken == taken:
+            return []
+        crossings = self._count(taken, 1)
+        return crossings + (self._count(before.taken, -1) if before else [])
+
+    def _count(self, taken: Needs, step: int) -> list[Crossing]:
+        self.epoch += 1
+        self._bgl += step * taken.takes_big_lock
+        for place, takings in enumerate(taken.shape.takings):
+            for taking in takings:
+                self._present[place][taking] += step
+        names = (*taken.shared, *taken.exclusive)
+        return [
+            *(Crossing(name, False, step > 0) for name in names if _crosses(self._any, name, step)),
+            *(Crossing(name, True, step > 0) for name in taken.exclusive if _crosses(self._exclusive, name, step)),
+        ]
+
+
+def _crosses(counts: dict[Name, int], name: Name, step: int) -> bool:
+    """Count, and say whether that was the first or the last."""
+    count = counts.pop(name, 0) + step
+    if count:
+        counts[name] = count
+    return count == (step > 0)
+
+
+def _pair(needs: Needs, taken: Needs, place: int) -> float:
+    """The weight on one level against one running job."""
+    mine, theirs = needs.names_at(place, needs.exclusive), taken.names_at(place, taken.exclusive)
+    shared, their_shared = needs.names_at(place, needs.shared), taken.names_at(place, taken.shared)
+    if mine & (theirs | their_shared) or shared & theirs:
+        return CLASH
+    return level_weight(needs.shape.takings[place], taken.shape.takings[place])

@@ -1,0 +1,145 @@
+"""The locks of one opcode in the form in which they are compared: kinds by level, and names.
+
+Source: predictive-queue design; luxid.md 5.11; DESIGN section 11, "predicted weight".
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import attrs
+import orjson
+
+from common.errors import GantryError
+from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
+from common.locks import BGL, Lock, LockLevel, LockMode
+from common.opcodes.registry import parse_opcode
+from common.queue.jobs import Job
+from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
+
+# place in LEVELS, name
+Name = tuple[int, str]
+
+_NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
+# no declaration depends on these, and they differ from job to job
+_COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run", "comment"})
+
+
+@attrs.frozen(cache_hash=True)
+class Shape:
+    """What is left of the needs without the names: few, however many jobs there are."""
+
+    # by the place in LEVELS
+    takings: tuple[tuple[Taking, ...], ...]
+    # None: not even the BGL
+    bgl: LockMode | None
+
+
+@attrs.frozen(cache_hash=True)
+class Needs:
+    """The locks of an opcode; equal for jobs of one class."""
+
+    shape: Shape
+    shared: tuple[Name, ...] = ()
+    exclusive: tuple[Name, ...] = ()
+    # False: nobody can read the opcode
+    is_known: bool = True
+
+    @property
+    def takes_big_lock(self) -> bool:
+        return self.shape.bgl is LockMode.EXCLUSIVE
+
+    def names_at(self, place: int, names: Iterable[Name]) -> frozenset[str]:
+        return frozenset(name for level, name in names if level == place)
+
+
+# one object for each: they are compared often
+_shape: Final = lru_cache(maxsize=4096)(Shape)
+
+
+def needs_of(declaration: LockDeclaration) -> Needs:
+    takings = [_NOTHING] * len(LEVELS)
+    shared: list[Name] = []
+    exclusive: list[Name] = []
+    for level, entries in declaration.levels.items():
+        place = LEVELS.index(level)
+        takings[place] = takings_of(entries)
+        for entry in entries:
+            names = shared if entry.mode is LockMode.SHARED else exclusive
+            names += [(place, name) for name in entry.names]
+    return Needs(_shape(tuple(takings), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
+
+
+# an opcode that nobody can read: to start it is as bad as the BGL, but once it runs it holds nothing
+UNREADABLE: Final = Needs(Shape((_NOTHING,) * len(LEVELS), LockMode.EXCLUSIVE), is_known=False)
+NO_NEEDS: Final = Needs(Shape((_NOTHING,) * len(LEVELS), None))
+
+
+def next_needs(job: Job) -> Needs:
+    """The needs of the job's next opcode, or of the one under way.
+
+    Cost: that of reading an opcode; a look-up for one that differs from a recent one in nothing of weight.
+    """
+    index = job.next_index
+    if index is None:
+        return NO_NEEDS
+    op = {key: value for key, value in job.ops[index].input.items() if key not in _COMMON_KEYS}
+    # as text: orjson leaves four kilobytes behind its bytes, and these are kept
+    return _declared(str(orjson.dumps(op), "utf-8"))
+
+
+def as_written(_: LockLevel, name: str) -> str:
+    """The resolver of predictions: names stand for themselves, and `spellings` knows which are for the same lock."""
+    return name
+
+
+@lru_cache(maxsize=16384)
+def _declared(op: str) -> Needs:
+    try:
+        return _interned(needs_of(parse_opcode(orjson.loads(op)).lock_declaration(as_written)))
+    except GantryError:
+        return UNREADABLE
+
+
+@lru_cache(maxsize=16384)
+def _interned(needs: Needs) -> Needs:
+    return needs
+
+
+def as_running(needs: Needs, held: Mapping[Lock, LockMode]) -> Needs:
+    """What a job takes from the others: what it holds, and on levels where it holds nothing what it has declared.
+
+    A job asks for all locks of a level at once; so what it holds there is all, and truer than what was declared.
+    """
+    declared = needs if needs.is_known else NO_NEEDS
+    if not held:
+        return declared
+    takings: list[tuple[Taking, ...]] = []
+    shared: list[Name] = []
+    exclusive: list[Name] = []
+    for place, level in enumerate(LEVELS):
+        entries = tuple(_entries(level, held))
+        takings.append(takings_of(entries) if entries else declared.shape.takings[place])
+        named = [(place, lock.name, mode) for lock, mode in held.items() if lock.level is level and not lock.is_group]
+        if entries:
+            shared += [(place, name) for place, name, mode in named if mode is LockMode.SHARED]
+            exclusive += [(place, name) for place, name, mode in named if mode is LockMode.EXCLUSIVE]
+        else:
+            shared += [name for name in declared.shared if name[0] == place]
+            exclusive += [name for name in declared.exclusive if name[0] == place]
+    shape = _shape(tuple(takings), _bgl(held) or declared.shape.bgl)
+    return Needs(shape, tuple(sorted(shared)), tuple(sorted(exclusive)))
+
+
+def _entries(level: LockLevel, held: Mapping[Lock, LockMode]) -> Iterable[LevelDeclaration]:
+    for lock, mode in held.items():
+        if lock.level is level:
+            yield LevelDeclaration(mode, Scope.ALL if lock.is_group else Scope.NAMED)
+
+
+def _bgl(held: Mapping[Lock, LockMode]) -> LockMode | None:
+    modes = {mode for lock, mode in held.items() if lock.level is LockLevel.CLUSTER and (lock == BGL or lock.is_group)}
+    return LockMode.EXCLUSIVE if LockMode.EXCLUSIVE in modes else LockMode.SHARED if modes else None
+
+
+NeedsOf = Callable[[Job], Needs]

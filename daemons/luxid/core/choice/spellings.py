@@ -1,0 +1,75 @@
+"""The words for one and the same lock: jobs are declared with names as users write them, nodes, groups and networks are
+locked by UUID.
+
+Theory. To compare the two, the words of the few jobs with a process are widened by all others for the same object,
+short host names included; the declarations of queued jobs stay as they are written. So another configuration
+concerns the jobs that run and no other, and a job that was queued before its node got its name is compared right. A
+word that nobody knows stands for itself alone, and so does a short one that two hosts share.
+
+Considered and rejected: to put the UUID into each declaration (a configuration that is read late, as after a restart,
+or that changes, would touch all queued jobs).
+
+Source: luxid.md 5.11; common/lockdecl.py.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from common.locks import LockLevel
+from common.objects.config import Config
+from daemons.luxid.core.choice.needs import Name, Needs
+from daemons.luxid.core.choice.weights import LEVELS
+from daemons.luxid.core.query.fields import short_names
+
+Words = tuple[str, ...]
+_NODE_LEVELS: Final = (LockLevel.NODE, LockLevel.NODE_RES)
+
+
+class Spellings:
+    """All words for the objects of one configuration.
+
+    Args:
+        objects: the levels on which an object is locked, and the words for it.
+    """
+
+    def __init__(self, objects: Iterable[tuple[Iterable[LockLevel], Words]] = ()) -> None:
+        # a name by two objects: by none
+        self._others: dict[Name, Words] = {}
+        shared: set[Name] = set()
+        for levels, words in objects:
+            for place in map(LEVELS.index, levels):
+                names = [(place, word) for word in words]
+                shared.update(name for name in names if name in self._others)
+                self._others.update(dict.fromkeys(names, words))
+        for name in shared:
+            del self._others[name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spellings) and self._others == other._others
+
+    def widened(self, needs: Needs) -> Needs:
+        """The needs with all words for each of their names."""
+        if not self._others or not (needs.shared or needs.exclusive):
+            return needs
+        return Needs(needs.shape, self._all(needs.shared), self._all(needs.exclusive), needs.is_known)
+
+    def _all(self, names: Iterable[Name]) -> tuple[Name, ...]:
+        found = set(names)
+        for name in names:
+            others = ((name[0], word) for word in self._others.get(name, ()))
+            found.update(other for other in others if other in self._others)
+        return tuple(sorted(found))
+
+
+def spellings_of(config: Config) -> Spellings:
+    """The words for the nodes, groups and networks of this configuration; instances are locked by name."""
+    return Spellings(_objects(config))
+
+
+def _objects(config: Config) -> Iterator[tuple[Iterable[LockLevel], Words]]:
+    for node in config.nodes.values():
+        yield _NODE_LEVELS, (node.uuid, node.name, *short_names(node.name))
+    for group in config.nodegroups.values():
+        yield (LockLevel.NODEGROUP,), (group.uuid, group.name)
+    for network in config.networks.values():
+        yield (LockLevel.NETWORK,), (network.uuid, network.name)

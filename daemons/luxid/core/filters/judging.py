@@ -1,0 +1,164 @@
+"""The word of the filters on every job, and how another chain of rules reaches all of them.
+
+Theory. A job is held against a chain when it comes and when its opcodes change; and against another chain only so far
+as that may say something else of it: `filtering` tells of which `dockets`, and by which rules. The jobs of the
+others are not touched, however many there are. Those with a process are judged at once, as they are few and may
+have to stop; the others a slice at a time, as long as some are left. If yet another chain comes meanwhile, of those
+that are left nothing is known any more, and they are held against all rules.
+
+Who was let through by the chain before can only lose by the new one: such a job has its right place in the order of
+starts, and is judged at the latest when it is the best. Who was held back may be the best now without showing. So
+these come first, and until all of them are judged nobody is started.
+
+Source: filters design; luxid.md 6; DESIGN sections 6 and 11.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from common.locks import JobId
+from common.objects.filter import FilterRule
+from common.queue.filters import ActionKind
+from common.queue.jobs import Job
+from daemons.luxid.core.choice.contest import Contest, Entry
+from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.filters.dockets import Dockets
+from daemons.luxid.core.filters.filtering import Filtering, Foresight, bucket_limits
+from daemons.luxid.core.queue.decisions import Phase, Rejected
+from daemons.luxid.core.queue.entries import Entries
+
+# jobs judged by a new chain in one go
+SLICE: Final = 50
+
+
+class Judging:
+    """Keeps the rulings on all entries those of the chain in force."""
+
+    def __init__(self, entries: Entries, contest: Contest) -> None:
+        self._entries = entries
+        self._contest = contest
+        self._filtering = Filtering()
+        self._dockets = Dockets()
+        # found to be rejected since they were last taken
+        self._rejected: list[Rejected] = []
+        # jobs without a process to be judged by the chain in force, last one first; None: by all of its rules
+        self._held_back: dict[JobId, Foresight | None] = {}
+        self._let_through: dict[JobId, Foresight | None] = {}
+        self.touched = 0
+
+    @property
+    def judged(self) -> int:
+        """How often a job was held against rules so far."""
+        return self._filtering.judged
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether jobs have still to be judged by the chain in force."""
+        return bool(self._held_back or self._let_through)
+
+    @property
+    def is_best_known(self) -> bool:
+        """Whether no job that is not yet judged may be better than the best of those that show."""
+        return not self._held_back
+
+    def new_entry(self, job: Job) -> Entry:
+        """The entry of a job that has none; it is held."""
+        docket = self._dockets.enter(job, self._filtering.judge(job))
+        return Entry(job, Phase.HELD, docket, bucket_limits(job), next_needs(job))
+
+    def renew(self, entry: Entry, job: Job) -> None:
+        """Take note of a held job as it is now; what follows from its opcodes is worked out again if they changed."""
+        is_unjudged = self.is_unjudged(job.job_id)
+        if job is entry.job and not is_unjudged:
+            return
+        before, entry.job = entry.job, job
+        entry.needs = next_needs(job)
+        if is_unjudged or _inputs(job) != _inputs(before):
+            self._take(job.job_id)
+            entry.buckets = bucket_limits(job)
+            self._dockets.leave(job.job_id, entry.docket)
+            entry.docket = self._dockets.enter(job, self._filtering.judge(job))
+
+    def forget(self, entry: Entry) -> None:
+        """The job has ended."""
+        self._take(entry.job.job_id)
+        self._dockets.leave(entry.job.job_id, entry.docket)
+
+    def replace(self, rules: Iterable[FilterRule]) -> None:
+        """These are the rules.
+
+        Raises: InvalidRequest: one of them is wrong; those in force stay.
+        """
+        if not self._filtering.replace(rules):
+            return
+        held_back, let_through = dict.fromkeys(self._held_back), dict.fromkeys(self._let_through)
+        for docket in self._dockets:
+            self.touched += 1
+            foresight = self._filtering.foresee(docket.ruling, docket.op_ids)
+            if foresight.rules or foresight.otherwise is not docket.ruling:
+                unjudged = self._held_back if docket.ruling.is_restraint else self._let_through
+                unjudged |= dict.fromkeys(reversed(docket.members), foresight)
+        self._held_back |= held_back
+        self._let_through |= let_through
+        for entry in self._entries.with_process():
+            self._take(entry.job.job_id)
+            ruling = self._filtering.judge(entry.job)
+            self._contest.rule(entry, self._dockets.move(entry.job.job_id, entry.docket, ruling))
+            self._entries.pausing.note(entry)
+
+    def judge_slice(self) -> list[JobId]:
+        """Judge some of those that have still to be; answers which of them must be held, as they are rejected."""
+        count = min(SLICE, len(self._held_back) + len(self._let_through))
+        taken = ((self._held_back or self._let_through).popitem() for _ in range(count))
+        return [job_id for job_id, foresight in taken if self._rejudge(self._entries[job_id], foresight)]
+
+    def is_unjudged(self, job_id: JobId) -> bool:
+        """Whether the job has still to be judged by the chain in force."""
+        return job_id in self._let_through or job_id in self._held_back
+
+    def judge(self, job_id: JobId) -> bool:
+        """Judge a job that has still to be; answers whether it must be held, as it is rejected."""
+        return self._rejudge(self._entries[job_id], self._take(job_id))
+
+    def is_rejected(self, entry: Entry) -> bool:
+        """Whether a rule rejects the job, which has no process; if so that is noted."""
+        rule = entry.ruling.rule
+        if rule is None or entry.ruling.kind is not ActionKind.REJECT:
+            return False
+        self._rejected.append(Rejected(entry.job.job_id, rule))
+        return True
+
+    def take_rejected(self) -> tuple[Rejected, ...]:
+        """Those that were found to be rejected since this was last asked, by job id."""
+        rejected, self._rejected = sorted(self._rejected, key=lambda each: each.job_id), []
+        return tuple(rejected)
+
+    def rejecting_rule(self, job: Job) -> FilterRule | None:
+        """The rule by which this job, not yet in the queue, is to be refused."""
+        ruling = self._filtering.judge(job)
+        return ruling.rule if ruling.kind is ActionKind.REJECT else None
+
+    def _rejudge(self, entry: Entry, foresight: Foresight | None) -> bool:
+        self.touched += 1
+        judge, before = self._filtering, entry.ruling
+        ruling = judge.judge_by(entry.job, foresight) if foresight is not None else judge.judge(entry.job)
+        if ruling is before:
+            return False
+        entry.docket = self._dockets.move(entry.job.job_id, entry.docket, ruling)
+        if entry.phase not in (Phase.READY, Phase.BLOCKED):
+            return False
+        self._entries.history.note(entry)
+        if self.is_rejected(entry):
+            return True
+        if entry.phase is Phase.READY and (before.kind, before.limits) != (ruling.kind, ruling.limits):
+            self._contest.regate(entry)
+        return False
+
+    def _take(self, job_id: JobId) -> Foresight | None:
+        """Have the job judged, or need it no longer."""
+        unjudged = self._held_back if job_id in self._held_back else self._let_through
+        return unjudged.pop(job_id, None)
+
+
+def _inputs(job: Job) -> list[Mapping[str, object]]:
+    return [op.input for op in job.ops]

@@ -1,0 +1,129 @@
+"""Which jobs wait for the end of which others, and what an end means for them.
+
+Only the dependencies of a job's next opcode count (DESIGN section 11): those of later ones are judged
+when the job comes back to the queue.
+
+Source: chained-jobs design; luxid.md 5.4.
+"""
+
+from collections.abc import Callable, Mapping
+
+from common.errors import InvalidRequest, Unavailable
+from common.locks import JobId
+from common.queue.dependencies import Dependency, DependencyVerdict, judge
+from common.queue.jobs import Job, JobState
+from daemons.luxid.core.queue.decisions import Doomed
+
+
+class Waits:
+    """The unmet dependencies of blocked jobs.
+
+    Args:
+        state_of: the state of a job, any that is not final while it has not ended; None: there is no such job;
+            raises Unavailable: that cannot be told for the moment. Then it is waited for, as one that has not ended.
+    """
+
+    def __init__(self, state_of: Callable[[JobId], JobState | None]) -> None:
+        self._state_of = state_of
+        # blocked job -> job that it waits for -> why
+        self._unmet: dict[JobId, dict[JobId, list[Dependency]]] = {}
+        # job -> the blocked jobs that wait for it
+        self._dependents: dict[JobId, set[JobId]] = {}
+        # jobs that are waited for because nobody can tell their states; since these were last taken
+        self._untold: set[JobId] = set()
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._unmet
+
+    def begin(self, job: Job) -> Doomed | None:
+        """Let the job wait for what is not met; it waits for nothing now. Answers why it never can be met."""
+        unmet: dict[JobId, list[Dependency]] = {}
+        for dependency in next_dependencies(job):
+            target = JobId(dependency.job_id)
+            try:
+                state = self._state_of(target)
+            except Unavailable:
+                self._untold.add(target)
+                unmet.setdefault(target, []).append(dependency)
+                continue
+            verdict = _judge(dependency, state)
+            if verdict is DependencyVerdict.WAIT:
+                unmet.setdefault(target, []).append(dependency)
+            elif verdict is not DependencyVerdict.MET:
+                return _doomed(job.job_id, dependency, state)
+        if unmet:
+            self._unmet[job.job_id] = unmet
+            for target in unmet:
+                self._dependents.setdefault(target, set()).add(job.job_id)
+        return None
+
+    def dependents(self, target: JobId) -> frozenset[JobId]:
+        """The jobs that wait for this one."""
+        return frozenset(self._dependents.get(target, ()))
+
+    def take_untold(self) -> tuple[JobId, ...]:
+        """The jobs, new since the last call, whose states could not be told; `end` is to be called when they can."""
+        untold, self._untold = tuple(sorted(self._untold)), set()
+        return untold
+
+    def end(self, target: JobId, state: JobState | None) -> dict[JobId, Doomed | None]:
+        """A job ended, or there is none: those that waited for it, and why they can never be met. They wait for it no
+        longer."""
+        return {job_id: self._judge_end(job_id, target, state) for job_id in sorted(self._dependents.pop(target, ()))}
+
+    def forget(self, job_id: JobId) -> None:
+        """The job waits for nothing any more."""
+        for target in self._unmet.pop(job_id, ()):
+            dependents = self._dependents[target]
+            dependents.discard(job_id)
+            if not dependents:
+                del self._dependents[target]
+
+    def of(self, job_id: JobId) -> Mapping[JobId, list[Dependency]]:
+        """What the job waits for."""
+        return self._unmet.get(job_id, {})
+
+    def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:
+        """The jobs that blocked ones wait for, each with those that wait, by id, and why."""
+        return {
+            target: [(job_id, dependency) for job_id in sorted(waiting) for dependency in self._unmet[job_id][target]]
+            for target, waiting in self._dependents.items()
+        }
+
+    def _judge_end(self, job_id: JobId, target: JobId, state: JobState | None) -> Doomed | None:
+        unmet = self._unmet[job_id]
+        for dependency in unmet.pop(target):
+            if _judge(dependency, state) is not DependencyVerdict.MET:
+                self.forget(job_id)
+                return _doomed(job_id, dependency, state)
+        if not unmet:
+            del self._unmet[job_id]
+        return None
+
+
+def next_dependencies(job: Job) -> tuple[Dependency, ...]:
+    """The dependencies of the job's next opcode; one whose form is unknown to us has none (luxid.md 3.1)."""
+    index = job.next_index
+    if index is None:
+        return ()
+    try:
+        return tuple(Dependency.from_wire(value) for value in job.ops[index].input.get("depends") or ())
+    except (InvalidRequest, TypeError):
+        return ()
+
+
+def _judge(dependency: Dependency, state: JobState | None) -> DependencyVerdict:
+    return judge(dependency, state) if state is not None else DependencyVerdict.FAIL
+
+
+def _doomed(job_id: JobId, dependency: Dependency, state: JobState | None) -> Doomed:
+    if _judge(dependency, state) is DependencyVerdict.CANCEL:
+        return Doomed(job_id, True, f"dependency job {dependency.job_id} was canceled")
+    return Doomed(job_id, False, _failure(dependency, state))
+
+
+def _failure(dependency: Dependency, state: JobState | None) -> str:
+    if state is None:
+        return f"dependency job {dependency.job_id} is neither in the queue nor in the archive"
+    wanted = ", ".join(sorted(wanted.value for wanted in dependency.wanted)) or "success, error"
+    return f"dependency job {dependency.job_id} ended with status '{state.value}', not one of {wanted}"

@@ -1,0 +1,103 @@
+"""The jobs that have not ended, each in its phase, and what a phase brings with it.
+
+Theory. Every job that has not ended has an entry, and the entry a phase:
+
+    ready     its next opcode waits for nothing but the word of the filters, room in its limits, and a slot
+    blocked   its next opcode waits for other jobs to end; it has no process and no slot
+    held      luxid is rewriting its file; nobody may start it meanwhile
+    starting  a process is being made for it; takes a slot
+    running   it has a process; takes a slot
+
+A ready job has its place in the contest. A job takes its places in limits, and its locks count against others, from
+when it begins to start until its process is gone. All this is left and entered where the phase changes, and
+nowhere else.
+
+Source: DESIGN section 6.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from common.locks import JobId
+from daemons.luxid.core.choice.contest import Contest, Entry
+from daemons.luxid.core.queue.decisions import Phase, QueueCounts
+from daemons.luxid.core.queue.pauses import Pausing
+from daemons.luxid.core.why.history import History
+
+_WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
+
+
+class Entries:
+    """The entries by job; keeps the contest, the pausing jobs and the history in step with their phases."""
+
+    def __init__(self, contest: Contest, history: History) -> None:
+        self._contest = contest
+        self.history = history
+        self.pausing = Pausing()
+        self._entries: dict[JobId, Entry] = {}
+        self._count = dict.fromkeys(Phase, 0)
+        self._running: set[JobId] = set()
+        # starting or running
+        self._with_process: set[JobId] = set()
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._entries
+
+    def __getitem__(self, job_id: JobId) -> Entry:
+        return self._entries[job_id]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._entries.values())
+
+    def get(self, job_id: JobId) -> Entry | None:
+        return self._entries.get(job_id)
+
+    def add(self, entry: Entry) -> None:
+        """A job that has no entry; it is held."""
+        self._entries[entry.job.job_id] = entry
+        self._count[Phase.HELD] += 1
+
+    def drop(self, job_id: JobId) -> None:
+        """The job, which is held, has ended."""
+        self.history.leave(self._entries.pop(job_id))
+        self._count[Phase.HELD] -= 1
+
+    def move(self, entry: Entry, phase: Phase) -> None:
+        """The one place where a phase changes; what a phase brings with it is left and entered here."""
+        self.history.note(entry)
+        before, job_id = entry.phase, entry.job.job_id
+        if before is Phase.READY:
+            self._contest.withdraw(job_id)
+        if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
+            self._contest.leave(entry)
+            self._with_process.discard(job_id)
+        self._count[before] -= 1
+        entry.phase = phase
+        self._count[phase] += 1
+        if phase is Phase.READY:
+            self._contest.offer(entry)
+        if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
+            self._contest.enter(entry)
+            self._with_process.add(job_id)
+        (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
+        self.pausing.note(entry)
+
+    def has_process(self, job_id: JobId) -> bool:
+        """Whether the job takes a slot: it has a process, or one is being made."""
+        return job_id in self._with_process
+
+    def with_process(self) -> list[Entry]:
+        """The jobs that take a slot."""
+        return [self._entries[job_id] for job_id in self._with_process]
+
+    def running(self) -> frozenset[JobId]:
+        return frozenset(self._running)
+
+    def taken_slots(self) -> int:
+        return len(self._with_process)
+
+    def count(self, phase: Phase) -> int:
+        return self._count[phase]
+
+    def counts(self) -> QueueCounts:
+        return QueueCounts(*(self._count[phase] for phase in Phase))

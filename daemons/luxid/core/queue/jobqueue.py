@@ -1,0 +1,285 @@
+"""Which jobs wait, which may start, which can never start: the queue without its disk.
+
+Theory. The shell reports events, each by one method, and then asks `decide` what follows. An event touches
+the jobs it is about, those that depend on them, and the scheduling classes that name their locks or limits,
+never all: `pick` tells how. `touched` counts. Each part has a module: the phases `entries`, the
+dependencies `waits`, the word of the filters `judging`, the order of starts `contest`.
+
+A dependency that can no longer be met dooms its job, a rule may reject it: `decide` hands it out, held, and the
+shell ends it on disk and reports that end, which may doom others. So verdicts spread by events, and
+nothing is believed that is not durable.
+
+Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; luxid.md 5, 6.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final
+
+from common.locks import JobId, Lock, LockMode
+from common.objects.filter import FilterRule
+from common.queue.dependencies import Dependency
+from common.queue.jobs import Job, JobState
+from common.queue.waithistory import Span
+from daemons.luxid.core.choice.contest import Contest, Entry
+from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.spellings import Spellings
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.filters.judging import Judging
+from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
+from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.queue.entries import Entries
+from daemons.luxid.core.why.history import History
+
+# the best ones that `decide` judges by a new chain to find one that may start
+MOST_UNJUDGED: Final = 20
+
+
+class JobQueue:
+    """All jobs that have not ended, and the final states of those that others may depend on.
+
+    Args:
+        slots: jobs that may have a process at once.
+        start_limit: jobs that may be `starting` at once.
+        archived_state: the final state of a job that is no longer in the queue; None: there is none; raises
+            Unavailable: that cannot be told for the moment. `decide` then asks for it, and `found` tells it.
+    """
+
+    def __init__(
+        self,
+        slots: int,
+        start_limit: int,
+        archived_state: Callable[[JobId], JobState | None],
+        weights: WeightRules | None = None,
+    ) -> None:
+        self.slots = slots
+        self._start_limit = start_limit
+        self._archived_state = archived_state
+        self.contest = Contest(weights or WeightRules())
+        self._waits = Waits(self._state_of)
+        self._history = History(self.contest.places, self._waits)
+        self._entries = Entries(self.contest, self._history)
+        self._judging = Judging(self._entries, self.contest)
+        self._doomed: list[Doomed] = []
+        self._unblocked: list[JobId] = []
+        # ended, not archived
+        self._ended: dict[JobId, JobState] = {}
+        self._touched = 0
+
+    # what happened
+
+    def add(self, job: Job) -> None:
+        """A job without a process: new, or found at start, or left by its process between two opcodes."""
+        self._place(job, self._entry(job))
+
+    def add_all(self, jobs: Iterable[Job]) -> None:
+        """`add` for jobs that may depend on each other, in any order."""
+        added = list(jobs)
+        for job in added:
+            self._entry(job)
+        for job in added:
+            self._place(job, self._entry(job))
+
+    def adopt(self, job: Job) -> None:
+        """A job found with a living process."""
+        self._entries.move(self._entry(job), Phase.RUNNING)
+
+    def started(self, job_id: JobId) -> None:
+        """The start of this job, which is `starting`, came to a process."""
+        self._entries.move(self._entries[job_id], Phase.RUNNING)
+
+    def advanced(self, job: Job) -> None:
+        """The file of a job has changed; if it has a process, perhaps another opcode is under way."""
+        if not self._entries.has_process(job.job_id):
+            return
+        entry = self._entries[job.job_id]
+        entry.job = job
+        needs = next_needs(job)
+        if needs != entry.needs:
+            entry.needs = needs
+            self.contest.declare(job.job_id, needs)
+
+    def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
+        """The job with this process holds exactly these locks; nothing follows for one that has none."""
+        self.contest.hold(job_id, held)
+
+    def respell(self, spellings: Spellings) -> None:
+        """These are the words for locks now; concerns the jobs with a process, and what their locks clash with."""
+        self.contest.respell(spellings)
+
+    def filters_changed(self, rules: Iterable[FilterRule]) -> None:
+        """These are the rules.
+
+        Raises: InvalidRequest: one of them is wrong; those in force stay.
+        """
+        self._judging.replace(rules)
+
+    def hold(self, job_id: JobId) -> None:
+        """Let nobody start the job until it is added again or ends; any phase allows it."""
+        entry = self._entries[job_id]
+        if entry.phase is not Phase.HELD:
+            self._entries.move(entry, Phase.HELD)
+        self._waits.forget(job_id)
+
+    def end(self, job_id: JobId, state: JobState) -> None:
+        """The job is final, durably; those that depend on it are judged."""
+        if job_id in self._entries:
+            self.hold(job_id)
+            self._judging.forget(self._entries[job_id])
+            self._entries.drop(job_id)
+        self._ended[job_id] = state
+        self._judge_dependents(job_id, state)
+
+    def found(self, job_id: JobId, state: JobState | None) -> None:
+        """The state of a job that is not in the queue, which could not be told before; None: there is no such job."""
+        self._judge_dependents(job_id, state)
+
+    def forget(self, job_id: JobId) -> None:
+        """The job, which has ended, is archived."""
+        self._ended.pop(job_id, None)
+
+    # what follows
+
+    def decide(self, now_s: float, *, may_start: bool = True) -> Decisions:
+        """What is to be done now; asking again right away gives nothing, unless it was unfinished.
+
+        Order of starts: priority, aged weight, age, job id.
+
+        Args:
+            now_s: seconds since the epoch.
+        Cost: O(log n) for each job in the answer, and as `Picker.best`; with a new chain as `Judging.judge_slice`.
+        """
+        for job_id in self._judging.judge_slice():
+            self.hold(job_id)
+        doomed, self._doomed = tuple(self._doomed), []
+        unblocked, self._unblocked = tuple(self._unblocked), []
+        changes = self._entries.pausing.take_changes()
+        start = tuple(self._picked(now_s)) if may_start and self._judging.is_best_known else ()
+        return Decisions(
+            start=start,
+            waited=self._history.tell(now_s, may_start=may_start),
+            doomed=doomed,
+            rejected=self._judging.take_rejected(),
+            unblocked=unblocked,
+            untold=self._waits.take_untold(),
+            pause=changes.pause,
+            resume=changes.resume,
+            is_unfinished=self._judging.is_unfinished,
+        )
+
+    def close(self, now_s: float) -> Iterator[Waited]:
+        """What held the jobs so far, of all of them; nothing may be reported or asked any more."""
+        return self._history.close(self._entries, now_s)
+
+    def rejecting_rule(self, job: Job) -> FilterRule | None:
+        """The rule by which this job, not yet in the queue, is to be refused."""
+        return self._judging.rejecting_rule(job)
+
+    # what is so
+
+    @property
+    def touched(self) -> int:
+        """Entries and groups looked at so far; its growth is what an event costs."""
+        return self._touched + self._judging.touched + self.contest.touched
+
+    @property
+    def judged(self) -> int:
+        """How often a job was held against a chain of rules so far."""
+        return self._judging.judged
+
+    def entry(self, job_id: JobId) -> Entry | None:
+        return self._entries.get(job_id)
+
+    def phase(self, job_id: JobId) -> Phase | None:
+        """None: the job has ended, or there never was one."""
+        entry = self._entries.get(job_id)
+        return entry.phase if entry else None
+
+    def spans(self, job_id: JobId, now_s: float) -> tuple[Span, ...]:
+        """What held the job so far, as far as that was not handed out; what still does has no end."""
+        entry = self._entries.get(job_id)
+        return self._history.spans(entry, now_s) if entry else ()
+
+    def is_blocked(self, job_id: JobId) -> bool:
+        return self.phase(job_id) is Phase.BLOCKED
+
+    def should_pause(self, job_id: JobId) -> bool:
+        """Whether the running job is to stop before its next opcode."""
+        return job_id in self._entries.pausing
+
+    def waits_for(self, job_id: JobId) -> tuple[JobId, ...]:
+        """The jobs that a blocked one waits for."""
+        return tuple(sorted(self._waits.of(job_id)))
+
+    def is_awaited(self, job_id: JobId) -> bool:
+        """Whether a blocked job waits for this one."""
+        return bool(self._waits.dependents(job_id))
+
+    def dependencies(self, job_id: JobId) -> list[Dependency]:
+        """What a blocked job waits for, and in which state."""
+        return [dependency for _, unmet in sorted(self._waits.of(job_id).items()) for dependency in unmet]
+
+    def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:
+        """The jobs that blocked ones wait for, each with those that wait, by id, and why."""
+        return self._waits.awaited()
+
+    def running(self) -> frozenset[JobId]:
+        return self._entries.running()
+
+    def free_slots(self) -> int:
+        return self.slots - self._entries.taken_slots()
+
+    def counts(self) -> QueueCounts:
+        return self._entries.counts()
+
+    # one job
+
+    def _entry(self, job: Job) -> Entry:
+        entry = self._entries.get(job.job_id)
+        if entry is None:
+            entry = self._judging.new_entry(job)
+            self._entries.add(entry)
+        return entry
+
+    def _place(self, job: Job, entry: Entry) -> None:
+        self._touched += 1
+        self.hold(job.job_id)
+        self._judging.renew(entry, job)
+        if (doomed := self._waits.begin(job)) is not None:
+            self._doomed.append(doomed)
+        elif not self._judging.is_rejected(entry):
+            self._entries.move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
+
+    def _judge_dependents(self, job_id: JobId, state: JobState | None) -> None:
+        for dependent in self._waits.dependents(job_id):
+            self._history.note(self._entries[dependent])
+        for dependent, doomed in self._waits.end(job_id, state).items():
+            self._touched += 1
+            if doomed is not None:
+                self._doomed.append(doomed)
+                self.hold(dependent)
+            elif dependent not in self._waits:
+                self._unblocked.append(dependent)
+                self._entries.move(self._entries[dependent], Phase.READY)
+
+    # choices
+
+    def _picked(self, now_s: float) -> Iterator[JobId]:
+        unjudged = 0
+        while self._free_places() > 0 and (job_id := self.contest.best(now_s)) is not None:
+            if not self._judging.is_unjudged(job_id):
+                self._entries.move(self._entries[job_id], Phase.STARTING)
+                yield job_id
+            elif unjudged < MOST_UNJUDGED:
+                unjudged += 1
+                if self._judging.judge(job_id):
+                    self.hold(job_id)
+            else:
+                return
+
+    def _free_places(self) -> int:
+        return min(self._start_limit - self._entries.count(Phase.STARTING), self.free_slots())
+
+    def _state_of(self, job_id: JobId) -> JobState | None:
+        if job_id in self._entries:
+            return JobState.QUEUED
+        return self._ended.get(job_id) or self._archived_state(job_id)

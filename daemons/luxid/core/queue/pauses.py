@@ -1,0 +1,50 @@
+"""Which running jobs are to stop before their next opcode.
+
+A job is paused by the filters' word on it, and only while it runs: one that stops or ends is asked for nothing
+any more. What became otherwise is kept until somebody carries it to the jobs; what turned around meanwhile is told
+as it is now.
+
+Source: filters design; DESIGN section 11, "PAUSE".
+"""
+
+import attrs
+
+from common.locks import JobId
+from daemons.luxid.core.choice.contest import Entry
+from daemons.luxid.core.queue.decisions import Phase
+
+
+@attrs.frozen
+class PauseChanges:
+    """Running jobs that are to stop before their next opcode, and those that need not any more."""
+
+    pause: tuple[JobId, ...] = ()
+    resume: tuple[JobId, ...] = ()
+
+
+class Pausing:
+    """The running jobs under a rule with PAUSE."""
+
+    def __init__(self) -> None:
+        self._pausing: set[JobId] = set()
+        # since they were last taken, in order
+        self._changed: dict[JobId, None] = {}
+
+    def __contains__(self, job_id: JobId) -> bool:
+        return job_id in self._pausing
+
+    def note(self, entry: Entry) -> None:
+        """The phase of the job, or the word of the filters on it, may be another one now."""
+        job_id = entry.job.job_id
+        should_pause = entry.phase is Phase.RUNNING and entry.ruling.is_pause
+        if should_pause != (job_id in self._pausing):
+            (self._pausing.add if should_pause else self._pausing.discard)(job_id)
+            self._changed[job_id] = None
+
+    def take_changes(self) -> PauseChanges:
+        """What has changed since this was last asked."""
+        if not self._changed:
+            return PauseChanges()
+        changed, self._changed = self._changed, {}
+        pause = tuple(job_id for job_id in changed if job_id in self._pausing)
+        return PauseChanges(pause, tuple(job_id for job_id in changed if job_id not in self._pausing))

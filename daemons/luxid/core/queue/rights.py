@@ -1,0 +1,84 @@
+"""What a submitter may submit, and as whom it runs.
+
+Theory. A job acts with the rights of its owner. What acts with the daemons' own rights (every opcode but a command)
+names the role that it takes to submit it; a command runs as its submitter, which is written into the opcode, so that
+it is durable with the job and needs no second look when the job starts.
+
+Source: DESIGN section 4, "Who is calling".
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from common.access import Role, check_role
+from common.errors import Denied
+from common.opcodes.base import OpCode
+from common.opcodes.command import OpRunCommand
+from common.queue.submitter import JobOwner, without_owner
+from daemons.luxid.core.queue.newjobs import ParsedJob
+
+
+@attrs.frozen
+class Host:
+    """Whom the daemons run as."""
+
+    uid: int
+    login: str
+
+
+@attrs.frozen
+class Submitter:
+    """Who submits, and what he may."""
+
+    uid: int
+    # "": he has none on this machine
+    login: str
+    role: Role
+
+    @property
+    def owner(self) -> JobOwner | None:
+        """Whose the jobs are; None: the daemons' user's."""
+        return None if self.role is Role.FULL else JobOwner(self.uid, self.login)
+
+
+def authorize(jobs: Sequence[ParsedJob], submitter: Submitter, host: Host) -> tuple[ParsedJob, ...]:
+    """The jobs as this user may submit them: commands say as whom they run, and no trail names an owner.
+
+    Raises: Denied: an opcode is not for him, or the daemons cannot run it as him; says which, and what it takes.
+    """
+    if submitter.role is Role.FULL:
+        return tuple(tuple(map(_without_owner, ops)) for ops in jobs)
+    return tuple(
+        tuple(_authorize(op, submitter, host, _where(len(jobs), place, index)) for index, op in enumerate(ops, 1))
+        for place, ops in enumerate(jobs, 1)
+    )
+
+
+def _where(count: int, place: int, index: int) -> str:
+    return f"job {place}, opcode {index}" if count > 1 else f"opcode {index}"
+
+
+def _authorize(op: OpCode, submitter: Submitter, host: Host, where: str) -> OpCode:
+    check_role(submitter.role, op.SUBMIT_ROLE, submitter.uid, f"{where}: {op.OP_ID}")
+    op = _without_owner(op)
+    return attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op
+
+
+def _without_owner(op: OpCode) -> OpCode:
+    trail = without_owner(op.reason)
+    return op if trail is op.reason else attrs.evolve(op, reason=trail)
+
+
+def _user_of(op: OpRunCommand, submitter: Submitter, host: Host, where: str) -> str:
+    if op.user is not None and op.user != submitter.login:
+        check_role(submitter.role, Role.ADMIN, submitter.uid, f"{where}: a command as {op.user!r}")
+    user = op.user or submitter.login
+    if not user:
+        raise Denied(f"{where}: user {submitter.uid} has no login on this machine, so no command can run as him")
+    if host.uid != 0 and user != host.login:
+        raise Denied(
+            f"{where}: a command cannot run as {user!r} here, as the daemons run as {host.login!r}, "
+            "who cannot become another user; start them as root, or ask an administrator to submit it"
+        )
+    return user

@@ -1,0 +1,242 @@
+"""Why a job does not run yet: every reason that holds it, with who causes it.
+
+Source: DESIGN section 6, "Explain".
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from common.locks import JobId
+from common.queue.filters import Action, ActionKind
+from common.queue.jobs import JobState
+from common.queue.reasons import ReasonTrail
+from daemons.luxid.core.choice.clashes import clashing_locks
+from daemons.luxid.core.choice.contest import Entry
+from daemons.luxid.core.choice.ratelimit import BucketLimit, RuleLimit
+from daemons.luxid.core.choice.weights import LEVELS
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
+
+# of the jobs that come first, so many are named
+AHEAD_NAMED: Final = 10
+# of the locks of one running job
+LOCKS_NAMED: Final = 5
+
+
+@attrs.frozen
+class Reason:
+    """One of the classes below; on the wire an object with its `kind`."""
+
+    KIND: ClassVar[str]
+
+    def to_wire(self) -> dict[str, Any]:
+        return {"kind": self.KIND, **attrs.asdict(self)}
+
+
+@attrs.frozen
+class Shown:
+    """A live job as followers see it."""
+
+    state: JobState
+    # seconds since the epoch: it runs or waits for locks since then, or was received then; None: unknown
+    since: float | None
+
+
+@attrs.frozen
+class WaitsForJob(Reason):
+    """Its next opcode waits for the end of another job."""
+
+    KIND = "dependency"
+    job_id: JobId
+    # as it is shown; None: unknown
+    state: str | None
+    # see `Shown`
+    since: float | None
+    # the final states that will do; empty: success or error
+    wanted: tuple[str, ...]
+
+
+@attrs.frozen
+class HeldByRule(Reason):
+    """A filter rule applies. With PAUSE it is not started, or stops before its next opcode."""
+
+    KIND = "filter"
+    uuid: str
+    # as on the wire
+    action: Any
+    reason_trail: ReasonTrail
+
+    def to_wire(self) -> dict[str, Any]:
+        return super().to_wire() | {"reason_trail": [entry.to_wire() for entry in self.reason_trail]}
+
+
+@attrs.frozen
+class LimitFull(Reason):
+    """As many jobs run as a limit allows."""
+
+    KIND = "limit"
+    # the bucket's text; or the uuid of the rule
+    name: str
+    is_bucket: bool
+    running_count: int
+    limit: int
+    members: tuple[JobId, ...]
+
+
+@attrs.frozen
+class NoFreeSlot(Reason):
+    """As many jobs have a process as may."""
+
+    KIND = "slots"
+    used: int
+    slots: int
+    running: tuple[JobId, ...]
+
+
+@attrs.frozen
+class InLine(Reason):
+    """Others are started first."""
+
+    KIND = "order"
+    # 1: it is next
+    position: int
+    # the first of those that are started before, in order
+    ahead: tuple[JobId, ...]
+
+
+@attrs.frozen
+class Holding:
+    """A lock that somebody holds."""
+
+    owner: str
+    # None: the owner is no job
+    job_id: JobId | None
+    lock: str
+    mode: str
+    # seconds since the epoch; None: that is not known, or since before wconfd counts
+    since: float | None = None
+
+
+@attrs.frozen
+class LevelWeight(Reason):
+    """What makes it heavy on one level of locks; `big lock` is the BGL."""
+
+    KIND = "weight"
+    level: str
+    weight: float
+    # the running jobs beside which it weighs that; empty: it takes the BGL itself
+    job_ids: tuple[JobId, ...]
+    # of the locks they hold those that it could have to wait for, the first of each job
+    held: tuple[Holding, ...]
+
+
+@attrs.frozen
+class Faded(Reason):
+    """Its weight as it counts in the order: the static one, and what age has left of it."""
+
+    KIND = "aged weight"
+    static: float
+    aged: float
+    ticks: int
+
+
+@attrs.frozen
+class BeingWritten(Reason):
+    """luxid is rewriting its file, or making its process; that takes a moment."""
+
+    KIND = "moment"
+    phase: str
+
+
+@attrs.frozen
+class Ending(Reason):
+    """It is being killed, and something of it still lives."""
+
+    KIND = "ending"
+    # of what it started; of its own processes if nothing of that is left
+    pids: tuple[int, ...]
+
+
+@attrs.frozen
+class Unreadable(Reason):
+    """Its file, or that of a job it waits for, cannot be read for the moment; it is tried again."""
+
+    KIND = "unreadable"
+    job_id: JobId
+    why: str
+
+
+def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], Shown | None]) -> tuple[Reason, ...]:
+    """Every reason that luxid has why the job does not run; none if it has a process and may use it, or has ended.
+
+    Args:
+        shown: a live job as it is shown; None: there is none.
+    Cost: as `Picker.ahead` if the job is ready, else linear in what it names.
+    """
+    entry = queue.entry(job_id)
+    if entry is None:
+        return ()
+    match entry.phase:
+        case Phase.RUNNING:
+            return tuple(_rule(entry)) if queue.should_pause(job_id) else ()
+        case Phase.HELD | Phase.STARTING:
+            return (BeingWritten(entry.phase.value),)
+        case Phase.BLOCKED:
+            return (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
+        case Phase.READY:
+            held = (*_rule(entry), *_limits(queue, entry), *_slots(queue))
+            # one that is paused stands in no line, whoever else waits
+            return held if entry.ruling.is_pause else (*held, *_order(queue, entry, now_s))
+
+
+def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown | None]) -> Iterator[Reason]:
+    for dependency in queue.dependencies(job_id):
+        target = JobId(dependency.job_id)
+        found = shown(target)
+        wanted = tuple(each.value for each in dependency.wanted)
+        yield WaitsForJob(target, found.state.value if found else None, found.since if found else None, wanted)
+
+
+def _rule(entry: Entry) -> Iterator[Reason]:
+    rule = entry.ruling.rule
+    if rule is not None and entry.ruling.kind in (ActionKind.PAUSE, ActionKind.REJECT):
+        yield HeldByRule(rule.uuid, Action(entry.ruling.kind).to_wire(), rule.reason_trail)
+
+
+def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
+    rule = entry.ruling.rule
+    for limit in entry.limits:
+        members = sorted(queue.contest.places.members(limit))
+        if len(members) < limit.count:
+            continue
+        if rule is not None and isinstance(limit, RuleLimit):
+            yield HeldByRule(rule.uuid, Action(entry.ruling.kind, limit.count).to_wire(), rule.reason_trail)
+        yield LimitFull(limit.name, isinstance(limit, BucketLimit), len(members), limit.count, tuple(members))
+
+
+def _slots(queue: JobQueue) -> Iterator[Reason]:
+    if queue.free_slots() <= 0:
+        yield NoFreeSlot(queue.slots - queue.free_slots(), queue.slots, tuple(sorted(queue.running())))
+
+
+def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
+    contest = queue.contest
+    count, first = contest.ahead(entry, now_s, AHEAD_NAMED)
+    yield InLine(count + 1, first)
+    ticks = max(0, contest.weights.tick(now_s) - contest.tick_of(entry.job))
+    yield Faded(contest.footprints.weight_of(entry.needs), contest.place(entry, now_s)[1], ticks)
+    for place, weight, job_ids in contest.footprints.culprits(entry.needs):
+        level = "big lock" if place is None else LEVELS[place].value
+        yield LevelWeight(level, weight, job_ids, tuple(_held(queue, entry, place, job_ids)))
+
+
+def _held(queue: JobQueue, entry: Entry, place: int | None, job_ids: Iterable[JobId]) -> Iterator[Holding]:
+    footprints = queue.contest.footprints
+    needs = footprints.in_all_words(entry.needs)
+    for job_id in job_ids:
+        clashing = clashing_locks(needs, footprints.held_by(job_id), place)
+        for lock, mode in islice(clashing, LOCKS_NAMED):
+            yield Holding(f"job/{job_id}", job_id, str(lock), mode.value)

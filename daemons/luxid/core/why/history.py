@@ -1,0 +1,241 @@
+"""What held each queued job, and since when: noted as it changes.
+
+Theory. An entry bears what holds it and since when; no more, as long as that stays. A change of phase, a word of the
+filters or the end of a job waited for is noted for the jobs that the event touches anyway; the time comes with the
+next `decide`, when what is noted is compared with what was so before, and a span is made if something else holds the
+job now. So an event costs nothing for the others, and what turned around before anybody looked did not happen.
+
+What concerns all jobs behind a limit, or all ready ones, is not told to them: it has a timeline of its own, as long as
+one of them waits. A ready job's time is divided only when it is let go: while a limit of it was full that held it,
+otherwise nobody was started at all, otherwise it waited for its turn.
+
+Blame goes to the first of: other jobs, a filter rule, a limit, its turn. A job whose file is rewritten waits on for
+what it waited for. Spans are handed out, and kept no longer, when the job is let go: it starts, or ends without a
+process.
+
+Who is here when time begins, at the first `decide`, was here before this luxid was: what held it until then is unknown.
+
+Considered and rejected: to keep the jobs that a blocked one waits for with its span (more memory than all the rest; the
+dependencies know them until they change), and a span for each job behind a limit (a start would touch them all).
+
+Source: DESIGN section 6, "Explain".
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+import attrs
+
+from common.objects.filter import FilterRule
+from common.queue.jobs import Job
+from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
+from daemons.luxid.core.choice.contest import Entry, HeldBy
+from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, Places
+from daemons.luxid.core.queue.decisions import Phase, Waited
+from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.why.timeline import Timeline
+
+# spans that one job keeps; with more they are handed out early
+MOST: Final = 32
+_TURN: Final = Cause(WaitKind.TURN)
+_OBSTACLE: Final = Cause(WaitKind.OBSTACLE)
+_START: Final = Cause(WaitKind.START)
+_UNKNOWN: Final = Cause(WaitKind.UNKNOWN)
+
+
+@attrs.define
+class _Line:
+    """A limit behind which ready jobs wait."""
+
+    full: Timeline = attrs.field(factory=Timeline)
+    jobs: int = 0
+
+
+class History:
+    """The spans of the jobs in the queue."""
+
+    def __init__(self, places: Places, waits: Waits) -> None:
+        self._places = places
+        self._waits = waits
+        # with the jobs that a blocked one waited for until then
+        self._noted: dict[Entry, Cause | None] = {}
+        self._gone: set[Entry] = set()
+        # held ones that were blocked before
+        self._set_aside: dict[Entry, Cause] = {}
+        self._lines: dict[Limit, _Line] = {}
+        self._nobody_starts = Timeline()
+        # the first `decide`
+        self._began_at: float | None = None
+
+    # what happened
+
+    def note(self, entry: Entry) -> None:
+        """What holds the job may be about to change; or has, but for the jobs that it depends on."""
+        if entry not in self._noted:
+            blocking = self._blocking(entry) if entry.phase is Phase.BLOCKED else None
+            self._noted[entry] = blocking or self._set_aside.pop(entry, None)
+
+    def leave(self, entry: Entry) -> None:
+        """The job has ended."""
+        self.note(entry)
+        self._gone.add(entry)
+
+    # what follows
+
+    def tell(self, now_s: float, *, may_start: bool) -> tuple[Waited, ...]:
+        """All that was noted is so from now on; answers the spans of jobs that were let go.
+
+        Args:
+            may_start: jobs are started at all.
+        Cost: linear in what was noted.
+        """
+        if self._began_at is None:
+            self._began_at = now_s
+        self._nobody_starts.set(not may_start, now_s)
+        for limit in self._places.take_changed():
+            if (line := self._lines.get(limit)) is not None:
+                line.full.set(self._places.is_full(limit), now_s)
+        noted, self._noted = self._noted, {}
+        let_go = [entry for entry, before in noted.items() if self._settle(entry, before, now_s) and entry.waited]
+        self._gone.clear()
+        return tuple(map(self._let_go, let_go))
+
+    def spans(self, entry: Entry, now_s: float) -> tuple[Span, ...]:
+        """What held the job so far and was not handed out; what still does has no end."""
+        before = self._set_aside.get(entry) or self._noted.get(entry) or self._blocking(entry)
+        spans = _joined(entry.waited, self._until_now(entry, before, now_s))
+        return tuple(attrs.evolve(span, until=None) if span.until == now_s else span for span in spans)
+
+    def close(self, entries: Iterable[Entry], now_s: float) -> Iterator[Waited]:
+        """The spans of all jobs, as if they were let go: nothing will be noted any more."""
+        for entry in entries:
+            if entry.held_by is not None:
+                before = self._set_aside.get(entry) or self._noted.get(entry) or self._blocking(entry)
+                entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))
+            if (waited := self._let_go(entry)).spans:
+                yield waited
+
+    # one job
+
+    def _settle(self, entry: Entry, before: Cause | None, now_s: float) -> bool:
+        """Whether the job's spans are to be handed out."""
+        is_gone = entry in self._gone
+        if entry.phase is Phase.HELD and not is_gone:
+            if before is not None:
+                self._set_aside[entry] = before
+            return False
+        held_by = None if is_gone else _held_by(entry)
+        if not self._is_same(entry, held_by, before, now_s):
+            self._change(entry, held_by, before, now_s)
+        return held_by in (None, Phase.STARTING) or len(entry.waited) > MOST
+
+    def _is_same(self, entry: Entry, held_by: HeldBy, before: Cause | None, now_s: float) -> bool:
+        match entry.held_by, held_by:
+            case Phase.BLOCKED, Phase.BLOCKED:
+                # what is too short for a span begins the next one
+                return before == self._blocking(entry) or now_s - entry.held_since < SHORTEST_S
+            case FilterRule() as old, FilterRule() as new:
+                return old.uuid == new.uuid
+        return entry.held_by == held_by
+
+    def _change(self, entry: Entry, held_by: HeldBy, before: Cause | None, now_s: float) -> None:
+        entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))
+        if isinstance(entry.held_by, tuple):
+            self._leave_lines(entry.held_by)
+        if isinstance(held_by, tuple):
+            self._enter_lines(held_by, now_s)
+        entry.held_by, entry.held_since = held_by, now_s
+
+    def _let_go(self, entry: Entry) -> Waited:
+        spans, entry.waited = entry.waited, ()
+        return Waited(entry.job.job_id, spans)
+
+    def _blocking(self, entry: Entry) -> Cause:
+        """The jobs that it waits for."""
+        unmet = self._waits.of(entry.job.job_id)
+        job_ids = sorted(islice(unmet, NAMED))
+        return Cause(WaitKind.DEPENDENCY, tuple(job_ids), more=len(unmet) - len(job_ids))
+
+    def _until_now(self, entry: Entry, before: Cause | None, now_s: float) -> Iterator[Span]:
+        """What held the job since that was last something else."""
+        held_by, since = entry.held_by, entry.held_since
+        if held_by is None:
+            return
+        if since == self._began_at and (known_until := _known_until(entry.job)) is not None:
+            yield Span(_UNKNOWN, known_until, since)
+        if isinstance(held_by, tuple):
+            yield from self._divided(held_by, since, now_s)
+        else:
+            yield Span(_cause(held_by, before), since, now_s)
+
+    # ready jobs
+
+    def _divided(self, limits: tuple[Limit, ...], since: float, now_s: float) -> list[Span]:
+        spans: list[Span] = []
+        free = [(since, now_s)]
+        timelines = [(_limit_cause(limit), self._lines[limit].full) for limit in limits]
+        for cause, timeline in (*timelines, (_OBSTACLE, self._nobody_starts)):
+            rest = []
+            for begin, end in free:
+                for found in timeline.within(begin, end):
+                    spans.append(Span(cause, *found))
+                    rest.append((begin, found[0]))
+                    begin = found[1]
+                rest.append((begin, end))
+            free = [stretch for stretch in rest if stretch[0] < stretch[1]]
+        spans += [Span(_TURN, *stretch) for stretch in free]
+        return sorted(spans, key=lambda span: span.since)
+
+    def _enter_lines(self, limits: tuple[Limit, ...], now_s: float) -> None:
+        for limit in limits:
+            line = self._lines.get(limit)
+            if line is None:
+                line = self._lines[limit] = _Line()
+                line.full.set(self._places.is_full(limit), now_s)
+            line.jobs += 1
+
+    def _leave_lines(self, limits: tuple[Limit, ...]) -> None:
+        for limit in limits:
+            line = self._lines[limit]
+            line.jobs -= 1
+            if not line.jobs:
+                del self._lines[limit]
+
+
+def _held_by(entry: Entry) -> HeldBy:
+    match entry.phase:
+        case Phase.BLOCKED | Phase.STARTING:
+            return entry.phase
+        case Phase.READY:
+            return entry.ruling.rule if entry.ruling.is_pause else entry.limits
+    return None
+
+
+def _cause(held_by: Phase | FilterRule, blocking: Cause | None) -> Cause:
+    if isinstance(held_by, FilterRule):
+        reasons = (entry.reason for entry in held_by.reason_trail if entry.reason)
+        return Cause(WaitKind.FILTER, names=(held_by.uuid,), reason=next(reasons, ""))
+    return blocking if blocking is not None and held_by is Phase.BLOCKED else _START
+
+
+def _limit_cause(limit: Limit) -> Cause:
+    # the text of a bucket tells its limit and is the user's; a rule has a UUID
+    return Cause(WaitKind.LIMIT, names=(limit.name,), limit=limit.count, is_bucket=isinstance(limit, BucketLimit))
+
+
+def _known_until(job: Job) -> float | None:
+    """When the job came, or went on to its next opcode."""
+    stamps = [stamp for stamp in (job.received_at, *(op.end_at for op in job.ops)) if stamp is not None]
+    return max((seconds + micros / 1e6 for seconds, micros in stamps), default=None)
+
+
+def _joined(before: tuple[Span, ...], after: Iterable[Span]) -> tuple[Span, ...]:
+    """One behind the other, without what is too short; what one cause held without a gap is one span."""
+    spans = list(before)
+    for span in after:
+        if spans and spans[-1].cause == span.cause and span.since - (spans[-1].until or 0.0) < SHORTEST_S:
+            spans[-1] = attrs.evolve(spans[-1], until=span.until)
+        elif not span.is_short:
+            spans.append(span)
+    return tuple(spans)

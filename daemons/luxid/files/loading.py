@@ -1,0 +1,176 @@
+"""Reading the whole queue when luxid starts, before its event loop.
+
+A file that is no job is set aside, with a line in the log that says which and why; the others are served. One that
+cannot be read is waited for, as nobody can tell what it says, nor what follows for others. Temporary files of writes
+that a crash cut off are removed, but for those of jobs that live: their processes may be writing just now.
+
+Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import attrs
+
+from common.errors import DamagedFile
+from common.locks import JobId
+from common.paths import Paths
+from common.queue.jobfile import decode_job
+from common.queue.jobs import Job
+from common.system.atomicfile import remove_leftovers, sync_folders
+from common.system.livelock import is_alive
+from common.system.log import get_log
+from daemons.luxid.core.queue.recovery import Fate, judge_fate
+from daemons.luxid.files.batches import settle_batches
+from daemons.luxid.files.joblogs import JobLogs
+from daemons.luxid.files.submissionkeys import KeyedSubmission, forget_unused, load_keys
+from daemons.luxid.lasting import lasting
+
+_JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
+_TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
+# of bytes: larger than most job files, so that one call reads them whole
+_MOST_FILES: Final = 8192
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 5.0
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class FoundJob:
+    job: Job
+    fate: Fate
+
+
+@attrs.frozen
+class FoundQueue:
+    # ascending by id
+    jobs: tuple[FoundJob, ...]
+    # of all files, live, archived or damaged
+    highest_id: JobId
+    # submissions of the last day that have one
+    keys: tuple[KeyedSubmission, ...] = ()
+
+
+def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep) -> FoundQueue:
+    """Read all live jobs and judge what they are; a file that cannot be read is waited for.
+
+    Args:
+        pause: waits for so many seconds; what it raises ends the loading.
+    Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be set aside.
+    Cost: about 30 µs a job.
+    """
+    names = os.listdir(paths.queue)
+    ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
+    with lasting():
+        folder = str(paths.queue)
+        jobs = tuple(found for job_id in ids if (found := _load_job(paths, folder, JobId(job_id), pause)) is not None)
+    alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
+    _remove_temps(paths, names, alive)
+    _remove_own_temps(paths)
+    highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
+    # who wrote them may have died before this, and what we tell must not be taken back by a loss of power
+    sync_folders([paths.queue])
+    jobs = _with_logs(paths, jobs)
+    if gone := settle_batches(paths, (found.job for found in jobs)):
+        jobs = tuple(found for found in jobs if found.job.job_id not in gone)
+    keys = load_keys(paths, time.time())
+    if keys:
+        keys = forget_unused(paths, keys, {found.job.job_id for found in jobs})
+    return FoundQueue(jobs, JobId(highest), tuple(keys))
+
+
+def _with_logs(paths: Paths, jobs: tuple[FoundJob, ...]) -> tuple[FoundJob, ...]:
+    """Take in the log lines that dead processes could not write into their jobs' files; drop what is left over."""
+    logged = {job_id for name in os.listdir(paths.job_logs) if (job_id := _id_of(name)) is not None}
+    if not logged:
+        return jobs
+    going_on = {found.job.job_id for found in jobs if found.fate is not Fate.ENDED}
+    for job_id in logged - going_on:
+        paths.job_log(job_id).unlink(missing_ok=True)
+    logs = JobLogs(paths)
+    return tuple(
+        attrs.evolve(found, job=logs.complete(found.job))
+        if found.job.job_id in logged and found.fate is Fate.CONTINUE
+        else found
+        for found in jobs
+    )
+
+
+def _id_of(name: str) -> JobId | None:
+    return JobId(int(match[1])) if (match := _JOB.fullmatch(name)) else None
+
+
+def _load_job(paths: Paths, folder: str, job_id: JobId, pause: Callable[[float], None]) -> FoundJob | None:
+    # no Path: each would cost as much as reading the file
+    path = f"{folder}/job-{job_id}"
+    try:
+        job = decode_job(_read_patiently(path, pause), path)
+        if job.job_id != job_id:
+            raise DamagedFile(f"{path} holds job {job.job_id}")
+    except FileNotFoundError:
+        # removed since the folder was listed
+        return None
+    except (DamagedFile, IsADirectoryError) as error:
+        _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
+        os.replace(path, paths.damaged / os.path.basename(path))
+        return None
+    if job.next_index is None:
+        return FoundJob(job, Fate.ENDED)
+    return FoundJob(job, judge_fate(job, is_alive=job.livelock is not None and is_alive(job.livelock)))
+
+
+def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
+    """Raises: FileNotFoundError, IsADirectoryError: that is what is there; no other error says anything about a job."""
+    pause_s = _FIRST_PAUSE_S
+    while True:
+        try:
+            return _read(path)
+        except (FileNotFoundError, IsADirectoryError):
+            raise
+        except OSError as error:
+            effect = "no job is served until it is read; move the file away to go on without it"
+            _log.error("job.unreadable", file=path, reason=error, effect=effect, retry_s=pause_s)
+        pause(pause_s)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        content = os.read(fd, _MOST_FILES)
+        while len(content) >= _MOST_FILES and (more := os.read(fd, len(content))):
+            content += more
+        return content
+    finally:
+        os.close(fd)
+
+
+def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None:
+    for name in names:
+        match = _TEMP.fullmatch(name)
+        if match and not (match[1] and int(match[1]) in alive):
+            (paths.queue / name).unlink(missing_ok=True)
+
+
+def _remove_own_temps(paths: Paths) -> None:
+    """Those that only luxid writes, of which there is no other one now."""
+    remove_leftovers(paths.submissions, lambda _: True)
+    remove_leftovers(paths.data, lambda name: name == paths.watcher_pause.name)
+    for message in paths.messages.glob("*.tmp"):
+        message.unlink(missing_ok=True)
+
+
+def _highest_archived(paths: Paths) -> int:
+    folders = sorted((int(name) for name in os.listdir(paths.archive) if name.isdigit()), reverse=True)
+    return next((highest for folder in folders if (highest := _highest_in(paths.archive / str(folder)))), 0)
+
+
+def _highest_damaged(paths: Paths) -> int:
+    return _highest_in(paths.damaged)
+
+
+def _highest_in(folder: "os.PathLike[str]") -> int:
+    return max((int(match[1]) for name in os.listdir(folder) if (match := _JOB.fullmatch(name))), default=0)

@@ -1,0 +1,150 @@
+"""luxid's own changes to the files of jobs that have no process.
+
+While a job has a process its file is that process's; before and after it is ours, and nobody may start the job
+while it is written: it is held.
+
+One event may end a mass of jobs: a rule that rejects all that wait, or a job on which all depend. Only so many of them
+are written at a time; the others wait here, where each costs little, and not in front of those who want a single write.
+
+Source: DESIGN section 3, invariant 2.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import trio
+
+from common.errors import Unavailable
+from common.locks import JobId
+from common.queue.jobs import Job, Timestamp, to_timestamp
+from common.system.log import get_log
+from daemons.luxid.core.queue.decisions import Doomed, Rejected
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.queue.recovery import cancel_dependent, cancel_rejected, fail_dependent
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobtable import JobTable
+
+# ends of a mass of jobs that are written at a time
+ENDS_AT_ONCE: Final = 50
+_WRITE_RETRY_S: Final = 1.0
+_log: Final = get_log(__name__)
+
+
+class Rewriting:
+    """Writes jobs that nobody runs, and reports what became of them.
+
+    Args:
+        ended: told of a job that is final, durably.
+        requeue: told of a job that is held no longer.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        queue: JobQueue,
+        table: JobTable,
+        ended: Callable[[Job], None],
+        requeue: Callable[[Job], None],
+    ) -> None:
+        self._store = store
+        self._queue = queue
+        self._table = table
+        self._ended = ended
+        self._requeue = requeue
+        # held jobs that are still to be ended
+        self._doomed: deque[Doomed] = deque()
+        self._rejected: deque[Rejected] = deque()
+        self._has_ends = trio.Event()
+
+    async def run(self) -> None:
+        """Carry out what `end_soon` was told, until cancelled."""
+        places = trio.Semaphore(ENDS_AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._has_ends.wait()
+                await places.acquire()
+                nursery.start_soon(self._end_next, self._next_end(), places)
+
+    def end_soon(self, doomed: Iterable[Doomed], rejected: Iterable[Rejected]) -> None:
+        """End these held jobs, those first that cannot start because of another."""
+        self._doomed += doomed
+        self._rejected += rejected
+        if self._doomed or self._rejected:
+            self._has_ends.set()
+
+    async def finish(self, job: Job) -> None:
+        """Write the end of a held job, and report it; tries until the disk takes it."""
+        while True:
+            try:
+                await self._store.save(job)
+                break
+            except Unavailable as error:
+                _log.error("job.end_not_written", job=job.job_id, reason=error, retry_s=_WRITE_RETRY_S)
+            await trio.sleep(_WRITE_RETRY_S)
+        self._ended(job)
+
+    async def set_aside(self, job_id: JobId) -> None:
+        """Set the damaged file of a held job aside; tries until the disk takes it."""
+        while True:
+            try:
+                await self._store.set_damaged_aside(job_id)
+                return
+            except Unavailable as error:
+                _log.error("job.not_set_aside", job=job_id, reason=error, retry_s=_WRITE_RETRY_S)
+            await trio.sleep(_WRITE_RETRY_S)
+
+    async def change(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
+        """Change the file of a job that is ready or blocked, which nobody can start meanwhile.
+
+        Raises: Unavailable: the disk refused; the job is as it was.
+        Durability: the change is on disk, and may be final.
+        """
+        job = self._table.unended(job_id)
+        self._queue.hold(job_id)
+        changed = change(job)
+        try:
+            with trio.CancelScope(shield=True):
+                await self._store.save(changed)
+        except BaseException:
+            self._requeue(job)
+            raise
+        if changed.next_index is None:
+            self._ended(changed)
+        else:
+            self._requeue(changed)
+        return changed
+
+    def _next_end(self) -> Doomed | Rejected:
+        end = self._doomed.popleft() if self._doomed else self._rejected.popleft()
+        if not self._doomed and not self._rejected:
+            self._has_ends = trio.Event()
+        return end
+
+    async def _end_next(self, end: Doomed | Rejected, places: trio.Semaphore) -> None:
+        try:
+            await (self._end_doomed(end) if isinstance(end, Doomed) else self._end_rejected(end))
+        finally:
+            places.release()
+
+    async def _end_rejected(self, rejected: Rejected) -> None:
+        """Cancel a held job because of a rule."""
+        job, uuid = self._table.unended(rejected.job_id), rejected.rule.uuid
+        _log.info("job.rejected", job=job.job_id, rule=uuid)
+        await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
+
+    async def _end_doomed(self, doomed: Doomed) -> None:
+        """End a held job because of one that it depends on."""
+        job = self._table.unended(doomed.job_id)
+        _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
+        now = timestamp()
+        if doomed.is_canceled:
+            await self.finish(cancel_dependent(job, doomed.reason, now, time.time_ns()))
+        else:
+            await self.finish(fail_dependent(job, doomed.reason, now))
+
+
+def timestamp() -> Timestamp:
+    """This moment, as it is written into jobs."""
+    return to_timestamp(time.time())

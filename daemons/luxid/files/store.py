@@ -1,0 +1,269 @@
+"""The queue on disk: job files, the serial, the drain flag, the archive, and the lock over them.
+
+Every write goes through one group commit, so that those who write at the same time share the cost.
+Reads of a single file are made in place: a job file is small and almost always in memory.
+
+Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
+"""
+
+import os
+from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import DamagedFile, NotFound, Unavailable
+from common.locks import JobId
+from common.paths import Paths
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobState
+from common.system.atomicfile import FileWrite, remove_file, remove_files
+from common.system.durably import durably
+from common.system.foldersync import FolderSync
+from common.system.groupcommit import GroupCommit
+from common.system.log import get_log
+from daemons.luxid.files.batches import note_of
+from daemons.luxid.files.moving import move_durably
+from daemons.luxid.files.queuefolder import check_version, read_serial, take_lock
+from daemons.luxid.turns import in_turns
+
+# files of one submission that go into one group, so that others pass between
+_JOBS_AT_ONCE: Final = 250
+_log: Final = get_log(__name__)
+
+
+class Store:
+    """The queue's files; made by `open_store`."""
+
+    def __init__(self, paths: Paths, lock_fd: int, serial: JobId) -> None:
+        self.paths = paths
+        self.commits = GroupCommit()
+        # for what job processes have written there
+        self.queue_folder = FolderSync(paths.queue)
+        self._lock_fd = lock_fd
+        # last id used, also by submissions that are being written
+        self._serial = serial
+        self._archiver = trio.CapacityLimiter(1)
+
+    @property
+    def serial(self) -> JobId:
+        return self._serial
+
+    def raise_serial(self, at_least: JobId) -> None:
+        """Never give out ids up to this one: files with them were seen."""
+        self._serial = max(self._serial, at_least)
+
+    def reserve_ids(self, count: int) -> JobId:
+        """Spend so many ids, so that others may be given theirs while the jobs are made; returns the first."""
+        first = JobId(self._serial + 1)
+        self._serial = JobId(self._serial + count)
+        return first
+
+    def give_back_ids(self, first: JobId, count: int) -> None:
+        """These ids, the last of a reservation, are not needed; they are lost if somebody was given later ones."""
+        if self._serial == first + count - 1:
+            self._serial = JobId(first - 1)
+
+    async def add_jobs(self, jobs: Sequence[Job], first: Sequence[FileWrite] = ()) -> None:
+        """Make new jobs durable, all or none of them also through a crash, and with them the serial that covers them.
+
+        Args:
+            first: files that are durable before the first of the jobs is there, and removed if they are not taken.
+
+        The jobs have consecutive ids, which were reserved or are the next ones; these are spent, whatever becomes of
+        the write.
+
+        Raises:
+            Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
+            TypeError, ValueError: one cannot be written as JSON; nothing is written.
+        """
+        files = await in_turns(self._job_files(jobs))
+        before = list(first)
+        if len(jobs) > 1:
+            before.append(note_of(self.paths, jobs[0].job_id, len(jobs), (write.path for write in first)))
+        self.raise_serial(jobs[-1].job_id)
+        serial = FileWrite(self.paths.serial_file, f"{self._serial}\n".encode())
+        head = [*(attrs.evolve(write, precedes=True) for write in before), serial]
+        try:
+            for start in range(0, len(files), _JOBS_AT_ONCE):
+                await self.commits.commit([*head, *files[start : start + _JOBS_AT_ONCE]])
+                head = []
+        except OSError as error:
+            await self._take_back([write.path for write in files], [write.path for write in before])
+            raise Unavailable(
+                f"the queue cannot be written: {_reason(error)}; nothing was submitted, make room and try again"
+            ) from error
+        if len(jobs) > 1:
+            await self._remove_note(before[-1].path)
+
+    def _job_files(self, jobs: Sequence[Job]) -> Generator[int, None, list[FileWrite]]:
+        """In steps, each of which says of how many opcodes it was."""
+        files = []
+        for job in jobs:
+            files.append(FileWrite(self.paths.job_file(job.job_id), encode_job(job)))
+            yield len(job.ops)
+        return files
+
+    async def _take_back(self, files: Sequence[Path], before: Sequence[Path]) -> None:
+        """Remove what there is of a submission that is refused; what cannot be removed now, the next luxid does."""
+        try:
+            await _off_the_loop(lambda: durably(lambda: remove_files(files)))
+            await _off_the_loop(lambda: durably(lambda: remove_files(before)))
+        except OSError as error:
+            _log.error("submission.not_taken_back", first=files[0], count=len(files), reason=error)
+
+    async def _remove_note(self, note: Path) -> None:
+        """The batch is whole. A note that is left, or comes back after a loss of power, finds all of its jobs."""
+        try:
+            await _off_the_loop(lambda: note.unlink(missing_ok=True))
+        except OSError as error:
+            _log.warning("submission.note_left", file=note, reason=error, effect="removed at the next start")
+
+    async def save(self, job: Job) -> None:
+        """Make a job's file durable. Only for a job without a process (DESIGN section 3, invariant 2).
+
+        Raises: Unavailable: the disk refused; the file is as it was.
+        """
+        try:
+            await self.commits.commit([FileWrite(self.paths.job_file(job.job_id), encode_job(job))])
+        except OSError as error:
+            raise Unavailable(f"job {job.job_id} cannot be written: {_reason(error)}") from error
+
+    def read_job(self, job_id: JobId) -> Job:
+        """A live job as its file says.
+
+        Raises:
+            NotFound: there is no such file.
+            DamagedFile: it holds no job.
+            Unavailable: it cannot be read for the moment, which says nothing about the job.
+        """
+        return _read_job(self.paths.job_file(job_id), job_id)
+
+    def find_live(self, job_id: JobId) -> Job | None:
+        """A live job as its file says; None: there is no file, or a damaged one. Raises: Unavailable, as `read_job`."""
+        return _find(self.paths.job_file(job_id), job_id)
+
+    def find_archived(self, job_id: JobId) -> Job | None:
+        """An archived job, as `find_live`."""
+        return _find(self.paths.archived_job_file(job_id), job_id)
+
+    def archived_state(self, job_id: JobId) -> JobState | None:
+        """None: there is no such job in the archive. Raises: Unavailable: that cannot be told for the moment."""
+        job = self.find_archived(job_id)
+        return job.state if job is not None else None
+
+    def is_archived(self, job_id: JobId) -> bool:
+        """Raises: Unavailable: that cannot be told for the moment."""
+        path = self.paths.archived_job_file(job_id)
+        try:
+            path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise Unavailable(f"'{path}' cannot be looked at: {_reason(error)}") from error
+        return True
+
+    async def set_damaged_aside(self, job_id: JobId) -> None:
+        """Move the damaged file of a live job to where those that are found at start go, durably; none is no error.
+
+        Raises: Unavailable: the disk refused.
+        """
+        path = self.paths.job_file(job_id)
+        try:
+            await move_durably([(path, self.paths.damaged / path.name)])
+        except OSError as error:
+            raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
+
+    async def archive(self, job_ids: Sequence[JobId]) -> tuple[JobId, ...]:
+        """Set the files of final jobs aside, durably.
+
+        Returns: the jobs whose files are not there any more; the others are archived.
+        Raises: Unavailable: one could not be moved; those before it are.
+        """
+        moves = [(self.paths.job_file(job_id), self.paths.archived_job_file(job_id)) for job_id in job_ids]
+        try:
+            missing = await move_durably(moves, self._archiver)
+        except OSError as error:
+            raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
+        return tuple(job_id for job_id, (source, _) in zip(job_ids, moves, strict=True) if source in missing)
+
+    async def remove(self, path: Path) -> None:
+        """Remove a file, if there is one, durably and off the event loop.
+
+        Raises: OSError: it is there.
+        """
+        await _off_the_loop(lambda: durably(lambda: remove_file(path)))
+
+    @property
+    def is_drained(self) -> bool:
+        # asked anew each time: the file may also be made by hand
+        return self.paths.drain_file.exists()
+
+    async def set_drained(self, drained: bool) -> None:  # the flag is the whole message
+        """Raises: Unavailable: the disk refused."""
+        try:
+            if drained:
+                await self.commits.commit([FileWrite(self.paths.drain_file, b"", 0o644)])
+            else:
+                await self.remove(self.paths.drain_file)
+        except OSError as error:
+            raise Unavailable(f"the drain flag cannot be written: {_reason(error)}") from error
+
+    def close(self) -> None:
+        """Let go of the queue."""
+        self.paths.queue_lock.unlink(missing_ok=True)
+        os.close(self._lock_fd)
+
+
+def open_store(paths: Paths) -> Store:
+    """Lock the queue and read its serial; makes a queue where there is none.
+
+    Raises:
+        Conflict: another daemon has the queue, or it is of another version.
+        DamagedFile: the serial is not a number.
+        OSError: the folder cannot be written.
+    """
+    fd = take_lock(paths)
+    try:
+        check_version(paths)
+        return Store(paths, fd, read_serial(paths))
+    except BaseException:
+        os.close(fd)
+        raise
+
+
+def _read_job(path: Path, job_id: JobId) -> Job:
+    """Raises: NotFound, DamagedFile, Unavailable; see `Store.read_job`."""
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no file '{path}'") from None
+    except IsADirectoryError:
+        raise DamagedFile(f"'{path}' is a folder", file=str(path)) from None
+    except OSError as error:
+        raise Unavailable(f"'{path}' cannot be read: {_reason(error)}") from error
+    job = decode_job(content, str(path))
+    if job.job_id != job_id:
+        raise DamagedFile(f"'{path}' holds job {job.job_id}", file=str(path))
+    return job
+
+
+def _find(path: Path, job_id: JobId) -> Job | None:
+    try:
+        return _read_job(path, job_id)
+    except NotFound:
+        return None
+    except DamagedFile as error:
+        _log.warning("job.damaged", file=path, reason=error)
+        return None
+
+
+async def _off_the_loop(work: Callable[[], None]) -> None:
+    # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
+    await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or str(error)).lower()

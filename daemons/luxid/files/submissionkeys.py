@@ -1,0 +1,223 @@
+"""Submissions that their clients named by a key of their own, so that a second delivery gives the same ids.
+
+Theory. A key is a small file of its own beside the queue, durable before the first of its jobs is there: what cannot
+be told apart from a new submission would run twice. A crash between the two leaves the key alone, and the next luxid
+forgets it. Several jobs are a batch (`batches`), whole or not at all, and their key goes with them.
+
+A key belongs to its user, and is kept for a day. The same key with other jobs is refused. Clocks may jump, by years if
+they were wrong at the start of the machine: so the newest keys, by their jobs' ids, are kept whatever their age.
+
+Source: DESIGN sections 4 ("may be delivered twice") and 11.
+"""
+
+import contextlib
+import hashlib
+import os
+from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import attrs
+import orjson
+import trio
+
+from common.errors import Conflict, GantryError, InvalidRequest
+from common.locks import JobId
+from common.opcodes.base import write_opcode
+from common.paths import Paths
+from common.queue.jobs import Job, Timestamp
+from common.system.atomicfile import FileWrite
+from common.system.log import get_log
+from daemons.luxid.core.queue.newjobs import Wanted
+from daemons.luxid.files.batches import is_there
+from daemons.luxid.turns import in_turns
+
+KEPT_S: Final = 24 * 3600.0
+# the newest, of any age
+KEPT_AT_LEAST: Final = 100
+LONGEST_KEY: Final = 200
+# of a hash
+_DIGITS: Final = 40
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class KeyedSubmission:
+    """What was submitted under a key."""
+
+    # of user and key, and the name of the file
+    name: str
+    # of the jobs, without their secrets
+    digest: str
+    first_id: JobId
+    # of those that were taken
+    count: int
+    received_at: Timestamp
+    # place in the submission, from 0 -> why that job was not taken
+    refused: Mapping[int, str] = attrs.Factory(dict)
+
+    @property
+    def answers(self) -> list[JobId | str]:
+        """For each job its id, or why it was not taken."""
+        ids = iter(self.job_ids)
+        places = range(self.count + len(self.refused))
+        return [self.refused[place] if place in self.refused else JobId(next(ids)) for place in places]
+
+    @property
+    def job_ids(self) -> range:
+        return range(self.first_id, self.first_id + self.count)
+
+
+class SubmissionKeys:
+    """The keys of the last day."""
+
+    def __init__(self, paths: Paths, known: Iterable[KeyedSubmission]) -> None:
+        self._folder = paths.submissions
+        # oldest first
+        self._known = {each.name: each for each in sorted(known, key=lambda each: each.first_id)}
+        # being written
+        self._arriving: dict[str, trio.Event] = {}
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    @contextlib.asynccontextmanager
+    async def claim(self, uid: int, key: str, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
+        """Be the one who submits under this key; waits while somebody else does.
+
+        Raises: InvalidRequest: the key is empty or too long. Conflict: it was used for other jobs.
+        """
+        if not 0 < len(key) <= LONGEST_KEY:
+            raise InvalidRequest(f"a submission key has 1 to {LONGEST_KEY} characters, got {len(key)}")
+        name, digest = _name(uid, key), await in_turns(_digest(jobs))
+        while (arriving := self._arriving.get(name)) is not None:
+            await arriving.wait()
+        if (earlier := self._known.get(name)) is not None and earlier.digest != digest:
+            raise Conflict(
+                f"submission key {key!r} was used for other jobs ({_ids(earlier)}); take a new one for each submission"
+            )
+        self._arriving[name] = trio.Event()
+        try:
+            yield KeyClaim(self, name, digest, earlier)
+        finally:
+            self._arriving.pop(name).set()
+
+    def file(self, submission: KeyedSubmission) -> FileWrite:
+        content = orjson.dumps(attrs.asdict(submission), option=orjson.OPT_NON_STR_KEYS)
+        return FileWrite(self._folder / submission.name, content)
+
+    def remember(self, submission: KeyedSubmission) -> None:
+        """Take note of a submission that is durable, and forget those older than a day."""
+        self._known[submission.name] = submission
+        while len(self._known) > KEPT_AT_LEAST:
+            each = next(iter(self._known.values()))
+            if not _is_outdated(each, submission.received_at[0]):
+                break
+            del self._known[each.name]
+            with contextlib.suppress(OSError):
+                (self._folder / each.name).unlink()
+
+
+@attrs.frozen
+class KeyClaim:
+    """The right to submit under a key."""
+
+    _keys: SubmissionKeys
+    _name: str
+    _digest: str
+    # made under this key before; None: it is new
+    earlier: KeyedSubmission | None
+
+    def file(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> FileWrite:
+        """The file that keeps the key, to be written with these jobs."""
+        return self._keys.file(self._submission(jobs, refused))
+
+    def fulfil(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> None:
+        """The jobs, and the file, are durable."""
+        self._keys.remember(self._submission(jobs, refused))
+
+    def _submission(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> KeyedSubmission:
+        received_at = jobs[0].received_at
+        assert received_at is not None
+        return KeyedSubmission(self._name, self._digest, jobs[0].job_id, len(jobs), received_at, refused)
+
+
+def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
+    """Read the keys, and remove those that are older than a day, but for the newest, or damaged.
+
+    Raises: OSError: one cannot be read. It is not forgotten for that: jobs that are sent again would run twice.
+    """
+    found = []
+    for name in os.listdir(paths.submissions):
+        path = paths.submissions / name
+        submission = _read(path)
+        if submission is not None:
+            found.append(submission)
+        else:
+            path.unlink(missing_ok=True)
+    found.sort(key=lambda each: each.first_id)
+    outdated = {each.name for each in found[:-KEPT_AT_LEAST] if _is_outdated(each, now_s)}
+    for name in outdated:
+        (paths.submissions / name).unlink(missing_ok=True)
+    return [each for each in found if each.name not in outdated]
+
+
+def _is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
+    # one of the future was made before the clock was set back
+    return abs(now_s - submission.received_at[0]) > KEPT_S
+
+
+def forget_unused(paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId]) -> list[KeyedSubmission]:
+    """Forget the keys of which no job is left: a crash came before the first was there; returns the others.
+
+    Args:
+        live: all live jobs.
+    Raises: OSError.
+    """
+    kept = []
+    for submission in known:
+        if any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids):
+            kept.append(submission)
+            continue
+        _log.warning("submission.cut_off", jobs=_ids(submission), effect="forgotten; its client was not answered")
+        (paths.submissions / submission.name).unlink(missing_ok=True)
+    return kept
+
+
+def _read(path: Path) -> KeyedSubmission | None:
+    try:
+        value = orjson.loads(path.read_bytes())
+        return KeyedSubmission(
+            path.name,
+            value["digest"],
+            JobId(value["first_id"]),
+            value["count"],
+            tuple(value["received_at"]),
+            {int(place): str(why) for place, why in value.get("refused", {}).items()},
+        )
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        _log.warning("submission.unreadable", file=path, reason=error, effect="its key is not known any more")
+        return None
+
+
+def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
+    """Of the jobs as JSON, in steps, each of which says of how many opcodes it was."""
+    digest = hashlib.sha256(b"[")
+    for place, ops in enumerate(jobs):
+        written: list[Any] = [ops.message] if isinstance(ops, GantryError) else []
+        for op in () if isinstance(ops, GantryError) else ops:
+            written.append(write_opcode(op))
+            yield 1
+        digest.update((b"," if place else b"") + orjson.dumps(written, option=orjson.OPT_SORT_KEYS))
+        yield 1
+    digest.update(b"]")
+    return digest.hexdigest()[:_DIGITS]
+
+
+def _name(uid: int, key: str) -> str:
+    return hashlib.sha256(f"{uid}:{key}".encode()).hexdigest()[:_DIGITS]
+
+
+def _ids(submission: KeyedSubmission) -> str:
+    last = submission.first_id + submission.count - 1
+    return f"{submission.first_id}-{last}" if submission.count > 1 else str(last)

@@ -1,0 +1,161 @@
+"""Changing jobs: cancel, priority, archive.
+
+Source: luxid.md 2.4-2.6.
+"""
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import trio
+
+from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
+from common.locks import JobId
+from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority
+from common.system.log import get_log
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.processes.cancelling import Canceller
+from daemons.luxid.processes.signals import signal_process
+from daemons.luxid.scheduler import Scheduler
+from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
+from protocol.peer import Peer
+
+# files moved in one go, so that a call that is out of time stops soon
+_BATCH: Final = 100
+_log: Final = get_log(__name__)
+
+
+class Jobs:
+    """The methods that change jobs."""
+
+    def __init__(self, scheduler: Scheduler, canceller: Canceller) -> None:
+        self._scheduler = scheduler
+        self._canceller = canceller
+        # one at a time: two must not move the same file
+        self._archiving = trio.Lock()
+
+    def _check_owned(self, call: CancelJob | ChangeJobPriority | ArchiveJob, peer: Peer) -> None:
+        """Raises: Denied: the job is another's, and the peer no operator."""
+        viewer = Viewer(peer.uid, peer.role)
+        if viewer.sees_all:
+            return
+        # what an archived job has left running can be killed, too
+        job = self._scheduler.table.get(call.job_id) or self._scheduler.store.find_archived(call.job_id)
+        if job is not None:
+            viewer.check_owned(job, call.METHOD)
+
+    async def cancel_job(self, call: CancelJob, peer: Peer) -> list[Any]:
+        self._check_owned(call, peer)
+        _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
+        return list(await self._canceller.cancel(call.job_id, kill=call.kill, uid=peer.uid))
+
+    async def pickup_job(self, call: PickupJob, _: Peer) -> bool:
+        raise Conflict(f"luxid starts job {call.job_id} by itself when it may run; 'gnt-job why' tells what holds it")
+
+    async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+        if call.priority not in SUBMIT_PRIORITIES.values():
+            raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
+        self._check_owned(call, peer)
+        phase = self._scheduler.queue.phase(call.job_id)
+        if phase in (Phase.READY, Phase.BLOCKED):
+            return await self._rewrite_priority(call, peer)
+        if phase is None:
+            return [False, f"job {call.job_id} is not in the queue, or has ended"]
+        return await self._tell_process(call, peer)
+
+    async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+        try:
+            await self._scheduler.rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
+        except Unavailable as error:
+            return [False, error.message]
+        _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
+        return [True, f"job {call.job_id} has priority {call.priority}"]
+
+    async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+        """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
+        job = self._scheduler.job(call.job_id)
+        message = self._scheduler.store.paths.messages / f"{call.job_id}.prio"
+        _write_message(message, str(call.priority))
+        if not signal_process(job, signal.SIGUSR1):
+            message.unlink(missing_ok=True)
+            return [False, f"job {call.job_id} is just being started, or its process has just ended; try again"]
+        _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
+        return [True, f"job {call.job_id} was told its new priority {call.priority}"]
+
+    async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
+        """A final file is the last that its process writes, so the process need not be gone."""
+        self._check_owned(call, peer)
+        async with self._archiving:
+            job = self._scheduler.table.get(call.job_id)
+            if job is None or job.next_index is not None:
+                return False
+            if await self._archive([call.job_id]):
+                path = self._scheduler.store.paths.job_file(call.job_id)
+                raise NotFound(
+                    f"the file of job {call.job_id} is not there any more: somebody removed '{path}'; "
+                    "there is nothing to archive, and the job is forgotten"
+                )
+        _log.info("job.archived", job=call.job_id, uid=peer.uid, client_pid=peer.pid)
+        return True
+
+    async def auto_archive_jobs(self, call: AutoArchiveJobs, peer: Peer) -> tuple[int, int]:
+        deadline = trio.current_time() + call.timeout
+        ended_before = time.time() - call.age if call.age >= 0 else None
+        archived = looked_at = 0
+        async with self._archiving:
+            job_ids = self._scheduler.table.ids()
+            while looked_at < len(job_ids) and trio.current_time() < deadline:
+                batch = job_ids[looked_at : looked_at + _BATCH]
+                jobs = await self._scheduler.table.get_many(batch, is_lenient=True)
+                old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
+                missing = await self._archive(old)
+                looked_at += len(batch)
+                archived += len(old) - len(missing)
+        _log.info("jobs.archived", count=archived, age_s=call.age, uid=peer.uid, client_pid=peer.pid)
+        return archived, len(job_ids) - looked_at
+
+    async def _archive(self, job_ids: list[JobId]) -> list[JobId]:
+        """Set these jobs aside; those whose files somebody removed are forgotten, and returned.
+
+        Raises: Unavailable: the disk refused; those that were moved are known as archived.
+        """
+        if not job_ids:
+            return []
+        store, done = self._scheduler.store, list[JobId]()
+        try:
+            absent = await store.archive(job_ids)
+            done = job_ids
+        except Unavailable:
+            done = [job_id for job_id in job_ids if store.is_archived(job_id)]
+            raise
+        finally:
+            self._scheduler.archived(done)
+        missing = [job_id for job_id in absent if not store.is_archived(job_id)]
+        for job_id in missing:
+            _log.warning("job.file_missing", job=job_id, effect="forgotten; somebody removed its file")
+        return missing
+
+
+def _write_message(path: Path, text: str) -> None:
+    """Whole and for its owner alone from the first moment on: the process reads it at any signal."""
+    temp = path.with_suffix(".tmp")
+    temp.unlink(missing_ok=True)
+    fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+    temp.replace(path)
+
+
+def _is_old(job: Job, ended_before: float | None) -> bool:
+    """Args: ended_before: seconds since the epoch; None: whenever it ended."""
+    if job.next_index is not None:
+        return False
+    at = job.end_at or job.start_at
+    if ended_before is None or at is None:
+        return ended_before is None
+    return at[0] + at[1] / 1e6 < ended_before

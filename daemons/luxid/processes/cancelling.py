@@ -1,0 +1,130 @@
+"""Cancelling and killing jobs, wherever they stand.
+
+Source: luxid.md 2.4, 9.3, 9.4; DESIGN section 7.
+"""
+
+import signal
+import time
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import Unavailable
+from common.locks import JobId
+from common.queue.jobs import FINAL, JobState
+from daemons.luxid.bells import Bell
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.recovery import Ask, cancel_for
+from daemons.luxid.files.rewriting import timestamp
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.killing import Kills
+from daemons.luxid.processes.signals import signal_process
+from daemons.luxid.scheduler import Scheduler
+
+# clients wait twice as long for a reply (luxid.md 1.5)
+CANCEL_WAIT_S: Final = 44.0
+# until a process of an external executor is ready for signals (luxid.md 2.4)
+PID_WAIT_S: Final = 6.2
+# a running opcode may heed the signal; longer than this nobody is kept waiting for it
+RUNNING_WAIT_S: Final = 1.0
+
+Done = tuple[bool, str]
+
+
+class Canceller:
+    """Carries out requests to cancel or kill."""
+
+    def __init__(self, scheduler: Scheduler, deaths: Deaths, kills: Kills, *, is_external: bool) -> None:
+        self._scheduler = scheduler
+        self._deaths = deaths
+        self._kills = kills
+        self._is_external = is_external
+
+    async def cancel(self, job_id: JobId, *, kill: bool, uid: int) -> Done:
+        """Cancel a job; answers whether that is done, and a sentence.
+
+        A job without a process is canceled durably. One with a process is asked by a signal, and
+        waited for; when killed it is not waited for. Of an ended job, a kill ends what it left running under its locks.
+
+        Args: uid: who asks.
+        """
+        with self._scheduler.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
+            while (phase := self._scheduler.queue.phase(job_id)) is not None:
+                if phase in (Phase.READY, Phase.BLOCKED):
+                    return await self._cancel_queued(job_id, uid)
+                if phase is Phase.RUNNING and kill:
+                    return await self._kill(job_id)
+                if phase is Phase.RUNNING:
+                    return await self._cancel_running(job_id, bell)
+                # it is just being started or rewritten
+                await bell.wait()
+            if kill and await self._end_left(job_id):
+                return True, f"job {job_id} has ended; what it left running is being ended"
+            return self._answer_ended(job_id)
+        return False, f"job {job_id} did not end within {CANCEL_WAIT_S:g} s; it will when its process gets to it"
+
+    async def _cancel_queued(self, job_id: JobId, uid: int) -> Done:
+        now, now_ns = timestamp(), time.time_ns()
+        try:
+            await self._scheduler.rewriting.change(job_id, lambda job: cancel_for(job, uid, now, now_ns))
+        except Unavailable as error:
+            return False, error.message
+        return True, f"job {job_id} was canceled"
+
+    async def _cancel_running(self, job_id: JobId, bell: Bell) -> Done:
+        self._scheduler.asks.setdefault(job_id, Ask.CANCEL)
+        with trio.move_on_after(PID_WAIT_S) as scope:
+            await self._until_pid(job_id, bell)
+        if scope.cancelled_caught:
+            return False, f"job {job_id} is just being started; try again"
+        if self._scheduler.queue.phase(job_id) is None:
+            return self._answer_canceled(job_id)
+        job = self._scheduler.job(job_id)
+        if not signal_process(job, signal.SIGTERM, may_be_wrapper=self._is_external):
+            self._deaths.suspect(job_id)
+        while self._scheduler.queue.phase(job_id) is not None:
+            if self._scheduler.views.state(job_id) is not JobState.RUNNING:
+                await bell.wait()
+                continue
+            with trio.move_on_after(RUNNING_WAIT_S) as scope:
+                await self._until_ended(job_id, bell)
+            if scope.cancelled_caught:
+                return False, (
+                    f"job {job_id} is running; its opcode ends by itself, what follows is canceled; "
+                    f"use kill to end it now: gnt-job cancel --kill {job_id}"
+                )
+        return self._answer_canceled(job_id)
+
+    async def _until_pid(self, job_id: JobId, bell: Bell) -> None:
+        while self._scheduler.queue.phase(job_id) is not None and self._scheduler.job(job_id).process_id is None:
+            await bell.wait()
+
+    async def _until_ended(self, job_id: JobId, bell: Bell) -> None:
+        while self._scheduler.queue.phase(job_id) is not None:
+            await bell.wait()
+
+    async def _kill(self, job_id: JobId) -> Done:
+        job = self._scheduler.job(job_id)
+        if job.process_id is None:
+            job = attrs.evolve(job, process_id=self._scheduler.child_pids.get(job_id))
+        await self._kills.kill(job)
+        return True, f"job {job_id} is being killed"
+
+    async def _end_left(self, job_id: JobId) -> bool:
+        """End what an ended job left running under its locks; false: there is nothing."""
+        job = self._scheduler.table.get(job_id) or self._scheduler.store.find_archived(job_id)
+        return job is not None and await self._kills.end_left(job)
+
+    def _answer_ended(self, job_id: JobId) -> Done:
+        state = self._scheduler.views.state(job_id)
+        if state is None:
+            return False, f"Job {job_id} not found in queue"
+        return False, f"job {job_id} is already final ({state.value}); archive it with 'gnt-job archive {job_id}'"
+
+    def _answer_canceled(self, job_id: JobId) -> Done:
+        state = self._scheduler.views.state(job_id)
+        if state is JobState.CANCELED:
+            return True, f"job {job_id} was canceled"
+        assert state is None or state in FINAL
+        return False, f"job {job_id} ended before it could be canceled ({state.value if state else 'archived'})"

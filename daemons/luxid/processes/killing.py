@@ -1,0 +1,162 @@
+"""Killing jobs: all that one has started is gone before it is said to have ended.
+
+Theory. Those who can end it all are the job's own: the process, and the supervisors of its commands, which live until
+the last descendant is gone. So they are asked, by a message and SIGTERM, and have the grace time; a unit that runs no
+command needs none. The rest is a backstop, for those that are stopped, hang, or were killed themselves: round by round
+KILL for all that descends from who holds the livelock, and for these only when nothing else is left. What survives that
+cannot be killed (it waits for a dead disk): the job stays as it is, with its locks, and it is tried again, ever more
+rarely.
+
+A luxid that ends in the middle leaves the rest to the job's own; the next one goes on with it.
+
+Source: DESIGN section 16; everyday.md a, j.
+"""
+
+import os
+import signal
+from typing import Final
+
+import trio
+
+from common.errors import Unavailable
+from common.locks import JobId
+from common.queue.jobs import Job
+from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
+from common.system.log import get_log
+from daemons.luxid.bells import Bell
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.recovery import Ask, cancel_queued
+from daemons.luxid.files.rewriting import timestamp
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.signals import ask_to_end, kill_all, signal_group, supervisors
+from daemons.luxid.scheduler import Scheduler
+
+# for a unit that runs no command
+QUICK_S: Final = 0.6
+# for supervisors to be done with the last round of theirs
+MARGIN_S: Final = 1.0
+FIRST_ROUND_S: Final = 0.1
+LONGEST_ROUND_S: Final = 32.0
+# rounds after which it is told
+_TOLD_AFTER: Final = 5
+_log: Final = get_log(__name__)
+
+
+class Kills:
+    """Carries out the killing of jobs that have a process, or whose commands left something behind.
+
+    Args:
+        grace_s: from TERM to KILL for commands.
+        is_external: jobs have processes of an external executor, which knows no grace.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, deaths: Deaths, nursery: trio.Nursery, grace_s: float, *, is_external: bool
+    ) -> None:
+        self._scheduler = scheduler
+        self._deaths = deaths
+        self._nursery = nursery
+        self._grace_s = grace_s
+        self._is_external = is_external
+        # livelocks of jobs that are being killed
+        self._under_way: set[str] = set()
+
+    def recover(self) -> None:
+        """Know what an earlier luxid was asked; before jobs that died are settled, and before any is started."""
+        for job_id in self._scheduler.kill_messages.found():
+            match self._scheduler.queue.phase(job_id):
+                case Phase.RUNNING:
+                    self._scheduler.asks[job_id] = Ask.KILL
+                case None:
+                    self._scheduler.kill_messages.withdraw(job_id)
+                case _:
+                    # its process had ended between two opcodes
+                    self._scheduler.asks[job_id] = Ask.KILL
+                    self._nursery.start_soon(self._cancel, job_id)
+
+    async def _cancel(self, job_id: JobId) -> None:
+        try:
+            await self._scheduler.rewriting.change(job_id, lambda job: cancel_queued(job, timestamp()))
+        except Unavailable as error:
+            _log.error("job.not_canceled", job=job_id, reason=error, effect="the next luxid tries again")
+
+    def resume(self) -> None:
+        """Go on with what `recover` found."""
+        for job_id, ask in tuple(self._scheduler.asks.items()):
+            if ask is Ask.KILL and self._scheduler.queue.phase(job_id) is Phase.RUNNING:
+                _log.info("job.kill_resumed", job=job_id)
+                self._nursery.start_soon(self.kill, self._scheduler.job(job_id))
+
+    async def kill(self, job: Job) -> None:
+        """Kill a job that has a process; returns when it was told, so that the rest needs no luxid."""
+        self._scheduler.asks[job.job_id] = Ask.KILL
+        self._scheduler.kill_messages.ask(job.job_id)
+        # it is shown as being canceled from now on
+        self._scheduler.bells.ring(job.job_id)
+        if not self._is_external:
+            await trio.to_thread.run_sync(ask_to_end, job)
+        self._begin(job)
+
+    async def end_left(self, job: Job) -> bool:
+        """End what the commands of a job that has ended left running under its locks; false: there is nothing."""
+        if job.livelock is None or self._is_external or not is_alive(job.livelock):
+            return False
+        await trio.to_thread.run_sync(ask_to_end, job)
+        self._begin(job)
+        return True
+
+    def _begin(self, job: Job) -> None:
+        if job.livelock is not None and job.livelock not in self._under_way:
+            self._under_way.add(job.livelock)
+            self._nursery.start_soon(self._carry_out, job, job.livelock)
+
+    async def _carry_out(self, job: Job, livelock: str) -> None:
+        try:
+            with self._scheduler.livelock_bells.listen(os.path.basename(livelock)) as bell:
+                if self._is_external:
+                    await self._end_external(job, livelock, bell)
+                else:
+                    await self._end(job, livelock, bell)
+        finally:
+            self._under_way.discard(livelock)
+        self._deaths.suspect(job.job_id)
+
+    async def _end_external(self, job: Job, livelock: str, bell: Bell) -> None:
+        pause_s = FIRST_ROUND_S
+        while signal_group(job, signal.SIGKILL):
+            _log.warning("job.killed", job=job.job_id, pid=job.process_id)
+            if await _is_gone(livelock, bell, pause_s):
+                return
+            pause_s = min(2 * pause_s, LONGEST_ROUND_S)
+
+    async def _end(self, job: Job, livelock: str, bell: Bell) -> None:
+        if await _is_gone(livelock, bell, QUICK_S):
+            return
+        if await trio.to_thread.run_sync(supervisors, job) and await _is_gone(
+            livelock, bell, self._grace_s + MARGIN_S - QUICK_S
+        ):
+            return
+        await self._kill_by_force(job, livelock, bell)
+
+    async def _kill_by_force(self, job: Job, livelock: str, bell: Bell) -> None:
+        rounds, pause_s = 0, FIRST_ROUND_S
+        while is_alive(livelock):
+            left = await trio.to_thread.run_sync(kill_all, job)
+            rounds += 1
+            pids = ",".join(str(process.pid) for process in sorted(left, key=lambda process: process.pid)[:10])
+            if rounds > _TOLD_AFTER:
+                _log.error("job.not_killed", job=job.job_id, pids=pids, retry_s=pause_s, effect="its locks are kept")
+            else:
+                _log.warning("job.killed", job=job.job_id, pids=pids)
+            if await _is_gone(livelock, bell, pause_s):
+                return
+            pause_s = min(2 * pause_s, LONGEST_ROUND_S)
+
+
+async def _is_gone(livelock: str, bell: Bell, within_s: float) -> bool:
+    with trio.move_on_after(within_s):
+        while is_alive(livelock):
+            await bell.wait()
+            # the bell rings a moment before the lock is let go
+            await trio.sleep(PROBE_AGAIN_AFTER_S[-1])
+    return not is_alive(livelock)
