@@ -14,7 +14,7 @@ from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.system.atomicfile import read_note, write_file
 from common.system.durably import durably
-from daemons.wconfd.core.verify import find_problems
+from daemons.wconfd.core.config.verify import find_problems
 
 _MODE: Final = 0o640
 

@@ -22,8 +22,8 @@ from common.paths import Paths
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
-from daemons.wconfd.core.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
-from daemons.wconfd.core.deliveries import Deliveries, Delivery, Stamp
+from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
+from daemons.wconfd.core.config.deliveries import Deliveries, Delivery, Stamp
 from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
 

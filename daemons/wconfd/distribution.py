@@ -16,7 +16,7 @@ from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssco
 from common.paths import Paths
 from common.system.atomicfile import FileWrite, write_files
 from common.system.log import get_log
-from daemons.wconfd.core.configstate import ConfigState
+from daemons.wconfd.core.config.configstate import ConfigState
 
 _log: Final = get_log(__name__)
 

@@ -32,10 +32,10 @@ from common.locks import Owner
 from common.system.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
 from common.system.durably import durably
 from common.system.log import get_log
-from daemons.wconfd.core.lockjournal import Replayed, digest, encode_changes, encode_header, encode_next, replay
-from daemons.wconfd.core.lockstate import LockRows, encode, rebuild
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks.journal import Replayed, digest, encode_changes, encode_header, encode_next, replay
+from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 from daemons.wconfd.lockjournal import LockJournal
 
 JOURNAL: Final = ".journal"

@@ -13,7 +13,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from daemons.wconfd.core.lockjournal import encode_line
+from daemons.wconfd.core.locks.journal import encode_line
 
 ROOM: Final = 64 * 2**10
 _APPEND: Final = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW

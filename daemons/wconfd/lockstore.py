@@ -21,8 +21,8 @@ from common.errors import Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.system.livelock import is_alive
 from common.system.log import get_log
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change, free_all, free_level, try_update
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change, free_all, free_level, try_update
 from daemons.wconfd.lockfiles import LockFiles
 from daemons.wconfd.owners import KnownOwners
 from daemons.wconfd.since import Since

@@ -17,8 +17,8 @@ from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core.copies import check_copies
-from daemons.wconfd.core.minors import without_written
+from daemons.wconfd.core.config.copies import check_copies
+from daemons.wconfd.core.reservations.minors import without_written
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.distribution import LocalDistribution
 from daemons.wconfd.lockfiles import journal_of

@@ -20,8 +20,8 @@ import trio
 from common.errors import Unavailable
 from common.locks import CONFIG_LOCK, LockLevel, LockMode, LockRequest, Owner
 from daemons.wconfd.configstore import ConfigStore, Step, UpdateStep
-from daemons.wconfd.core.deliveries import Delivery, Stamp
-from daemons.wconfd.core.waiting import update_or_queue
+from daemons.wconfd.core.config.deliveries import Delivery, Stamp
+from daemons.wconfd.core.locks.waiting import update_or_queue
 from daemons.wconfd.lockstore import LockStore
 
 T = TypeVar("T")

@@ -4,8 +4,8 @@ import time
 from collections.abc import Callable
 
 from common.locks import Lock, Owner
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 
 
 class Since:

@@ -13,8 +13,8 @@ from common.locks import Owner
 from common.system.atomicfile import write_file
 from common.system.durably import durably
 from common.system.log import get_log
-from daemons.wconfd.core.reservations import Reservations
-from daemons.wconfd.core.tempres import decode, encode
+from daemons.wconfd.core.reservations.temporary import Reservations
+from daemons.wconfd.core.reservations.tempres import decode, encode
 from daemons.wconfd.steps import Step, StepStatistics, StepWriter
 
 T = TypeVar("T")

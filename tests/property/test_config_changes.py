@@ -10,9 +10,9 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 from common.errors import GantryError
 from common.objects.config import Config
 from common.objects.kinds import AdminState
-from daemons.wconfd.core import instancedisks, instances, ports
-from daemons.wconfd.core.objectupdates import update_object
-from daemons.wconfd.core.verify import find_problems
+from daemons.wconfd.core.config import instancedisks, instances, ports
+from daemons.wconfd.core.config.objectupdates import update_object
+from daemons.wconfd.core.config.verify import find_problems
 from tests.support.configs import disk, instance, small_config
 
 UUIDS = st.sampled_from(["i1", "i2", "i3"])

@@ -8,10 +8,10 @@ import pytest
 
 from common.errors import LockRuleViolation
 from common.locks import LockLevel, LockMode, LockRequest, Owner
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.lockstate import decode, encode
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.lockstate import decode, encode
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 from tests.property.test_lock_waiting import has_ring
 from tests.support.lock_strategies import LOCKS
 from tests.support.locks import state_text

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from common.errors import DamagedFile, LockRuleViolation
 from common.locks import LockLevel, Owner
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.lockjournal import digest, encode_changes, encode_header, encode_line, replay
-from daemons.wconfd.core.lockstate import LockRows, encode, rebuild
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.journal import digest, encode_changes, encode_header, encode_line, replay
+from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 from tests.support.lock_strategies import locks, owners, priorities, request_lists, wanted
 
 quick = settings(max_examples=80, deadline=None)

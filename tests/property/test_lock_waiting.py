@@ -9,10 +9,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from common.errors import AlreadyPending, LockRuleViolation
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.lockstate import decode, encode
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.lockstate import decode, encode
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 from tests.support.lock_strategies import (
     LOCKS,
     OWNERS,

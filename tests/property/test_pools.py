@@ -12,10 +12,10 @@ from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.network import Network
-from daemons.wconfd.core.addresses import generate_ip, release_ip, reserve_ip
-from daemons.wconfd.core.ippools import Pool, with_notes
-from daemons.wconfd.core.reservations import Reservations
-from daemons.wconfd.core.tempres import decode, encode
+from daemons.wconfd.core.reservations.addresses import generate_ip, release_ip, reserve_ip
+from daemons.wconfd.core.reservations.ippools import Pool, with_notes
+from daemons.wconfd.core.reservations.temporary import Reservations
+from daemons.wconfd.core.reservations.tempres import decode, encode
 from tests.support.configs import small_config
 
 BASE, SIZE = ipaddress.IPv4Address("192.0.2.16"), 8

@@ -7,10 +7,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from common.errors import ReservationError
 from common.locks import Owner
-from daemons.wconfd.core.identifiers import generate_mac, reserve_mac, reserve_volume
-from daemons.wconfd.core.minors import allocate_minors, drbd_map
-from daemons.wconfd.core.reservations import Reservations
-from daemons.wconfd.core.tempres import decode, encode
+from daemons.wconfd.core.reservations.identifiers import generate_mac, reserve_mac, reserve_volume
+from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map
+from daemons.wconfd.core.reservations.temporary import Reservations
+from daemons.wconfd.core.reservations.tempres import decode, encode
 from tests.support.configs import small_config
 
 OWNERS = st.sampled_from([Owner(1, "/1"), Owner(2, "/1"), Owner("x", "/2")])

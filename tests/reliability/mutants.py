@@ -29,8 +29,8 @@ _LIFE: Final = "daemons/jobproc/life.py"
 _DEATHS: Final = "daemons/luxid/processes/deaths.py"
 _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
-_TABLE: Final = "daemons/wconfd/core/table.py"
-_RULES: Final = "daemons/wconfd/core/lockrules.py"
+_TABLE: Final = "daemons/wconfd/core/locks/table.py"
+_RULES: Final = "daemons/wconfd/core/locks/rules.py"
 _LOCKS: Final = ("tests/unit/test_lock_table.py", "tests/property/test_lock_table.py")
 
 MUTANTS: Final = (

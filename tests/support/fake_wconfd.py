@@ -9,8 +9,8 @@ from typing import Any
 
 from common.errors import GantryError
 from common.locks import LockRequest, Owner
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.pending import LockState, PendingRequest
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.pending import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.messages import Request, reply_to_wire, structure_request

@@ -11,9 +11,9 @@ from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.kinds import AdminState, AdminStateSource
 from common.objects.network import Network
-from daemons.wconfd.core import instancedisks, instances
-from daemons.wconfd.core.ipnotes import IpAction, IpNote
-from daemons.wconfd.core.verify import find_problems
+from daemons.wconfd.core.config import instancedisks, instances
+from daemons.wconfd.core.config.verify import find_problems
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
 from tests.support.configs import disk, instance, small_config
 
 NOW = 2000.0

@@ -10,10 +10,10 @@ from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
-from daemons.wconfd.core import filterrules, ports
-from daemons.wconfd.core.configstate import reloaded
-from daemons.wconfd.core.objects import find_key
-from daemons.wconfd.core.objectupdates import update_cluster, update_object
+from daemons.wconfd.core.config import filterrules, ports
+from daemons.wconfd.core.config.configstate import reloaded
+from daemons.wconfd.core.config.objects import find_key
+from daemons.wconfd.core.config.objectupdates import update_cluster, update_object
 from tests.support.configs import disk, instance, small_config
 
 NOW = 2000.0

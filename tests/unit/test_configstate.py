@@ -5,7 +5,7 @@ import pytest
 
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid, Hypervisor, NodeUuid
-from daemons.wconfd.core.configstate import ConfigState, advanced, is_urgent, nodes_of_group, written
+from daemons.wconfd.core.config.configstate import ConfigState, advanced, is_urgent, nodes_of_group, written
 from tests.support.configs import UUIDS, instance, small_config
 
 

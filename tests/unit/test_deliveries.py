@@ -5,9 +5,9 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.objects.codec import to_json
-from daemons.wconfd.core import ports
-from daemons.wconfd.core.deliveries import ROOM, Deliveries, Delivery, Stamp
-from daemons.wconfd.core.objectupdates import update_cluster, update_object
+from daemons.wconfd.core.config import ports
+from daemons.wconfd.core.config.deliveries import ROOM, Deliveries, Delivery, Stamp
+from daemons.wconfd.core.config.objectupdates import update_cluster, update_object
 from tests.support.configs import instance, small_config
 
 NOW = 2000.0

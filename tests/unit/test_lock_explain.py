@@ -1,9 +1,9 @@
 """explainWait: who waits for whom, to the ends of the chain."""
 
 from common.locks import Lock, LockMode, Owner, parse_lock
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.explain import explain_holdings, explain_wait
-from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
+from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.since import Since
 from protocol.wconfd import HeldSince, InTheWay, WaitExplanation
 from tests.support.locks import owner, requests

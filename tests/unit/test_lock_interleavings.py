@@ -15,9 +15,9 @@ from immutables import Map
 
 from common.errors import LockRuleViolation
 from common.locks import LockMode, LockRequest, Owner, parse_lock
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.lockstate import encode
-from daemons.wconfd.core.pending import LockState
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.lockstate import encode
+from daemons.wconfd.core.locks.pending import LockState
 from tests.support.locks import requests, state_text
 from tests.support.naive_fairness import NaiveFairLocks
 from tests.support.naive_locks import NaiveLocks

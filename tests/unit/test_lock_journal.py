@@ -6,7 +6,7 @@ import pytest
 
 from common.errors import DamagedFile
 from common.locks import Owner
-from daemons.wconfd.core.lockjournal import (
+from daemons.wconfd.core.locks.journal import (
     Replayed,
     digest,
     encode_changes,
@@ -15,9 +15,9 @@ from daemons.wconfd.core.lockjournal import (
     encode_next,
     replay,
 )
-from daemons.wconfd.core.lockstate import LockRows, decode, encode, rebuild
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change, downgrade_level, free_all, try_update, update_or_queue
+from daemons.wconfd.core.locks.lockstate import LockRows, decode, encode, rebuild
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change, downgrade_level, free_all, try_update, update_or_queue
 from tests.support.counting import python_calls
 from tests.support.locks import owner, requests
 

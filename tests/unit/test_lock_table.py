@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import LockRuleViolation, OrderViolation
 from common.locks import LockLevel, LockMode, Owner, member_lock, parse_lock
-from daemons.wconfd.core.table import LockTable, update_locks
+from daemons.wconfd.core.locks.table import LockTable, update_locks
 from tests.support.counting import python_calls
 from tests.support.locks import held_text, owner, requests, table_with
 

@@ -15,10 +15,10 @@ import pytest
 
 from common.errors import LockRuleViolation
 from common.locks import LockLevel, parse_lock
-from daemons.wconfd.core import waiting
-from daemons.wconfd.core.lockstate import decode, encode
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks.lockstate import decode, encode
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 from tests.support.locks import owned, owner, requests, state_text
 
 TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"

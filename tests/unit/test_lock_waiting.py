@@ -4,10 +4,10 @@ import pytest
 
 from common.errors import AlreadyPending, DamagedFile, LockRuleViolation, OrderViolation
 from common.locks import LockLevel, Owner, parse_lock
-from daemons.wconfd.core.lockstate import decode, encode
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.table import LockTable
-from daemons.wconfd.core.waiting import (
+from daemons.wconfd.core.locks.lockstate import decode, encode
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.table import LockTable
+from daemons.wconfd.core.locks.waiting import (
     Change,
     blockers,
     downgrade_level,

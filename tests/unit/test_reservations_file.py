@@ -7,10 +7,10 @@ import pytest
 
 from common.errors import DamagedFile
 from common.locks import Owner
-from daemons.wconfd.core.claims import Claims
-from daemons.wconfd.core.ipnotes import IpAction, IpNote
-from daemons.wconfd.core.reservations import Reservations
-from daemons.wconfd.core.tempres import decode, encode
+from daemons.wconfd.core.reservations.claims import Claims
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
+from daemons.wconfd.core.reservations.temporary import Reservations
+from daemons.wconfd.core.reservations.tempres import decode, encode
 from tests.support.configs import RECORDED
 
 A, E = Owner(11, "/l/job_000011_1700000000", 4711), Owner("cli", "/l/é")

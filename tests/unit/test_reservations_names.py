@@ -11,15 +11,15 @@ from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.network import Network
-from daemons.wconfd.core.identifiers import (
+from daemons.wconfd.core.reservations.identifiers import (
     generate_mac,
     generate_secret,
     read_volume,
     reserve_mac,
     reserve_volume,
 )
-from daemons.wconfd.core.minors import allocate_minors, drbd_map, without_written
-from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map, without_written
+from daemons.wconfd.core.reservations.temporary import Reservations
 from tests.support.configs import disk, disk_json, instance, small_config
 
 A, B = Owner(1, "/a"), Owner("cli", "/b")

@@ -10,10 +10,10 @@ from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.network import Network
-from daemons.wconfd.core.addresses import generate_ip, release_ip, reserve_ip
-from daemons.wconfd.core.ipnotes import IpAction, IpNote, read_address
-from daemons.wconfd.core.ippools import Pool, with_notes
-from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.reservations.addresses import generate_ip, release_ip, reserve_ip
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
+from daemons.wconfd.core.reservations.ippools import Pool, with_notes
+from daemons.wconfd.core.reservations.temporary import Reservations
 from tests.support.configs import small_config
 
 A, B = Owner(1, "/a"), Owner(2, "/b")

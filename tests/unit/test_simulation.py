@@ -24,8 +24,8 @@ from daemons.luxid.simulate.policies import FIRST_COME, PRIORITY, Policy, polici
 from daemons.luxid.simulate.replay import Limits, Run, replay
 from daemons.luxid.simulate.trace import TraceJob, in_order, read_trace, write_trace
 from daemons.luxid.simulate.virtuallocks import VirtualLocks, conflict
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import free_all, update_or_queue
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import free_all, update_or_queue
 
 PREDICTIVE = predictive(30, WeightRules())
 

@@ -4,7 +4,7 @@ import attrs
 
 from common.objects.codec import decode_config
 from common.objects.kinds import DiskTemplate, GroupUuid, Hypervisor, NodeUuid
-from daemons.wconfd.core.verify import find_problems
+from daemons.wconfd.core.config.verify import find_problems
 from tests.support.configs import UUIDS, instance, recorded_json, small_config
 
 

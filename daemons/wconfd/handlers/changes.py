@@ -25,8 +25,8 @@ from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.system.log import get_log
 from daemons.wconfd.configstore import Step, UpdateStep
-from daemons.wconfd.core import filterrules, instancedisks, instances, limits, objectupdates, ports
-from daemons.wconfd.core.deliveries import Delivery, Stamp
+from daemons.wconfd.core.config import filterrules, instancedisks, instances, limits, objectupdates, ports
+from daemons.wconfd.core.config.deliveries import Delivery, Stamp
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol import wconfd

@@ -18,8 +18,8 @@ from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore, Step
-from daemons.wconfd.core.configstate import lacks_members, written
-from daemons.wconfd.core.verify import find_problems
+from daemons.wconfd.core.config.configstate import lacks_members, written
+from daemons.wconfd.core.config.verify import find_problems
 from protocol.peer import Peer
 from protocol.service import Route
 from protocol.wconfd import (

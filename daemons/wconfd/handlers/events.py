@@ -8,8 +8,8 @@ import attrs
 from common.access import Role
 from common.objects.config import Config
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core.explain import explain_holdings, explain_wait
-from daemons.wconfd.core.limits import job_limits
+from daemons.wconfd.core.config.limits import job_limits
+from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.lockstore import LockStore
 from protocol import wconfd
 from protocol.peer import Peer

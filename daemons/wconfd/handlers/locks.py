@@ -10,7 +10,7 @@ import attrs
 from common.access import Role
 from common.locks import Lock, LockMode, Owner
 from common.system.log import get_log
-from daemons.wconfd.core import waiting
+from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.lockstore import LockStep, LockStore
 from protocol import wconfd

@@ -15,9 +15,9 @@ from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core.configstate import advanced
-from daemons.wconfd.core.objects import find_key
-from daemons.wconfd.core.waiting import try_update, update_or_queue
+from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.objects import find_key
+from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
 from daemons.wconfd.lockstore import LockStore
 from protocol import wconfd
 from protocol.peer import Peer

@@ -18,13 +18,12 @@ from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core import addresses, identifiers
-from daemons.wconfd.core.configstate import advanced
-from daemons.wconfd.core.ipnotes import IpAction, IpNote, read_address
-from daemons.wconfd.core.ippools import with_notes
-from daemons.wconfd.core.minors import allocate_minors, drbd_map
-from daemons.wconfd.core.reservations import Reservations
-from daemons.wconfd.core.tempres import in_order
+from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
+from daemons.wconfd.core.reservations.ippools import with_notes
+from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map
+from daemons.wconfd.core.reservations.temporary import Reservations, addresses, identifiers
+from daemons.wconfd.core.reservations.tempres import in_order
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol import wconfd

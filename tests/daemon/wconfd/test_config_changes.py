@@ -11,7 +11,7 @@ from common.clusterinit import create_cluster
 from common.errors import Unavailable
 from common.objects.codec import decode_config
 from common.paths import Paths
-from daemons.wconfd.core import ports
+from daemons.wconfd.core.config import ports
 from daemons.wconfd.shortlock import ShortLock
 from tests.support.configs import disk_json, instance_json
 from tests.support.wait import wait_until_async

@@ -20,7 +20,7 @@ from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
-from daemons.wconfd.core.configstate import ConfigState, advanced
+from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from daemons.wconfd.distribution import LocalDistribution
 from tests.support.wait import wait_until_async
 

@@ -11,10 +11,10 @@ from common.errors import DamagedFile
 from common.locks import Owner
 from common.system import atomicfile
 from daemons.wconfd import lockfiles
-from daemons.wconfd.core.lockjournal import digest, encode_line, encode_next, replay
-from daemons.wconfd.core.lockstate import LockRows, encode
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change, free_all, try_update, update_or_queue
+from daemons.wconfd.core.locks.journal import digest, encode_line, encode_next, replay
+from daemons.wconfd.core.locks.lockstate import LockRows, encode
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change, free_all, try_update, update_or_queue
 from daemons.wconfd.lockfiles import LockFiles, journal_of
 from tests.support.durable import durable_locks
 from tests.support.locks import owner, requests

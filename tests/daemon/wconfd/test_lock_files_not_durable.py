@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from common.system import durably as durably_module
-from daemons.wconfd.core.lockstate import encode
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change, try_update
+from daemons.wconfd.core.locks.lockstate import encode
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change, try_update
 from daemons.wconfd.lockfiles import LockFiles, journal_of, read_locks
 from tests.support.durable import durable_locks
 from tests.support.failing import FailingFsync, count_renames

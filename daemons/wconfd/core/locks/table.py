@@ -27,8 +27,8 @@ import attrs
 from immutables import Map, MapMutation
 
 from common.locks import Lock, LockMode, LockRequest, Owner
-from daemons.wconfd.core.holdings import NOBODY, Holders, Holdings
-from daemons.wconfd.core.lockrules import check_rules
+from daemons.wconfd.core.locks.holdings import NOBODY, Holders, Holdings
+from daemons.wconfd.core.locks.rules import check_rules
 
 _NO_HOLDERS: Final = Holders()
 _NO_HOLDINGS: Final[Map[Owner, Holdings]] = Map()

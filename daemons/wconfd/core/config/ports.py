@@ -9,7 +9,7 @@ import attrs
 
 from common.errors import ConfigurationError
 from common.objects.config import Config
-from daemons.wconfd.core.configstate import advanced
+from daemons.wconfd.core.config.configstate import advanced
 
 LAST_PORT: Final = 14999
 

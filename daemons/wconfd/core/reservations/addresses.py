@@ -9,9 +9,9 @@ from common.errors import ReservationError
 from common.locks import Owner
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
-from daemons.wconfd.core.ipnotes import IpAction, IpNote
-from daemons.wconfd.core.ippools import Pool, network_of
-from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
+from daemons.wconfd.core.reservations.ippools import Pool, network_of
+from daemons.wconfd.core.reservations.temporary import Reservations
 
 
 def reserve_ip(

@@ -6,8 +6,8 @@ Source: luxid.md 5.3; DESIGN section 11.
 import attrs
 
 from common.objects.config import Config
-from daemons.wconfd.core.configstate import advanced
-from daemons.wconfd.core.objects import touched
+from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.objects import touched
 
 
 def set_job_limits(config: Config, max_running: int | None, max_tracked: int | None, now: float) -> Config:

@@ -16,8 +16,8 @@ from immutables import Map
 
 from common.locks import Owner
 from common.objects.kinds import DiskUuid, NodeUuid
-from daemons.wconfd.core.claims import Claims
-from daemons.wconfd.core.ipnotes import IpNote
+from daemons.wconfd.core.reservations.claims import Claims
+from daemons.wconfd.core.reservations.ipnotes import IpNote
 
 Minors = Map[NodeUuid, Map[int, DiskUuid]]
 _EMPTY: Final[Map[Any, Any]] = Map()

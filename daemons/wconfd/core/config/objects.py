@@ -13,7 +13,7 @@ from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskTemplate, DiskUuid, InstanceUuid
-from daemons.wconfd.core.minors import nested
+from daemons.wconfd.core.reservations.minors import nested
 
 V = TypeVar("V")
 

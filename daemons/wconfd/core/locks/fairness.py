@@ -36,8 +36,8 @@ import attrs
 from immutables import Map
 
 from common.locks import Lock, LockMode, LockRequest, Owner
-from daemons.wconfd.core.requests import PendingRequest, places_of
-from daemons.wconfd.core.table import LockTable, gates_of
+from daemons.wconfd.core.locks.requests import PendingRequest, places_of
+from daemons.wconfd.core.locks.table import LockTable, gates_of
 
 _NO_PASSES: Final[Map[Owner, int]] = Map()
 _NO_OVERDUE: Final[Map[Owner, PendingRequest]] = Map()

@@ -11,8 +11,8 @@ from common.errors import InvalidRequest, ProgrammerError, ReservationError
 from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.kinds import DiskUuid, InstanceUuid
-from daemons.wconfd.core.configstate import advanced
-from daemons.wconfd.core.objects import (
+from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.objects import (
     check_presence,
     disk_of,
     instance_of,

@@ -14,9 +14,9 @@ import attrs
 from immutables import Map
 
 from common.locks import Lock, LockRequest, Owner
-from daemons.wconfd.core.fairness import Fairness
-from daemons.wconfd.core.requests import PendingRequest, Place
-from daemons.wconfd.core.table import Gate, LockTable
+from daemons.wconfd.core.locks.fairness import Fairness
+from daemons.wconfd.core.locks.requests import PendingRequest, Place
+from daemons.wconfd.core.locks.table import Gate, LockTable
 
 __all__ = ["Behind", "LockState", "PendingRequest", "Place"]
 

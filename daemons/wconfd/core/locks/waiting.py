@@ -24,12 +24,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from common.errors import AlreadyPending, LockRuleViolation, UpgradeDeadlock
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, mode_rank
-from daemons.wconfd.core.pending import LockState, PendingRequest
-from daemons.wconfd.core.rings import find_ring
-from daemons.wconfd.core.settling import Change as Change
-from daemons.wconfd.core.settling import Move as Move
-from daemons.wconfd.core.settling import Settling
-from daemons.wconfd.core.table import wanted_modes
+from daemons.wconfd.core.locks.pending import LockState, PendingRequest
+from daemons.wconfd.core.locks.rings import find_ring
+from daemons.wconfd.core.locks.settling import Change as Change
+from daemons.wconfd.core.locks.settling import Move as Move
+from daemons.wconfd.core.locks.settling import Settling
+from daemons.wconfd.core.locks.table import wanted_modes
 
 
 def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> Change:

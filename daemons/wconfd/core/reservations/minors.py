@@ -10,7 +10,7 @@ from common.errors import ReservationError
 from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.kinds import DiskTemplate, DiskUuid, NodeUuid
-from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.reservations.temporary import Reservations
 
 # node -> minor -> disk
 DrbdMap = Mapping[NodeUuid, Mapping[int, DiskUuid]]

@@ -14,10 +14,8 @@ from common.errors import ConfigurationError
 from common.objects.config import Config
 from common.objects.instance import AnyInstance
 from common.objects.kinds import AdminState, AdminStateSource, InstanceUuid, NodeUuid
-from daemons.wconfd.core.configstate import advanced
-from daemons.wconfd.core.ipnotes import IpAction, IpNote
-from daemons.wconfd.core.ippools import with_notes
-from daemons.wconfd.core.objects import (
+from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.objects import (
     check_presence,
     instance_of,
     touched,
@@ -25,7 +23,9 @@ from daemons.wconfd.core.objects import (
     with_entry,
     without_entry,
 )
-from daemons.wconfd.core.ports import with_free_port
+from daemons.wconfd.core.config.ports import with_free_port
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
+from daemons.wconfd.core.reservations.ippools import with_notes
 
 
 def add_instance(config: Config, given: AnyInstance, notes: Iterable[IpNote], now: float, *, replace: bool) -> Config:

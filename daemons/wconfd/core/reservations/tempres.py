@@ -15,9 +15,9 @@ from common.asciijson import ascii_json
 from common.errors import DamagedFile, GantryError, InvalidRequest
 from common.locks import Owner
 from common.objects.kinds import DiskUuid, NetworkUuid, NodeUuid
-from daemons.wconfd.core.claims import Claims
-from daemons.wconfd.core.ipnotes import IpAction, IpNote, read_address
-from daemons.wconfd.core.reservations import Minors, Reservations
+from daemons.wconfd.core.reservations.claims import Claims
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
+from daemons.wconfd.core.reservations.temporary import Minors, Reservations
 
 R = TypeVar("R")
 

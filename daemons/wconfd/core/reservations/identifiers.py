@@ -16,9 +16,9 @@ from common.locks import Owner
 from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.kinds import DiskTemplate
-from daemons.wconfd.core.ippools import network_of
-from daemons.wconfd.core.minors import nested
-from daemons.wconfd.core.reservations import Reservations
+from daemons.wconfd.core.reservations.ippools import network_of
+from daemons.wconfd.core.reservations.minors import nested
+from daemons.wconfd.core.reservations.temporary import Reservations
 
 RandomBytes = Callable[[int], bytes]
 

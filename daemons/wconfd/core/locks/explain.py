@@ -6,9 +6,9 @@ Source: DESIGN section 6 ("Explain"); ours.
 from collections.abc import Callable, Iterable, Iterator
 
 from common.locks import Lock, LockMode, LockRequest, Owner
-from daemons.wconfd.core.pending import LockState, PendingRequest
-from daemons.wconfd.core.rings import find_ring
-from daemons.wconfd.core.table import gates_of
+from daemons.wconfd.core.locks.pending import LockState, PendingRequest
+from daemons.wconfd.core.locks.rings import find_ring
+from daemons.wconfd.core.locks.table import gates_of
 from protocol.wconfd.explain import HeldSince, InTheWay, OwnerWait, WaitExplanation
 
 # instants as the shell keeps them, in seconds since the epoch; None: before this daemon was started

@@ -5,8 +5,8 @@ Source: filters design; wconfd.md 7.3.
 
 from common.objects.config import Config
 from common.objects.filter import FilterRule
-from daemons.wconfd.core.configstate import advanced
-from daemons.wconfd.core.objects import with_entry, without_entry
+from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.objects import with_entry, without_entry
 
 
 def replace_filter(config: Config, rule: FilterRule, now: float) -> Config:

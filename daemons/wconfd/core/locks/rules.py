@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 
 from common.errors import LockRuleViolation, OrderViolation
 from common.locks import Lock, LockMode, LockRequest
-from daemons.wconfd.core.holdings import Holdings
+from daemons.wconfd.core.locks.holdings import Holdings
 
 
 def check_rules(holdings: Holdings | None, requests: Sequence[LockRequest]) -> None:

@@ -16,7 +16,7 @@ from common.errors import ReservationError
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
-from daemons.wconfd.core.ipnotes import IpAction, IpNote
+from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
 
 # of a larger network the two strings would be megabytes in every copy of the configuration
 MAX_ADDRESSES: Final = 1 << 20

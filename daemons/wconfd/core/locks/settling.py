@@ -10,9 +10,9 @@ from itertools import count
 import attrs
 
 from common.locks import Lock, LockMode, Owner
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.requests import PendingRequest, Place
-from daemons.wconfd.core.table import Gate, wanted_modes
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.requests import PendingRequest, Place
+from daemons.wconfd.core.locks.table import Gate, wanted_modes
 
 
 @attrs.frozen

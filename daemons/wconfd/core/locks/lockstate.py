@@ -14,10 +14,10 @@ import orjson
 
 from common.errors import DamagedFile, GantryError, InvalidRequest, LockRuleViolation
 from common.locks import Lock, LockMode, LockRequest, Owner, owned_from_wire
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.requests import PendingRequest
-from daemons.wconfd.core.table import LockTable, update_locks
-from daemons.wconfd.core.waiting import update_or_queue
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.requests import PendingRequest
+from daemons.wconfd.core.locks.table import LockTable, update_locks
+from daemons.wconfd.core.locks.waiting import update_or_queue
 
 
 def encode(state: LockState) -> bytes:

@@ -14,9 +14,9 @@ import attrs
 from common.errors import ConfigurationError
 from common.objects.cluster import Cluster
 from common.objects.config import Config
-from daemons.wconfd.core.configstate import advanced, is_same_object
-from daemons.wconfd.core.deliveries import Stamp
-from daemons.wconfd.core.objects import touched, with_cluster_touched, with_entry
+from daemons.wconfd.core.config.configstate import advanced, is_same_object
+from daemons.wconfd.core.config.deliveries import Stamp
+from daemons.wconfd.core.config.objects import touched, with_cluster_touched, with_entry
 
 
 class Counted(attrs.AttrsInstance, Protocol):

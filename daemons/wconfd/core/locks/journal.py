@@ -34,9 +34,9 @@ import orjson
 from common.asciijson import ascii_json
 from common.errors import DamagedFile, InvalidRequest
 from common.locks import Lock, LockRequest, Owner
-from daemons.wconfd.core.lockstate import LockRows, read_pending
-from daemons.wconfd.core.pending import LockState
-from daemons.wconfd.core.waiting import Change
+from daemons.wconfd.core.locks.lockstate import LockRows, read_pending
+from daemons.wconfd.core.locks.pending import LockState
+from daemons.wconfd.core.locks.waiting import Change
 
 _VERSION: Final = 1
 _CRC_DIGITS: Final = 8
