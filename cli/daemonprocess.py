@@ -22,7 +22,7 @@ from common.system.log import open_log
 
 MODULES: Final = {
     "wconfd": "daemons.wconfd.main",
-    "forkserver": "daemons.jobproc.forkserver",
+    "forkserver": "daemons.jobproc.forkserver.main",
     "luxid": "daemons.luxid.main",
 }
 # a queue of 100,000 jobs is read in a few seconds; this is for disks that have a bad day

@@ -1,6 +1,6 @@
 """What the commands of a job used, from the results of its opcodes.
 
-Source: `daemons.jobproc.usage`; DESIGN section 16.
+Source: `daemons.jobproc.commands.usage`; DESIGN section 16.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -95,7 +95,7 @@ class OpRunCommand(OpCode):
     # the program and its arguments; no shell, unless `shell` is set: then the words are joined by blanks
     argv: tuple[str, ...] = attrs.field(validator=_some)
     shell: bool = False
-    # added to the defined environment (`daemons.jobproc.surroundings`)
+    # added to the defined environment (`daemons.jobproc.commands.surroundings`)
     env: Mapping[str, str] = attrs.field(factory=dict, validator=_environment)
     # absolute; default "/"
     cwd: str | None = attrs.field(default=None, validator=_absolute)

@@ -14,12 +14,12 @@ from common.errors import JobCanceled
 from common.locks import JobId, Lock, LockLevel, LockMode
 from common.settings import Settings
 from common.system.livelock import Livelock
-from daemons.jobproc.cgroups import GroupTree
+from daemons.jobproc.commands.cgroups import GroupTree
+from daemons.jobproc.commands.output import OutputFile
+from daemons.jobproc.commands.program import Leash
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
-from daemons.jobproc.output import OutputFile
-from daemons.jobproc.program import Leash
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
 from protocol.luxi import JobInput, SubmitManyJobs

@@ -30,14 +30,14 @@ from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
-from daemons.jobproc.cgroups import GroupTree
+from daemons.jobproc.commands.cgroups import GroupTree
+from daemons.jobproc.commands.output import OutputFile
+from daemons.jobproc.commands.program import Leash
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import Secrets, refuse, shake_hands
 from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import CANCELED_TEXT, KILLED_TEXT, JobRecord
 from daemons.jobproc.locking import JobLocks, Paused
-from daemons.jobproc.output import OutputFile
-from daemons.jobproc.program import Leash
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.registry import make_unit

@@ -56,7 +56,7 @@ def test_up_refuses_a_root_that_another_user_made_and_runs_nothing_of_it(tmp_pat
 
 
 @only_root
-@pytest.mark.parametrize("module", ["daemons.luxid.main", "daemons.wconfd.main", "daemons.jobproc.forkserver"])
+@pytest.mark.parametrize("module", ["daemons.luxid.main", "daemons.wconfd.main", "daemons.jobproc.forkserver.main"])
 def test_a_daemon_refuses_a_root_that_another_user_made(tmp_path: Path, module: str) -> None:
     root = tmp_path / "r"
     planted(root, tmp_path / "mark")

@@ -22,7 +22,7 @@ from common.paths import Paths
 
 MODULES: Final = {
     "wconfd": "daemons.wconfd.main",
-    "forkserver": "daemons.jobproc.forkserver",
+    "forkserver": "daemons.jobproc.forkserver.main",
     "luxid": "daemons.luxid.main",
 }
 ALL: Final = tuple(MODULES)
@@ -41,9 +41,9 @@ def be_a_runner() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     for module in MODULES.values():
         importlib.import_module(module)
-    importlib.import_module("daemons.jobproc.warmup").warm_up()
+    importlib.import_module("daemons.jobproc.forkserver.warmup").warm_up()
     # it saves the jobs a millisecond each, and costs each run a fifth of a second, twice
-    forkserver: Any = importlib.import_module("daemons.jobproc.forkserver")
+    forkserver: Any = importlib.import_module("daemons.jobproc.forkserver.main")
     forkserver.rehearse = lambda settings: None
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

@@ -34,7 +34,7 @@ R = TypeVar("R")
 CHECKOUT = Path(__file__).resolve().parents[2]
 MODULES = {
     "wconfd": "daemons.wconfd.main",
-    "forkserver": "daemons.jobproc.forkserver",
+    "forkserver": "daemons.jobproc.forkserver.main",
     "luxid": "daemons.luxid.main",
 }
 ALL = tuple(MODULES)

@@ -119,7 +119,7 @@ class JobHost:
                 sys.executable,
                 "-P",
                 "-m",
-                "daemons.jobproc.forkserver",
+                "daemons.jobproc.forkserver.main",
                 "--root",
                 str(self.root),
                 *options,

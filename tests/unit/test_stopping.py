@@ -2,7 +2,17 @@
 
 import pytest
 
-from daemons.jobproc.stopping import LONGEST_ROUND_S, MOMENT_S, Course, Leave, Phase, Seen, Step, advance, begin
+from daemons.jobproc.commands.stopping import (
+    LONGEST_ROUND_S,
+    MOMENT_S,
+    Course,
+    Leave,
+    Phase,
+    Seen,
+    Step,
+    advance,
+    begin,
+)
 
 RUNNING = Seen(is_stop_asked=False, has_command_ended=False, is_anything_left=True)
 STOP = Seen(is_stop_asked=True, has_command_ended=False, is_anything_left=True)

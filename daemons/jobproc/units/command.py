@@ -19,17 +19,17 @@ from common.errors import CommandFailed, ExecutionError, JobCanceled, Prerequisi
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from common.system.log import get_log
+from daemons.jobproc.commands.execution import Account, Launch, NotStarted, Stage
+from daemons.jobproc.commands.holding import group_name
+from daemons.jobproc.commands.limits import MEMORY, Wanted
+from daemons.jobproc.commands.output import OutputFile, Tail
+from daemons.jobproc.commands.prelude import Prelude
+from daemons.jobproc.commands.program import ProgramEnd, RunningProgram, Sink, SupervisorLost
+from daemons.jobproc.commands.startwords import folder_words, prelude_words, program_words
+from daemons.jobproc.commands.stopping import Leave
+from daemons.jobproc.commands.supervisor import Terms
+from daemons.jobproc.commands.surroundings import SHELL, environment_of
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.execution import Account, Launch, NotStarted, Stage
-from daemons.jobproc.holding import group_name
-from daemons.jobproc.limits import MEMORY, Wanted
-from daemons.jobproc.output import OutputFile, Tail
-from daemons.jobproc.prelude import Prelude
-from daemons.jobproc.program import ProgramEnd, RunningProgram, Sink, SupervisorLost
-from daemons.jobproc.startwords import folder_words, prelude_words, program_words
-from daemons.jobproc.stopping import Leave
-from daemons.jobproc.supervisor import Terms
-from daemons.jobproc.surroundings import SHELL, environment_of
 from daemons.jobproc.units.base import LogicalUnit
 
 _EACH_PROCESS: Final = (

@@ -10,7 +10,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
-from daemons.jobproc.limits import CPU, MEMORY, Wanted, limit_groups
+from daemons.jobproc.commands.limits import CPU, MEMORY, Wanted, limit_groups
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell
 from tests.support.forkserver import JobHost
 

@@ -9,7 +9,7 @@ import pytest
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
-from daemons.jobproc.rehearsal import rehearse
+from daemons.jobproc.forkserver.rehearsal import rehearse
 from tests.support.forkserver import JobHost
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.jobproc.cgroups import Group, find_groups
+from daemons.jobproc.commands.cgroups import Group, find_groups
 from protocol.luxi import CancelJob, ExplainJobs
 from protocol.wconfd import ListAllLocksOwners
 from tests.daemon.luxid.ops import command

@@ -40,14 +40,14 @@ from common.system.pidfile import PidFile
 from common.system.program import Options, fail, prepare, read_options
 from common.system.sdnotify import notify
 from daemons.jobproc import life
-from daemons.jobproc.cgroups import GroupTree, find_groups
-from daemons.jobproc.children import Children
-from daemons.jobproc.control import Closed, ControlConnection, exited, read_start, started
-from daemons.jobproc.limits import sweep_limit_groups
-from daemons.jobproc.rehearsal import rehearse
+from daemons.jobproc.commands.cgroups import GroupTree, find_groups
+from daemons.jobproc.commands.limits import sweep_limit_groups
+from daemons.jobproc.commands.surroundings import take_surroundings
+from daemons.jobproc.forkserver.children import Children
+from daemons.jobproc.forkserver.control import Closed, ControlConnection, exited, read_start, started
+from daemons.jobproc.forkserver.rehearsal import rehearse
+from daemons.jobproc.forkserver.warmup import warm_up
 from daemons.jobproc.signals import HANDLED, ProcessSignals
-from daemons.jobproc.surroundings import take_surroundings
-from daemons.jobproc.warmup import warm_up
 from protocol.dial import reachable
 from protocol.envelope import Call, failure
 from protocol.forkserver import JobExited, StartJob

@@ -17,8 +17,8 @@ from typing import Final
 import attrs
 
 from common.system.log import get_log
-from daemons.jobproc.cgroups import Group, GroupTree
-from daemons.jobproc.holding import Way, controller_folder, folder_name
+from daemons.jobproc.commands.cgroups import Group, GroupTree
+from daemons.jobproc.commands.holding import Way, controller_folder, folder_name
 
 MEMORY: Final = "memory"
 CPU: Final = "cpu"

@@ -33,8 +33,8 @@ import setproctitle
 from common.system.livelock import Livelock
 from common.system.log import get_log, log_fds
 from common.system.processes import descendants, own_children, send_all
-from daemons.jobproc.cgroups import Group, GroupTree
-from daemons.jobproc.execution import (
+from daemons.jobproc.commands.cgroups import Group, GroupTree
+from daemons.jobproc.commands.execution import (
     Berth,
     Launch,
     NotStarted,
@@ -45,10 +45,10 @@ from daemons.jobproc.execution import (
     read_report,
     report_failure,
 )
-from daemons.jobproc.limits import CPU, MEMORY, Limited, Wanted, limit_groups
+from daemons.jobproc.commands.limits import CPU, MEMORY, Limited, Wanted, limit_groups
+from daemons.jobproc.commands.stopping import Course, Leave, Phase, Seen, Step, advance, begin
+from daemons.jobproc.commands.usage import killed_for_memory, usage_so_far
 from daemons.jobproc.signals import HANDLED, ProcessSignals
-from daemons.jobproc.stopping import Course, Leave, Phase, Seen, Step, advance, begin
-from daemons.jobproc.usage import killed_for_memory, usage_so_far
 
 _STDERR: Final = 2
 # of killing what comes, before others are looked after

@@ -10,7 +10,7 @@ Source: DESIGN section 16; getrusage(2); everyday.md a.
 import resource
 from typing import Any, Final
 
-from daemons.jobproc.cgroups import Group
+from daemons.jobproc.commands.cgroups import Group
 
 # of ru_inblock and ru_oublock, whatever the disk's are
 _BLOCK_BYTES: Final = 512

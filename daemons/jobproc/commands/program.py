@@ -23,12 +23,12 @@ import orjson
 
 from common.system.log import get_log
 from common.system.processes import Process, descendants, send_all
-from daemons.jobproc.cgroups import while_starting
-from daemons.jobproc.execution import Launch, become_subreaper, read_report
-from daemons.jobproc.limits import Limited
+from daemons.jobproc.commands.cgroups import while_starting
+from daemons.jobproc.commands.execution import Launch, become_subreaper, read_report
+from daemons.jobproc.commands.limits import Limited
+from daemons.jobproc.commands.stopping import Leave
+from daemons.jobproc.commands.supervisor import Supervisor, Terms, start_supervisor
 from daemons.jobproc.signals import ProcessSignals
-from daemons.jobproc.stopping import Leave
-from daemons.jobproc.supervisor import Supervisor, Terms, start_supervisor
 
 Sink = Callable[[bytes], None]
 

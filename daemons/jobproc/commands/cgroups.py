@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from common.system.log import get_log
-from daemons.jobproc.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
+from daemons.jobproc.commands.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
 
 _PROCS: Final = "cgroup.procs"
 # of the freezer of version 1, until all are frozen; who is not by then is met by the next round
