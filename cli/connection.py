@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from cli.context import command_line, paths, up_command
-from cli.pids import find_supervisor
+from cli.gantry.pids import find_supervisor
 from cli.screen import one_line, remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
 from protocol.blocking import BlockingClient

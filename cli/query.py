@@ -6,8 +6,8 @@ from typing import Any, Final
 import click
 
 from cli.connection import open_luxid
-from cli.fields import Row
-from cli.filtertext import Expression
+from cli.words.fields import Row
+from cli.words.filtertext import Expression
 from common.locks import JobId
 from common.query.qlang import Expression as QueryExpression
 from protocol.blocking import BlockingClient
@@ -88,7 +88,7 @@ class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
         return int(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from cli.completion import complete_job_ids
+        from cli.gantry.completion import complete_job_ids
 
         # no command runs while the shell asks, so its context is not yet the current one
         with ctx.scope(cleanup=False):

@@ -14,11 +14,11 @@ import click
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE
-from cli.jobfilter import statuses_filter
 from cli.query import PENDING, filter_jobs
-from cli.rulefilter import Predicate, rule_predicates
 from cli.screen import remark, say, say_json
 from cli.tables import Column, Layout, render
+from cli.words.jobfilter import statuses_filter
+from cli.words.rulefilter import Predicate, rule_predicates
 from protocol.blocking import BlockingClient
 from protocol.luxi import QueryFilters, ReplaceFilter
 

@@ -15,10 +15,10 @@ import click
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, wants_json
 from cli.exitcodes import DONE, FAILED, OURS
-from cli.outputscreen import OutputScreen, raw_option
+from cli.live.outputscreen import OutputScreen, raw_option
 from cli.screen import complain, remark, say, say_json
-from cli.times import POSITIVE_DURATION
 from cli.user import user_name
+from cli.words.times import POSITIVE_DURATION
 from common.errors import ConnectionLost, Unavailable
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import user_trail
@@ -101,8 +101,7 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
     """Submit, tell the ids, and follow the jobs if that is asked for; the exit code."""
     if wishes.is_waiting:
         # most submissions are not followed; what is to be is ready for Ctrl-C as soon as its id is told
-        import cli.waitcodes
-        import cli.watching  # noqa: F401
+        pass
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
     ids = [value for is_taken, value in answers if is_taken]
@@ -112,7 +111,7 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
         return code
     if not ids:
         return OURS if wishes.ends_as_command else code
-    from cli.watching import streams_of
+    from cli.live.watching import streams_of
 
     streams = streams_of(op for job in jobs for op in job)
     return _follow(ids, streams, wishes, are_all_taken=len(ids) == len(jobs))
@@ -120,8 +119,8 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
 
 def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:
     """Follow the jobs to their end; the exit code."""
-    from cli.waitcodes import wait_code
-    from cli.watching import GoesOn, follow_own
+    from cli.live.watching import GoesOn, follow_own
+    from cli.words.waitcodes import wait_code
 
     try:
         outcomes = follow_own(ids, streams, OutputScreen(is_raw=wishes.is_raw), wishes.wait_s)

@@ -6,11 +6,11 @@ from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import paths, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.leftprocesses import left_processes
-from cli.lockview import ask_lock_view
-from cli.nodefiles import check_files
+from cli.gantry.nodefiles import check_files
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
+from cli.why.leftprocesses import left_processes
+from cli.why.lockview import ask_lock_view
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
 from protocol.wconfd import VerifyConfig
 

@@ -12,7 +12,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from cli.times import DURATION, clock
+from cli.words.times import DURATION, clock
 from protocol.luxi import QueryConfigValues, SetWatcherPause
 
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import attrs
 
-from cli.follow import job_changes
-from cli.loglines import LogLine
+from cli.live.follow import job_changes
 from cli.query import query_jobs
+from cli.words.loglines import LogLine
 from common.errors import ProtocolError
 from protocol.blocking import BlockingClient
 

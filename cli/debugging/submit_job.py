@@ -14,11 +14,11 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.follow import job_changes
 from cli.jobs.submit import read_jobs
-from cli.outcome import fetch_outcomes
+from cli.live.follow import job_changes
 from cli.screen import remark, say, say_json, warn
 from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, tell_refused, with_wishes
+from cli.words.outcome import fetch_outcomes
 from protocol.luxi import OpInput
 
 

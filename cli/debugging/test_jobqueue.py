@@ -14,11 +14,11 @@ from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.debugging.jobwitness import JobSeen, witness
 from cli.exitcodes import DONE, FAILED
-from cli.follow import job_changes
+from cli.live.follow import job_changes
 from cli.query import query_jobs
 from cli.screen import complain, say, say_json
 from cli.submission import PRIORITIES
-from cli.times import to_seconds
+from cli.words.times import to_seconds
 from common.errors import ProtocolError, RemoteError
 from common.queue.jobs import SUBMIT_PRIORITIES
 from protocol.blocking import BlockingClient

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import click
 
+from cli.choosing.listfields import tell_fields
 from cli.commands import Command
-from cli.listfields import tell_fields
 from cli.tables import Layout
 from protocol.luxi import QueryKind
 

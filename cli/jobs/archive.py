@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import click
 
+from cli.choosing.jobchoice import read_choice
+from cli.choosing.selection import ENDED, Action, select_jobs, selection_options
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.jobchoice import read_choice
 from cli.query import jobs_now
 from cli.screen import complain, say_json
-from cli.selection import ENDED, Action, select_jobs, selection_options
 from common.errors import NotFound, RemoteError
 from common.locks import JobId
 from protocol.blocking import BlockingClient

@@ -12,7 +12,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from cli.times import DURATION
+from cli.words.times import DURATION
 from protocol.luxi import AutoArchiveJobs
 
 # seconds that luxid may take; it must answer before the client gives up

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import click
 
+from cli.choosing.jobchoice import read_choice
+from cli.choosing.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
-from cli.jobchoice import read_choice
-from cli.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
 from common.locks import JobId
 from protocol.luxi import CancelJob
 

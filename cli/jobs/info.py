@@ -14,14 +14,14 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.fields import Row
-from cli.outcome import WITHHELD
 from cli.query import FINISHED, JOB_ID, missing, query_jobs
 from cli.screen import complain, one_line, say, say_json
-from cli.times import precise_clock, to_seconds
-from cli.usagewords import usage_of, usage_words
-from cli.waithistory import job_waits
-from cli.waitwords import waited_words
+from cli.why.waithistory import job_waits
+from cli.words.fields import Row
+from cli.words.outcome import WITHHELD
+from cli.words.times import precise_clock, to_seconds
+from cli.words.usage import usage_of, usage_words
+from cli.words.waits import waited_words
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),

@@ -10,15 +10,15 @@ from typing import Any
 
 import click
 
+from cli.choosing.jobchoice import JobChoice, choice_options, read_choice
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
-from cli.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
-from cli.jobchoice import JobChoice, choice_options, read_choice
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, say_json, say_styled, warn
 from cli.tables import NOTHING, UNAVAILABLE, Layout, render
+from cli.words.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
 
 
 @click.command(

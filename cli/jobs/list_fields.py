@@ -5,8 +5,8 @@ from typing import Final
 
 import click
 
+from cli.choosing.listfields import OwnField, tell_fields
 from cli.commands import Command
-from cli.listfields import OwnField, tell_fields
 from cli.tables import Layout
 from protocol.luxi import QueryKind
 

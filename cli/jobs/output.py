@@ -6,8 +6,8 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE, INTERRUPTED
-from cli.follow import job_output
-from cli.outputscreen import OutputScreen, raw_option
+from cli.live.follow import job_output
+from cli.live.outputscreen import OutputScreen, raw_option
 from cli.query import JOB_ID
 from cli.screen import remark, say_json
 from protocol.luxi import OutputStream

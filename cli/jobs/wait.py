@@ -10,11 +10,11 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import FAILED, INTERRUPTED
-from cli.follow import job_changes
-from cli.outcome import fetch_outcomes, judge
+from cli.live.follow import job_changes
 from cli.query import JOB_ID
 from cli.screen import complain, remark, say_json
-from cli.times import DURATION, duration
+from cli.words.outcome import fetch_outcomes, judge
+from cli.words.times import DURATION, duration
 from protocol.blocking import BlockingClient
 
 

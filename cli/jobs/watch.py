@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import click
 
 from cli.commands import Command
-from cli.outputscreen import raw_option
+from cli.live.outputscreen import raw_option
+from cli.live.watching import watch_jobs
 from cli.query import JOB_ID
-from cli.watching import watch_jobs
 
 
 @click.command("watch", cls=Command, examples=("gnt-job watch 27491", "gnt-job watch 27490 27491 27492"))

@@ -11,15 +11,15 @@ import click
 
 from cli.commands import Command
 from cli.context import wants_json
-from cli.endwords import end_words
 from cli.exitcodes import DONE, FAILED
-from cli.explaining import Explanation, explain_jobs
-from cli.fields import FIELDS, shown_status
 from cli.query import FINISHED, JOB_ID
-from cli.reasonwords import in_words, worth_telling
 from cli.screen import complain, one_line, say, say_json
-from cli.times import clock, to_seconds
-from cli.waitwords import waited_words
+from cli.why.explaining import Explanation, explain_jobs
+from cli.words.ends import end_words
+from cli.words.fields import FIELDS, shown_status
+from cli.words.reasons import in_words, worth_telling
+from cli.words.times import clock, to_seconds
+from cli.words.waits import waited_words
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from cli.fields import DEFAULT, wire_fields
+from cli.words.fields import DEFAULT, wire_fields
 from daemons.luxid.core.query.jobfields import FIELDS
 from protocol.luxi import QueryJobs, SubmitJob, SubmitManyJobs
 from tests.bench.figures import median, median_ms, seconds, show

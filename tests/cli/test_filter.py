@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.rulefilter import rule_predicates
+from cli.words.rulefilter import rule_predicates
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 from protocol.luxi import ReplaceFilter

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cli.filtertext import parse_filter
-from cli.jobfilter import is_filter, job_filter
+from cli.words.filtertext import parse_filter
+from cli.words.jobfilter import is_filter, job_filter
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.waitwords import waited_words
+from cli.words.waits import waited_words
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cli.lockview import read_lock_view
+from cli.why.lockview import read_lock_view
 from common.errors import ProtocolError
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeLuxid

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from cli.times import DURATION, duration, precise_clock
+from cli.words.times import DURATION, duration, precise_clock
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.pids import DAEMONS, find_daemon, find_supervisor
+from cli.gantry.pids import DAEMONS, find_daemon, find_supervisor
 from common.paths import Paths
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.wait import wait_until

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cli.reasonwords import in_words
+from cli.words.reasons import in_words
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli.endwords import end_words
-from cli.outcome import Outcome
+from cli.words.ends import end_words
+from cli.words.outcome import Outcome
 
 ME = pwd.getpwuid(os.geteuid()).pw_name
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from cli.fields import FIELDS, OWN, USED
-from cli.filtertext import Expression, parse_filter
+from cli.words.fields import FIELDS, OWN, USED
+from cli.words.filtertext import Expression, parse_filter
 from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
 

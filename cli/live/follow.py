@@ -19,7 +19,7 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from cli.loglines import LogLine
+from cli.words.loglines import LogLine
 from common.errors import JobLost, RemoteError, Unavailable
 from common.locks import JobId
 from common.queue.jobs import FINAL

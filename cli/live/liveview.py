@@ -14,12 +14,12 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.fields import FIELDS, Row
-from cli.follow import Change, Followers
-from cli.loglines import message_text
+from cli.live.follow import Change, Followers
 from cli.screen import one_line
 from cli.tables import NOTHING
-from cli.waiting import why_waiting
+from cli.why.waiting import why_waiting
+from cli.words.fields import FIELDS, Row
+from cli.words.loglines import message_text
 from common.queue.jobs import FINAL
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
@@ -38,7 +38,7 @@ _FRAME_LINES: Final = 3
 def show_live(followers: Followers, job_ids: Sequence[int]) -> None:
     """Show the jobs until all have ended; the last picture stays.
 
-    Raises: as `cli.follow.job_changes`.
+    Raises: as `cli.live.follow.job_changes`.
     """
     console = Console()
     view = _View(console, job_ids)

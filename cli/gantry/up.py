@@ -11,12 +11,12 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, effective_root, installation, up_command, wants_json
-from cli.daemonprocess import StopAsked, python_environment
 from cli.exitcodes import DONE, FAILED
-from cli.pids import DAEMONS, find_daemon, find_supervisor
+from cli.gantry.daemonprocess import StopAsked, python_environment
+from cli.gantry.pids import DAEMONS, find_daemon, find_supervisor
+from cli.gantry.supervisor import Supervisor
 from cli.query import query_jobs
 from cli.screen import remark, say
-from cli.supervisor import Supervisor
 from common.errors import Conflict, GantryError, Unavailable
 from common.installation import take_up
 from common.paths import Paths
@@ -53,7 +53,7 @@ def up(detach: bool) -> int:
 
 def _tell_status(paths: Paths) -> int:
     # imported late: the tables are not for people here
-    from cli.status import tell_status
+    from cli.gantry.status import tell_status
 
     return tell_status(paths)
 
@@ -121,7 +121,7 @@ def _up_detached(paths: Paths) -> int:
     with os.fdopen(reader) as report:
         with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
             supervisor = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cli.supervisor", place, str(writer)],
+                [sys.executable, "-P", "-m", "cli.gantry.supervisor", place, str(writer)],
                 env=python_environment(),
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from cli.screen import json_text
-from cli.times import duration
+from cli.words.times import duration
 
 Reason = Mapping[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from cli.connection import ask_luxid
 from cli.context import command_line, job_program
-from cli.lockview import JOB, LockRow
-from cli.reasonwords import PIDS_NAMED
+from cli.why.lockview import JOB, LockRow
+from cli.words.reasons import PIDS_NAMED
 from common.errors import GantryError
 from common.locks import JobId
 from protocol.luxi import ReadLeftProcesses

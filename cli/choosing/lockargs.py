@@ -50,7 +50,7 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
         return LockWish(str(lock), mode)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        from cli.completion import complete_locks
+        from cli.gantry.completion import complete_locks
 
         # no command runs while the shell asks, so its context is not yet the current one
         with ctx.scope(cleanup=False):

@@ -10,11 +10,11 @@ from cli.connection import open_luxid
 from cli.context import paths as installation_paths
 from cli.context import up_command, wants_json
 from cli.exitcodes import DONE
-from cli.follow import job_changes
-from cli.pids import end_process, find_daemon, find_supervisor
+from cli.gantry.pids import end_process, find_daemon, find_supervisor
+from cli.live.follow import job_changes
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
-from cli.times import DURATION
+from cli.words.times import DURATION
 from common.errors import Unavailable
 from common.locks import JobId
 from common.paths import Paths

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from cli.waitwords import WaitSpan
+from cli.words.waits import WaitSpan
 from common.errors import RemoteError
 from common.locks import JobId
 from protocol.blocking import BlockingClient

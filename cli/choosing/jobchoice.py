@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 import attrs
 import click
 
-from cli.filtertext import Expression
-from cli.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 from cli.query import FINISHED, JOB_ID, PENDING
 from cli.user import user_name
+from cli.words.filtertext import Expression
+from cli.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 

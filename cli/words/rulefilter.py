@@ -10,8 +10,8 @@ Source: luxid.md 6.2, 6.3.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cli.filtertext import Expression, parse_filter
-from cli.jobfilter import all_of, op_id
+from cli.words.filtertext import Expression, parse_filter
+from cli.words.jobfilter import all_of, op_id
 from common.errors import InvalidRequest
 
 Predicate = list[Any]

@@ -9,12 +9,12 @@ from typing import Final
 import attrs
 
 from cli.connection import open_luxid
-from cli.fields import Row
-from cli.outcome import Outcome, fetch_outcomes
 from cli.query import FINISHED, query_jobs
-from cli.reasonwords import Reason
-from cli.waithistory import job_waits
-from cli.waitwords import WaitSpan
+from cli.why.waithistory import job_waits
+from cli.words.fields import Row
+from cli.words.outcome import Outcome, fetch_outcomes
+from cli.words.reasons import Reason
+from cli.words.waits import WaitSpan
 from common.locks import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi import ExplainJobs

@@ -14,13 +14,13 @@ from typing import Any, Final
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, paths, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
-from cli.follow import Change, Event, Followers, Output
-from cli.loglines import log_text
-from cli.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
-from cli.outputscreen import OutputScreen
+from cli.live.follow import Change, Event, Followers, Output
+from cli.live.outputscreen import OutputScreen
 from cli.query import query_jobs
 from cli.screen import one_line, remark, say, say_json, write
-from cli.times import duration
+from cli.words.loglines import log_text
+from cli.words.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
+from cli.words.times import duration
 from common.locks import JobId
 from common.queue.jobs import JobState
 from protocol.luxi import CancelJob, OutputStream
@@ -41,7 +41,7 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
     """Follow jobs until all have ended; the exit code.
 
     Args: is_raw: see `OutputScreen`.
-    Raises: as `cli.follow.job_changes`.
+    Raises: as `cli.live.follow.job_changes`.
     """
     job_ids = list(dict.fromkeys(job_ids))
     try:
@@ -58,7 +58,7 @@ def follow_own(
     """Follow jobs that were submitted just now: their command's output as if it ran here, and nothing else on standard
     output; and tell of those that did not succeed.
 
-    Raises: GoesOn: the time is over, or Ctrl-C; else as `cli.follow.job_changes`.
+    Raises: GoesOn: the time is over, or Ctrl-C; else as `cli.live.follow.job_changes`.
     """
     try:
         with _time_limit(timeout_s):
@@ -186,7 +186,7 @@ def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
         elif waits:
             waits = False
             # imported late: most jobs do not wait for long
-            from cli.waiting import why_waiting
+            from cli.why.waiting import why_waiting
 
             if reason := why_waiting([job_id]).get(job_id):
                 remark(f"job {job_id} {reason}")
@@ -207,7 +207,7 @@ def _show_as_own(followers: Followers, job_id: int, screen: OutputScreen) -> Non
 def _show_several(followers: Followers, job_ids: Sequence[int]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
-        from cli.liveview import show_live
+        from cli.live.liveview import show_live
 
         show_live(followers, job_ids)
         return

@@ -11,8 +11,8 @@ from typing import Any, Final
 import attrs
 
 from cli.tables import UNKNOWN, Column, status_style
-from cli.times import clock, duration, to_seconds
-from cli.usagewords import Usage, size, usage_of
+from cli.words.times import clock, duration, to_seconds
+from cli.words.usage import Usage, size, usage_of
 from common.queue.jobs import FINAL, SUBMIT_PRIORITIES
 
 # values of luxid's fields by name, as on the wire

@@ -6,7 +6,7 @@ Source: DESIGN section 6, "Explain"; `protocol.luxi.ReadJobWaits`.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from cli.times import duration
+from cli.words.times import duration
 
 # as luxid tells it
 WaitSpan = Mapping[str, Any]

@@ -9,10 +9,10 @@ from typing import Any, Final
 import attrs
 
 from cli.exitcodes import DONE, FAILED
-from cli.fields import Row
 from cli.query import query_jobs
 from cli.screen import complain
-from cli.times import duration, to_seconds
+from cli.words.fields import Row
+from cli.words.times import duration, to_seconds
 from common.errors import JobLost
 from protocol.blocking import BlockingClient
 

@@ -12,11 +12,11 @@ from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import paths as installation_paths
 from cli.context import up_command, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
-from cli.pids import DAEMONS, Running, find_daemon, find_supervisor
+from cli.gantry.pids import DAEMONS, Running, find_daemon, find_supervisor
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
-from cli.times import clock
+from cli.words.times import clock
 from common.errors import GantryError, RemoteError
 from common.paths import Paths
 from common.queue.jobs import JobState

@@ -9,15 +9,15 @@ from typing import Any, Final, TypeVar
 import attrs
 import click
 
+from cli.choosing.jobchoice import JobChoice, choice_options
 from cli.connection import open_luxid
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
-from cli.fields import Row
-from cli.filtertext import Expression
-from cli.jobchoice import JobChoice, choice_options
-from cli.jobfilter import statuses_filter
 from cli.query import FINISHED, filter_jobs
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import Column, Layout, render
+from cli.words.fields import Row
+from cli.words.filtertext import Expression
+from cli.words.jobfilter import statuses_filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -5,7 +5,7 @@ by itself is started again: at once, and if it soon ends again, after pauses tha
 here waits for one daemon alone, so the end of another is seen meanwhile. SIGTERM, SIGINT and a terminal that hangs
 up stop all of them, luxid first; job processes are children of nobody here and go on.
 
-Run as a program it is the detached supervisor: `python -P -m cli.supervisor ROOT-or-'-' FD`; to the
+Run as a program it is the detached supervisor: `python -P -m cli.gantry.supervisor ROOT-or-'-' FD`; to the
 descriptor FD it writes what the foreground would show, and closes it when all are ready.
 """
 
@@ -19,8 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self, TextIO
 
-from cli.daemonprocess import DaemonProcess, StopAsked
-from cli.pids import DAEMONS
+from cli.gantry.daemonprocess import DaemonProcess, StopAsked
+from cli.gantry.pids import DAEMONS
 from cli.run import explain
 from common.errors import GantryError, Unavailable
 from common.paths import Paths

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from cli.outcome import WITHHELD, Outcome, result_text
+from cli.words.outcome import WITHHELD, Outcome, result_text
 
 # of the entries by which luxid says in a reason trail what it did to a job
 _LUXID: Final = "gnt:daemon:luxid:"
