@@ -1,0 +1,1 @@
+"""What a verb is about: jobs, locks, fields."""

@@ -1,0 +1,1 @@
+"""Jobs on the screen while they change."""

@@ -1,0 +1,1 @@
+"""Values of the queue as words."""

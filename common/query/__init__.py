@@ -1,0 +1,1 @@
+"""The query language: its expressions, and how they are judged."""

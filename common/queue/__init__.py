@@ -1,0 +1,1 @@
+"""Jobs and what belongs to them: their states, files, logs, dependencies, filters."""

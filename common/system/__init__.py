@@ -1,0 +1,1 @@
+"""Files, processes, logs and signals of this machine, for all daemons."""

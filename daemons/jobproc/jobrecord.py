@@ -4,10 +4,10 @@ Theory. A change of state is durable before the next step is taken. An opcode th
 at once and says nothing costs two writes: running, and ended. A disk that refuses is no verdict on the job: the
 process holds, and tries again.
 
-A line of the log alone never rewrites the file. It is appended to a file beside it (`common.queue.joblog`), at once or, when
-there are many, together with others every `_LOG_PAUSE_S`; a change of state takes along what is there. Until then
-it is safe from the end of any process, but not from a loss of power: no line is made durable by itself. A job
-keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all who read it bounded.
+A line of the log alone never rewrites the file. It is appended to a file beside it (`common.queue.joblog`), at once
+or, when there are many, together with others every `_LOG_PAUSE_S`; a change of state takes along what is there.
+Until then it is safe from the end of any process, but not from a loss of power: no line is made durable by itself. A
+job keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all who read it bounded.
 
 Source: DESIGN sections 3 and 9; luxid.md 3.1, 4.
 """

@@ -15,7 +15,7 @@ from common.objects.codec import decode_config
 from daemons.wconfd.core.config.verify import find_problems
 from daemons.wconfd.core.locks.journal import replay
 from daemons.wconfd.core.locks.lockstate import LockRows, rebuild
-from daemons.wconfd.core.reservations.temporary import tempres
+from daemons.wconfd.core.reservations import tempres
 from daemons.wconfd.lockfiles import JOURNAL, read_pair
 
 # a place, as `byte 17` or `$.cluster.uuid`, and what is wrong there

@@ -15,7 +15,7 @@ from common.system.livelock import PROBE_AGAIN_AFTER_S, Livelock, is_alive
 from common.system.watch import EventKind, FolderWatch
 from tests.support.wait import PATIENCE_S, wait_until
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 
 HOLDER = """
 import subprocess, sys

@@ -25,7 +25,7 @@ def test_a_second_taker_is_told_the_pid_and_a_killed_holder_is_no_obstacle(tmp_p
     path = tmp_path / "ganeti-wconfd.pid"
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, path],
-        cwd=Path(__file__).parents[2],
+        cwd=Path(__file__).parents[3],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-DEPLOY = Path(__file__).parents[2] / "deploy" / "systemd"
+DEPLOY = Path(__file__).parents[3] / "deploy" / "systemd"
 UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.target")])
 PROGRAMS = {"gantry-luxid", "gantry-wconfd", "gantry-forkserver"}
 

@@ -22,7 +22,7 @@ from tests.support.locks import requests, state_text
 from tests.support.naive_fairness import NaiveFairLocks
 from tests.support.naive_locks import NaiveLocks
 
-SPEC = Path(__file__).parent.parent / "transcripts" / "interleavings.txt"
+SPEC = Path(__file__).parents[2] / "transcripts" / "interleavings.txt"
 Programs = list[tuple[Owner, list[list[LockRequest]]]]
 
 

@@ -21,7 +21,7 @@ from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
 from tests.support.locks import owned, owner, requests, state_text
 
-TRANSCRIPTS = Path(__file__).parent.parent / "transcripts"
+TRANSCRIPTS = Path(__file__).parents[2] / "transcripts"
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:

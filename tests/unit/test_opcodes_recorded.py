@@ -12,7 +12,7 @@ from common.opcodes.base import REDACTED, summary, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.jobfile import decode_job
 
-DATA = Path(__file__).parents[1] / "data" / "ganeti-3.0.2"
+DATA = Path(__file__).parents[2] / "data" / "ganeti-3.0.2"
 RECORDS: list[dict[str, Any]] = [orjson.loads(line) for line in (DATA / "opcodes.jsonl").read_bytes().splitlines()]
 # some of the recorded files were rewritten by the job's process, which fills in what it has resolved
 RESOLVED = {"debug_level", "on_node_uuids", "hypervisor"}

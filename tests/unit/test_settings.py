@@ -23,7 +23,7 @@ from common.settings import (
     load_settings,
 )
 
-DEPLOY = Path(__file__).parents[2] / "deploy"
+DEPLOY = Path(__file__).parents[3] / "deploy"
 SAMPLE = DEPLOY / "gantry.toml.sample"
 
 

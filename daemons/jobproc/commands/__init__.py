@@ -1,0 +1,1 @@
+"""Commands of jobs: started, supervised, limited and ended."""

@@ -1,0 +1,1 @@
+"""The process that forks the job processes."""

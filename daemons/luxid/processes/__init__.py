@@ -1,0 +1,1 @@
+"""The processes of jobs: started, asked, killed, and known to be gone."""

@@ -1,8 +1,9 @@
 """Signals to job processes, and to those that supervise what they started; never to a stranger.
 
 A number is used again once its process is gone. Who has the job's livelock open is the job's process or a supervisor
-of a command of it, so that is looked at, and the signal goes through a pidfd (`common.system.processes`). Of an external
-executor the number may be a wrapper's, which has nothing open: it must have been there before the livelock was.
+of a command of it, so that is looked at, and the signal goes through a pidfd (`common.system.processes`). Of an
+external executor the number may be a wrapper's, which has nothing open: it must have been there before the livelock
+was.
 
 Source: DESIGN section 16; everyday.md a.
 """

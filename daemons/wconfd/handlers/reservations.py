@@ -19,10 +19,11 @@ from common.objects.kinds import NetworkUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.reservations import addresses, identifiers
 from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
 from daemons.wconfd.core.reservations.ippools import with_notes
 from daemons.wconfd.core.reservations.minors import allocate_minors, drbd_map
-from daemons.wconfd.core.reservations.temporary import Reservations, addresses, identifiers
+from daemons.wconfd.core.reservations.temporary import Reservations
 from daemons.wconfd.core.reservations.tempres import in_order
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore

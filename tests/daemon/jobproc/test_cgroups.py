@@ -144,8 +144,9 @@ def test_where_none_may_be_made_none_is_found(tmp_path: Path) -> None:
 def test_a_user_without_rights_on_the_tree_is_told_that_there_is_none(tmp_path: Path) -> None:
     script = (
         "import os, sys\nfrom pathlib import Path\nos.setuid(65534)\n"
-        "from daemons.jobproc.commands.cgroups import find_groups\nsys.exit(find_groups('auto', Path('/nowhere')) is not None)"
+        "from daemons.jobproc.commands.cgroups import find_groups\n"
+        "sys.exit(find_groups('auto', Path('/nowhere')) is not None)"
     )
-    code = f"from daemons.jobproc import cgroups, holding\n{script}"
+    code = f"from daemons.jobproc.commands import cgroups, holding\n{script}"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]).returncode == 0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[4]
 NOBODY = 65534
 CHOSEN = "all_that or whose_job_process or what_an_ended_job"
 AS_NOBODY = (

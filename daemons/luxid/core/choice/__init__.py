@@ -1,0 +1,1 @@
+"""Which of the ready jobs runs next."""

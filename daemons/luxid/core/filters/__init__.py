@@ -1,0 +1,1 @@
+"""What the filter rules say of jobs."""

@@ -1,0 +1,1 @@
+"""The jobs that have not ended, their phases, and what may become of them."""

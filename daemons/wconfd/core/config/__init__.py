@@ -1,0 +1,1 @@
+"""The configuration and its changes: pure functions."""

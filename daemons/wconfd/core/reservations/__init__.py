@@ -1,0 +1,1 @@
+"""Temporary reservations: what is taken although the configuration does not say so yet."""
