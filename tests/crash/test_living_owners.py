@@ -15,7 +15,7 @@ from protocol.luxi import CancelJob
 from protocol.wconfd import CleanupLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting
 from tests.support.checked import assert_all_is_free, job_on_disk
 from tests.support.cluster import Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.stamps import Stamps
 from tests.support.wait import wait_until
 

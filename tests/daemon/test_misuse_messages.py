@@ -15,7 +15,7 @@ from protocol.luxi import QueryJobs
 from protocol.wconfd import Echo
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.rawsocket import RawCaller
 
 DAEMONS = ("luxid", "wconfd")

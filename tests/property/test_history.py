@@ -15,7 +15,7 @@ from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import Span
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from tests.support.naive_history import NaiveHistory
+from tests.support.naive.history import NaiveHistory
 
 SLOTS, START_LIMIT = 3, 2
 ENDS = (JobState.SUCCESS, JobState.ERROR, JobState.CANCELED)

@@ -15,8 +15,8 @@ from daemons.wconfd.core.locks.pending import LockState
 from tests.property.test_lock_waiting import LocksAgainstTheirTwin, has_ring
 from tests.support.lock_strategies import OWNERS, conflicts, locks, owners, request_lists
 from tests.support.locks import state_text
-from tests.support.naive_fairness import NaiveFairLocks
-from tests.support.naive_locks import NaiveLocks
+from tests.support.naive.fairness import NaiveFairLocks
+from tests.support.naive.locks import NaiveLocks
 
 quick = settings(max_examples=300, deadline=None)
 MAX_BYPASS = 1

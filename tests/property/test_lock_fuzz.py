@@ -15,8 +15,8 @@ from daemons.wconfd.core.locks.waiting import Change
 from tests.property.test_lock_waiting import has_ring
 from tests.support.lock_strategies import LOCKS
 from tests.support.locks import state_text
-from tests.support.naive_fairness import NaiveFairLocks
-from tests.support.naive_locks import NaiveLocks
+from tests.support.naive.fairness import NaiveFairLocks
+from tests.support.naive.locks import NaiveLocks
 
 OWNERS = [Owner(number, f"/l{number}") for number in range(6)] + [Owner(name, f"/{name}") for name in ("luxid", "x")]
 OPERATIONS = 100_000

@@ -22,7 +22,7 @@ from tests.support.lock_strategies import (
     request_lists,
     tables,
 )
-from tests.support.naive_locks import NaiveLocks
+from tests.support.naive.locks import NaiveLocks
 
 quick = settings(max_examples=150, deadline=None)
 

@@ -24,7 +24,7 @@ from tests.support.lock_strategies import (
     wanted,
 )
 from tests.support.locks import state_text
-from tests.support.naive_locks import NaiveLocks
+from tests.support.naive.locks import NaiveLocks
 
 quick = settings(max_examples=120, deadline=None)
 

@@ -20,7 +20,7 @@ from daemons.luxid.core.filters import judging
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
-from tests.support.naive_schedule import NaiveJob, NaiveSchedule
+from tests.support.naive.schedule import NaiveJob, NaiveSchedule
 
 SLOTS, START_LIMIT = 5, 3
 WEIGHTS = WeightRules(base=1.0, tick_s=10.0, ticks=4)

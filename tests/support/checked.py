@@ -9,7 +9,7 @@ from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
 from protocol.wconfd import ListLocksWaitingStatus
 from tests.support.cluster import ALL, Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.leftovers import processes_under
 from tests.support.wait import wait_until
 

@@ -22,7 +22,7 @@ from common.system.atomicfile import write_file
 from common.system.livelock import is_alive
 from protocol.envelope import request_bytes
 from protocol.framing import Framer, pack
-from tests.support.fake_wconfd import FakeWconfd
+from tests.support.fakes.wconfd import FakeWconfd
 from tests.support.wait import PATIENCE_S, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[2]

@@ -48,7 +48,7 @@ class Holder:
 def main(livelocks: str, locks_data: str, prefix: str) -> None:
     from pathlib import Path
 
-    from tests.support.durable import durable_locks
+    from tests.support.fakes.durable import durable_locks
 
     signal.signal(signal.SIGHUP, lambda *_: print(durable_locks(Path(locks_data)).decode(), flush=True))
     livelock = Livelock.create(Path(livelocks), prefix)

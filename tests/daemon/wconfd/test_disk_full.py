@@ -11,7 +11,7 @@ from tests.daemon.wconfd.conftest import NO_SWEEP
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Refused, Wire, WireOwner
 from tests.support.cluster import Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.wait import wait_until
 
 Job = Callable[[int], WireOwner]

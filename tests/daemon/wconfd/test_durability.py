@@ -9,7 +9,7 @@ from daemons.wconfd.lockfiles import journal_of
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.daemon.wconfd.workers import Worker, holders
 from tests.support.cluster import Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.wait import PATIENCE_S, wait_until
 
 Job = Callable[[int], WireOwner]

@@ -17,7 +17,7 @@ from tests.daemon.wconfd.conftest import NO_SWEEP
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire
 from tests.support.cluster import CHECKOUT, Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 
 RECORDING = CHECKOUT / "tests/data/ganeti-3.0.2/wconfd-locks.jsonl"
 RECORDED_FOLDER, RECORDED_PID = "/var/run/ganeti/livelocks", "17760"

@@ -16,7 +16,7 @@ from protocol.wconfd import FreeLocks, Subscribe, TryUpdateLocks
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.wait import PATIENCE_S
 
 Job = Callable[[int], WireOwner]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.daemon.wconfd.wire import Wire, WireOwner
-from tests.support.durable import durable_locks
+from tests.support.fakes.durable import durable_locks
 from tests.support.wait import PATIENCE_S
 
 

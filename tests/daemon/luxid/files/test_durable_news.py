@@ -1,0 +1,211 @@
+"""What a job process has put in its place counts when it is durable, and nobody is told of it before.
+
+Source: DESIGN section 3, invariant 3; STYLE 2.2 (durable, visible, wake, answer).
+"""
+
+import os
+import stat
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+import trio.testing
+
+from common.locks import JobId
+from common.paths import Paths
+from common.queue.jobfile import encode_job
+from common.queue.jobs import Job, JobOp, JobState
+from common.settings import LuxidSettings
+from common.system import foldersync
+from common.system.atomicfile import FileWrite, stage_files
+from daemons.luxid.changedfiles import ChangedFiles
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.files.loading import load_queue
+from daemons.luxid.files.store import open_store
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.launcher import Started, StartRules
+from daemons.luxid.processes.starting import Starter
+from daemons.luxid.scheduler import Scheduler
+from tests.support.fakes.failing import FailingFsync
+from tests.support.wait import PATIENCE_S, wait_until_async
+
+pytestmark = pytest.mark.trio
+RUNS = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),), livelock="/nowhere/1")
+ENDED = attrs.evolve(RUNS, ops=(attrs.evolve(RUNS.ops[0], state=JobState.SUCCESS),))
+
+
+class Gate:
+    """The fsync of any folder waits until it is let go on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.is_reached = threading.Event()
+        self.may_go = threading.Event()
+        self.passed = 0
+        self._real = os.fsync
+        monkeypatch.setattr(os, "fsync", self._fsync)
+
+    def _fsync(self, fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            self.is_reached.set()
+            assert self.may_go.wait(PATIENCE_S)
+            self.passed += 1
+        self._real(fd)
+
+
+class NoLauncher:
+    """Starts nothing."""
+
+    rules = StartRules(attempts=3)
+
+    async def start(self, job_id: JobId) -> Started:
+        raise AssertionError(f"job {job_id} is to be started")
+
+    async def abandon(self, started: Started) -> None:
+        pass
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        task_status.started()
+
+
+@attrs.frozen
+class Luxid:
+    scheduler: Scheduler
+    files: ChangedFiles
+    nursery: trio.Nursery
+    paths: Paths
+
+    def write_without_sync(self, *jobs: Job) -> None:
+        """As a job process does before it syncs the folder."""
+        for job in jobs:
+            [(temp, write)] = stage_files([FileWrite(self.paths.job_file(job.job_id), encode_job(job))])._temps
+            os.rename(temp, write.path)
+
+    def is_seen(self, job_id: int = 1) -> bool:
+        return self.scheduler.queue.phase(JobId(job_id)) is None
+
+
+@pytest.fixture
+async def luxid(tmp_path: Path) -> AsyncIterator[Luxid]:
+    """The parts that follow job files; job 1 runs."""
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    store = open_store(paths)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.commits.run)
+        scheduler = Scheduler(store, LuxidSettings())
+        scheduler.table.put(RUNS)
+        scheduler.queue.adopt(RUNS)
+        files = ChangedFiles(scheduler, nursery)
+        nursery.start_soon(files.run)
+        yield Luxid(scheduler, files, nursery, paths)
+        nursery.cancel_scope.cancel()
+    store.close()
+
+
+async def test_an_end_is_told_when_the_folder_is_synced_and_not_before(
+    luxid: Luxid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(monkeypatch)
+    told = []
+    with luxid.scheduler.bells.listen(JobId(1)) as bell:
+        luxid.write_without_sync(ENDED)
+        ring = bell.next_ring
+        luxid.files.replaced([JobId(1)])
+        await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
+        await trio.testing.wait_all_tasks_blocked()
+        told.append((ring.is_set(), luxid.is_seen(), gate.passed))
+        gate.may_go.set()
+        await ring.wait()
+        told.append((ring.is_set(), luxid.is_seen(), gate.passed))
+
+    assert told == [(False, False, 0), (True, True, 1)]
+
+
+async def test_all_that_was_replaced_meanwhile_shares_the_next_fsync(
+    luxid: Luxid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others = [attrs.evolve(RUNS, job_id=JobId(number), livelock=f"/nowhere/{number}") for number in range(2, 22)]
+    for job in others:
+        luxid.scheduler.table.put(job)
+        luxid.scheduler.queue.adopt(job)
+    gate = Gate(monkeypatch)
+    luxid.write_without_sync(ENDED, *(attrs.evolve(job, ops=ENDED.ops) for job in others))
+    luxid.files.replaced([JobId(1)])
+    await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
+    for job in others:
+        luxid.files.replaced([job.job_id])
+    gate.may_go.set()
+
+    await luxid.files.take_in()
+
+    assert all(luxid.is_seen(number) for number in range(1, 22))
+    assert gate.passed == luxid.scheduler.store.queue_folder.fsyncs == 2
+
+
+async def test_news_wake_their_reader_after_somebody_has_asked_while_there_were_none(luxid: Luxid) -> None:
+    await trio.testing.wait_all_tasks_blocked()
+    await luxid.files.take_in()
+
+    luxid.write_without_sync(ENDED)
+    luxid.files.replaced([JobId(1)])
+
+    await wait_until_async(luxid.is_seen, what="the end is taken in")
+
+
+async def test_an_end_is_held_while_the_folder_cannot_be_synced(luxid: Luxid, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foldersync, "RETRY_S", 0)
+    failing = FailingFsync(is_folder=True, failures_left=3).install(monkeypatch)
+    luxid.write_without_sync(ENDED)
+    luxid.files.replaced([JobId(1)])
+
+    await luxid.files.take_in()
+
+    assert (failing.failures_left, len(failing.calls)) == (0, 5)
+    assert luxid.is_seen()
+
+
+async def test_news_whose_taking_in_was_cancelled_is_not_lost(luxid: Luxid, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate = Gate(monkeypatch)
+    luxid.write_without_sync(ENDED)
+    with trio.CancelScope() as scope:
+        luxid.files.replaced([JobId(1)])
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(luxid.files.take_in)
+            await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
+            scope.cancel()
+            gate.may_go.set()
+
+    await wait_until_async(luxid.is_seen, what="the end is seen all the same")
+
+
+async def test_the_end_of_a_job_whose_process_died_right_after_the_rename_is_synced_before_it_counts(
+    luxid: Luxid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    starter = Starter(luxid.scheduler, NoLauncher(), 1.0)
+    deaths = Deaths(luxid.scheduler, starter, luxid.nursery)
+    gate = Gate(monkeypatch)
+    luxid.write_without_sync(ENDED)
+
+    deaths.suspect(JobId(1))
+    await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
+    assert luxid.scheduler.queue.phase(JobId(1)) is Phase.HELD
+    gate.may_go.set()
+
+    await wait_until_async(luxid.is_seen, what="the end is seen")
+    assert luxid.scheduler.table.get(JobId(1)) == ENDED
+
+
+async def test_a_queue_that_is_taken_over_is_synced_before_anything_is_told_of_it(
+    luxid: Luxid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    luxid.write_without_sync(ENDED)
+    gate = Gate(monkeypatch)
+    gate.may_go.set()
+
+    found = load_queue(luxid.paths)
+
+    assert [each.job for each in found.jobs] == [ENDED]
+    assert gate.passed == 1

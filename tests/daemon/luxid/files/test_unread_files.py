@@ -1,0 +1,161 @@
+"""Readers that fail some times: what only was read decides (DESIGN section 11)."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from common.errors import Unavailable
+from common.locks import JobId
+from common.paths import Paths
+from common.queue.jobs import Job, JobOp, JobState
+from common.settings import LuxidSettings
+from daemons.luxid.changedfiles import ChangedFiles
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.files import unread
+from daemons.luxid.files.store import open_store
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.starting import Starter
+from daemons.luxid.scheduler import Scheduler
+from tests.support.fakes.launcher import FakeLauncher
+
+pytestmark = pytest.mark.trio
+JOB, DEPENDENT = JobId(1), JobId(2)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unread, "FIRST_PAUSE_S", 0.001)
+
+
+class Flaky:
+    """A function that raises Unavailable the first `failures` times."""
+
+    def __init__(self, real: Callable[..., object], failures: int) -> None:
+        self.real = real
+        self.failures = failures
+        self.calls = 0
+
+    def __call__(self, *args: object) -> object:
+        self.calls += 1
+        if self.calls <= self.failures:
+            raise Unavailable("too many open files")
+        return self.real(*args)
+
+
+@attrs.frozen
+class Parts:
+    scheduler: Scheduler
+    deaths: Deaths
+    files: ChangedFiles
+
+
+@asynccontextmanager
+async def running(tmp_path: Path) -> AsyncIterator[Parts]:
+    """The parts of luxid with a job that has a process, which is dead."""
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    store = open_store(paths)
+    async with trio.open_nursery() as nursery:
+        await nursery.start(store.commits.run)
+        scheduler = Scheduler(store, LuxidSettings())
+        starter = Starter(scheduler, FakeLauncher(), 10.0)
+        deaths = Deaths(scheduler, starter, nursery)
+        job = job_in(JobState.RUNNING)
+        scheduler.table.put(job)
+        scheduler.queue.adopt(job)
+        scheduler.begin(nursery, starter.start)
+        scheduler.obstruct("a test")
+        files = ChangedFiles(scheduler, nursery)
+        nursery.start_soon(files.run)
+        yield Parts(scheduler, deaths, files)
+        nursery.cancel_scope.cancel()
+    store.close()
+
+
+def job_in(state: JobState, job_id: JobId = JOB) -> Job:
+    return Job(job_id, (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=state),), livelock="/nowhere/job_1")
+
+
+def dependent() -> Job:
+    return Job(DEPENDENT, (JobOp({"OP_ID": "OP_TEST_DUMMY", "depends": [[JOB, ["success"]]]}),))
+
+
+async def until_phase(parts: Parts, job_id: JobId, phase: Phase | None) -> None:
+    with parts.scheduler.bells.listen(job_id) as bell:
+        while parts.scheduler.queue.phase(job_id) is not phase:
+            await bell.wait()
+
+
+async def test_a_dead_job_ends_as_its_file_says_however_often_reading_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as parts:
+        await parts.scheduler.store.save(job_in(JobState.SUCCESS))
+        before = parts.scheduler.store.paths.job_file(JOB).read_bytes()
+        flaky = Flaky(parts.scheduler.store.read_job, 4)
+        monkeypatch.setattr(parts.scheduler.store, "read_job", flaky)
+
+        await parts.deaths.settle(parts.scheduler.job(JOB))
+
+        assert flaky.calls == 5
+        assert parts.scheduler.queue.phase(JOB) is None
+        assert parts.scheduler.table.get(JOB) == job_in(JobState.SUCCESS)
+        assert parts.scheduler.store.paths.job_file(JOB).read_bytes() == before
+
+
+async def test_log_lines_of_a_dead_job_are_not_lost_to_an_error_of_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as parts:
+        await parts.scheduler.store.save(job_in(JobState.RUNNING))
+        path = parts.scheduler.store.paths.job_log(JOB)
+        path.write_bytes(b'[0,1,[5,0],"message","the last word"]\n')
+        flaky = Flaky(parts.scheduler.logs.add_all, 3)
+        monkeypatch.setattr(parts.scheduler.logs, "add_all", flaky)
+
+        await parts.deaths.settle(parts.scheduler.job(JOB))
+
+        job = parts.scheduler.table.get(JOB)
+        assert job is not None
+        assert [entry.message for entry in job.ops[0].log] == ["the last word"]
+
+
+async def test_a_changed_file_that_cannot_be_read_is_looked_at_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as parts:
+        await parts.scheduler.store.save(job_in(JobState.SUCCESS))
+        flaky = Flaky(parts.scheduler.store.read_job, 3)
+        monkeypatch.setattr(parts.scheduler.store, "read_job", flaky)
+
+        parts.files.replaced([JOB])
+        parts.files.replaced([JOB])
+        assert parts.scheduler.queue.phase(JOB) is Phase.RUNNING
+
+        await until_phase(parts, JOB, None)
+        # three that fail, one that tells that it can be read, and then as any other change
+        assert flaky.calls == 5
+
+
+async def test_a_dependent_of_an_archived_success_outlives_errors_of_reading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as parts:
+        store = parts.scheduler.store
+        await store.save(job_in(JobState.SUCCESS))
+        parts.files.replaced([JOB])
+        await store.archive([JOB])
+        parts.scheduler.archived([JOB])
+        flaky = Flaky(store.find_archived, 4)
+        monkeypatch.setattr(store, "find_archived", flaky)
+        await store.save(dependent())
+
+        parts.scheduler.add([dependent()])
+
+        assert parts.scheduler.queue.phase(DEPENDENT) is Phase.BLOCKED
+        await until_phase(parts, DEPENDENT, Phase.READY)
+        assert flaky.calls == 5

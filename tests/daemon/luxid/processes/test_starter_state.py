@@ -1,0 +1,137 @@
+"""What luxid remembers of a job's processes goes when the job ends."""
+
+import errno
+import os
+from pathlib import Path
+
+import attrs
+import pytest
+import trio
+
+from common.errors import Unavailable
+from common.locks import JobId
+from common.paths import Paths
+from common.queue.jobs import Job, JobOp, OpEvent, apply_event
+from common.settings import LuxidSettings
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.processes.launcher import ForkServerClient, LauncherEvents
+from daemons.luxid.processes.starting import BACK_OFF, Starter
+from daemons.luxid.scheduler import Scheduler
+from tests.support.fakes.launcher import FakeLauncher
+from tests.support.wait import wait_until_async
+
+pytestmark = pytest.mark.trio
+
+
+@attrs.frozen
+class Parts:
+    store: Store
+    scheduler: Scheduler
+    starter: Starter
+    launcher: FakeLauncher
+
+
+async def run_parts(tmp_path: Path, nursery: trio.Nursery, timeout_s: float = 10.0) -> Parts:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    store = open_store(paths)
+    await nursery.start(store.commits.run)
+    scheduler, launcher = Scheduler(store, LuxidSettings()), FakeLauncher()
+    starter = Starter(scheduler, launcher, timeout_s)
+    scheduler.begin(nursery, starter.start)
+    return Parts(store, scheduler, starter, launcher)
+
+
+def new_job() -> Job:
+    return Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))
+
+
+async def until_phase(parts: Parts, phase: Phase) -> None:
+    with parts.scheduler.bells.listen(JobId(1)) as bell:
+        while parts.scheduler.queue.phase(JobId(1)) is not phase:
+            await bell.wait()
+
+
+async def test_an_ended_job_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        parts = await run_parts(tmp_path, nursery)
+        parts.scheduler.add([new_job()])
+        await until_phase(parts, Phase.RUNNING)
+        assert parts.starter.livelocks == {"job_1": 1}
+
+        job = parts.store.read_job(JobId(1))
+        assert (job.livelock, job.process_id) == ("/livelocks/job_1", 999_999)
+        ended = attrs.evolve(job, ops=(apply_event(job.ops[0], OpEvent.FAILED, (1, 1)),))
+        parts.scheduler.ended(ended)
+
+        assert parts.starter.livelocks == {}
+        assert parts.scheduler.queue.phase(JobId(1)) is None
+        assert parts.scheduler.asks == {}
+        nursery.cancel_scope.cancel()
+    parts.launcher.close()
+    parts.store.close()
+
+
+async def test_a_launcher_that_is_away_costs_the_job_nothing(tmp_path: Path) -> None:
+    async with trio.open_nursery() as nursery:
+        parts = await run_parts(tmp_path, nursery)
+        parts.launcher.is_away = True
+        parts.scheduler.add([new_job()])
+        await wait_until_async(lambda: parts.launcher.starts > 3, what="several attempts")
+        assert not parts.store.paths.job_file(1).exists()
+
+        parts.launcher.is_away = False
+        await until_phase(parts, Phase.RUNNING)
+        nursery.cancel_scope.cancel()
+    parts.launcher.close()
+    parts.store.close()
+
+
+@pytest.mark.parametrize("sends", [None, b"error: its livelock cannot be made: no space left on device"])
+async def test_a_process_that_is_slow_or_cannot_start_is_no_attempt_of_its_job(
+    tmp_path: Path, sends: bytes | None
+) -> None:
+    async with trio.open_nursery() as nursery:
+        parts = await run_parts(tmp_path, nursery, timeout_s=0.01)
+        parts.launcher.sends = sends
+        parts.scheduler.add([new_job()])
+        await wait_until_async(lambda: parts.launcher.starts > 3, what="several starts")
+        await wait_until_async(
+            lambda: any(BACK_OFF in obstacle for obstacle in parts.scheduler.obstacles), what="it is told"
+        )
+
+        parts.launcher.sends = b"/livelocks/job_1"
+        await until_phase(parts, Phase.RUNNING)
+        nursery.cancel_scope.cancel()
+    parts.launcher.close()
+    parts.store.close()
+
+
+async def test_a_start_for_want_of_descriptors_is_no_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_socket(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    paths = Paths.under_root(tmp_path)
+    client = ForkServerClient(paths, LauncherEvents(lambda: None, lambda: None, lambda _: None))
+    monkeypatch.setattr("socket.socketpair", no_socket)
+
+    with pytest.raises(Unavailable, match="too many open files"):
+        await client.start(JobId(1))
+
+
+@pytest.mark.parametrize("sends", [b"relative/path", b"/with\xff", b"x" * 100_000])
+async def test_a_process_that_sends_nonsense_is_given_up_after_three_times(tmp_path: Path, sends: bytes) -> None:
+    async with trio.open_nursery() as nursery:
+        parts = await run_parts(tmp_path, nursery)
+        parts.launcher.sends = sends
+        with parts.scheduler.bells.listen(JobId(1)) as bell:
+            parts.scheduler.add([new_job()])
+            while parts.scheduler.queue.phase(JobId(1)) is not None:
+                await bell.wait()
+
+        assert parts.launcher.starts == 3
+        assert parts.store.read_job(JobId(1)).ops[0].state.value == "error"
+        nursery.cancel_scope.cancel()
+    parts.launcher.close()
+    parts.store.close()

@@ -1,0 +1,79 @@
+"""A fork server that is broken in the way a test of luxid wants it.
+
+    python -m tests.support.fakes.forkserver ROOT
+
+`ROOT/fake` says how: it may `refuse` every start, have children that `die` before they have a
+livelock, or that `vanish` after the go-ahead without having done anything.
+"""
+
+import array
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+from common.errors import Unavailable
+from common.paths import Paths
+from common.system.livelock import Livelock
+from common.system.sdnotify import notify
+from protocol.envelope import Call, failure, read_message, success
+from protocol.framing import Framer, pack
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    paths = Paths.under_root(root)
+    paths.forkserver_socket.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(paths.forkserver_socket))
+    listener.listen()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    notify("READY=1")
+    while True:
+        control, _ = listener.accept()
+        with control:
+            _serve(control, root, paths)
+
+
+def _serve(control: socket.socket, root: Path, paths: Paths) -> None:
+    framer = Framer()
+    fds: list[int] = []
+    while True:
+        received, ancillary, _, _ = control.recvmsg(65536, socket.CMSG_SPACE(4))
+        if not received:
+            return
+        for _, _, content in ancillary:
+            fds += array.array("i", content)
+        for payload in framer.feed(received):
+            call = read_message(payload)
+            assert isinstance(call, Call)
+            control.sendall(pack(_start(call, fds.pop(0), root, paths)))
+
+
+def _start(call: Call, fd: int, root: Path, paths: Paths) -> bytes:
+    mode = (root / "fake").read_text()
+    assert isinstance(call.params, list)
+    with socket.socket(fileno=fd) as stream:
+        if mode == "refuse":
+            return failure(call, Unavailable("no room for another process"))
+        pid = os.fork()
+        if not pid:
+            try:
+                os.setsid()
+                if mode != "die":
+                    _vanish(stream, int(call.params[0]), paths)
+            finally:
+                os._exit(0)
+    return success(call, pid)
+
+
+def _vanish(stream: socket.socket, job_id: int, paths: Paths) -> None:
+    livelock = Livelock.create(paths.livelocks, f"job_{job_id:06d}")
+    stream.sendall(pack(livelock.path.encode()))
+    stream.recv(100)
+    livelock.remove()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,76 @@
+"""A disk that refuses for a while does not change what becomes of a job (DESIGN section 11, "an error of the disk")."""
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from common.locks import JobId
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, JobOp, JobState
+from common.system import durably as durably_module
+from common.system.atomicfile import write_file
+from daemons.jobproc import jobrecord
+from daemons.jobproc.jobrecord import JobRecord
+from tests.support.fakes.failing import FailingFsync, count_renames
+
+
+@pytest.fixture
+def record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> JobRecord:
+    """A job whose only opcode runs."""
+    monkeypatch.setattr(durably_module, "RETRY_S", 0)
+    monkeypatch.setattr(jobrecord, "_RETRY_S", 0)
+    path = tmp_path / "job-7"
+    write_file(path, encode_job(Job(JobId(7), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))))
+    record = JobRecord.load(path, tmp_path / "log-7", livelock="/run/job", process_id=99)
+    record.begin_running(0)
+    return record
+
+
+def on_disk(tmp_path: Path) -> Job:
+    return decode_job((tmp_path / "job-7").read_bytes(), "job-7")
+
+
+def test_a_success_that_others_may_have_seen_is_never_written_over(
+    tmp_path: Path, record: JobRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = FailingFsync(is_folder=True, failures_left=3).install(monkeypatch)
+    renames = count_renames(monkeypatch)
+
+    record.succeed(0, "done")
+
+    assert renames == ["job-7"]
+    assert failing.calls == ["file", *["folder"] * 4]
+    assert (record.job.state, on_disk(tmp_path).state) == (JobState.SUCCESS, JobState.SUCCESS)
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_an_end_that_the_disk_refuses_is_written_anew_until_it_takes_it(
+    tmp_path: Path, record: JobRecord, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    failing = FailingFsync(is_folder=False, failures_left=2, number=number).install(monkeypatch)
+
+    record.succeed(0, "done")
+
+    # the whole content each time: after an fsync that failed nobody knows what the kernel still has of it
+    assert failing.calls == ["file", "file", "file", "folder"]
+    assert on_disk(tmp_path).ops[0].result == "done"
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
+
+
+def test_an_end_that_finds_no_descriptor_is_written_when_there_is_one(
+    tmp_path: Path, record: JobRecord, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, left = os.open, iter(range(3))
+
+    def scarce(path: str, flags: int, *rest: int) -> int:
+        if flags & os.O_CREAT and next(left, None) is not None:
+            raise OSError(errno.EMFILE, "Too many open files")
+        return real(path, flags, *rest)
+
+    monkeypatch.setattr(os, "open", scarce)
+
+    record.succeed(0, "done")
+
+    assert on_disk(tmp_path).state is JobState.SUCCESS
