@@ -5,7 +5,8 @@ what those before it may:
 
     read      look: lists, locks, rules, reasons; of others' jobs not the arguments, environment, results and output
     submit    submit jobs, whose commands run as the submitter; cancel, reprioritize and archive one's own
-    operate   see all of every job and change it; drain, filter rules, opcodes that act with the daemons' rights
+    operate   see all of every job and change it; drain, filter rules, opcodes that act with the daemons' rights, locks
+              that hold up everybody: the BGL and whole levels
     admin     change the configuration; commands as any user, root too
     full      act as the daemons' user: root, that user, and those whom `uids` and `gids` name (Ganeti's rule)
 

@@ -47,6 +47,13 @@ class LockDeclaration:
     def is_big_lock(self) -> bool:
         return self.bgl is LockMode.EXCLUSIVE
 
+    def wide_locks(self) -> Iterator[Lock]:
+        """Those that hold up everybody: the BGL, unless it is shared as all share it, and whole levels in any mode."""
+        if self.is_big_lock:
+            yield BGL
+        for level, entries in self.levels.items():
+            yield from (request.lock for request in requests_for(level, entries) if request.lock.is_group)
+
 
 NO_LOCKS = LockDeclaration()
 BIG_LOCK: Final = LockDeclaration(LockMode.EXCLUSIVE)

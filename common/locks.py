@@ -135,8 +135,8 @@ def group_lock(level: LockLevel) -> Lock:
 
 
 def member_lock(level: LockLevel, name: str) -> Lock:
-    """The lock of one named object; `level` is neither cluster nor config."""
-    return Lock(_RANKS[level] + 1, name)
+    """The lock of one named object, or of all if it is named so; `level` is neither cluster nor config."""
+    return group_lock(level) if name == _SET else Lock(_RANKS[level] + 1, name)
 
 
 @lru_cache(maxsize=65536)

@@ -75,6 +75,37 @@ def test_opcodes_that_act_with_the_daemons_rights_are_not_for_everybody() -> Non
     assert harmless == {"OP_RUN_COMMAND", "OP_TEST_DELAY", "OP_TEST_DUMMY"}
 
 
+@pytest.mark.parametrize("mode", ["shared", "exclusive"])
+def test_a_whole_level_is_locked_by_operators_only_in_whatever_mode(mode: str) -> None:
+    op = run(locks={"node/n1": mode, "instance/[lockset]": mode})
+
+    with pytest.raises(
+        Denied, match=r"^opcode 1: OP_RUN_COMMAND under 'instance/\[lockset\]', which is for all, needs"
+    ):
+        allowed(op, ALICE)
+
+    assert allowed(op, attrs.evolve(ALICE, role=Role.OPERATE)).user == "alice"
+
+
+def test_the_lock_of_the_cluster_is_taken_by_operators_only_and_shared_by_all() -> None:
+    alone = {"OP_ID": "OP_TEST_DUMMY", "locks": {"cluster/BGL": "exclusive"}}
+
+    with pytest.raises(Denied, match=r"OP_TEST_DUMMY under 'cluster/BGL', which is for all, needs the role 'operate'"):
+        allowed(alone, ALICE)
+
+    assert allowed(alone, attrs.evolve(ALICE, role=Role.OPERATE)).locks
+    assert allowed(run(locks={"cluster/BGL": "shared", "node/n1": "exclusive"}), ALICE).user == "alice"
+
+
+def test_a_node_that_is_named_as_all_nodes_are_is_all_nodes() -> None:
+    delay = {"OP_ID": "OP_TEST_DELAY", "duration": 1, "no_locks": False, "on_nodes": ["[lockset]"]}
+
+    with pytest.raises(Denied, match=r"OP_TEST_DELAY under 'node/\[lockset\]'"):
+        allowed(delay, ALICE)
+
+    assert allowed({**delay, "on_nodes": ["n1"]}, ALICE).on_nodes == ("n1",)
+
+
 def test_the_owner_is_in_the_first_opcode_once_and_nothing_that_a_client_sends_is() -> None:
     forged = [[OWNER_SOURCE, "uid=1;login=daemon", 5], ["gnt:user", "why", 6], ["gantry:login", "root", 7]]
 

@@ -2,7 +2,8 @@
 
 Theory. A job acts with the rights of its owner. What acts with the daemons' own rights (every opcode but a command)
 names the role that it takes to submit it; a command runs as its submitter, which is written into the opcode, so that
-it is durable with the job and needs no second look when the job starts.
+it is durable with the job and needs no second look when the job starts. Locks are for everybody who may submit, but
+for those that hold up everybody else: the BGL taken exclusively and whole levels, shared ones too, are for operators.
 
 Source: DESIGN section 4, "Who is calling".
 """
@@ -61,6 +62,10 @@ def _where(count: int, place: int, index: int) -> str:
 
 def _authorize(op: OpCode, submitter: Submitter, host: Host, where: str) -> OpCode:
     check_role(submitter.role, op.SUBMIT_ROLE, submitter.uid, f"{where}: {op.OP_ID}")
+    if (wide := next(op.lock_declaration().wide_locks(), None)) is not None:
+        check_role(
+            submitter.role, Role.OPERATE, submitter.uid, f"{where}: {op.OP_ID} under '{wide}', which is for all,"
+        )
     op = _without_owner(op)
     return attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op
 

@@ -115,6 +115,8 @@ def test_who_has_no_role_may_not_call(cluster: Cluster, uid: int) -> None:
         (ALICE, AutoArchiveJobs(-1, 1), "operate"),
         (ALICE, ReplaceFilter(None, 0, (), "REJECT", ()), "operate"),
         (ALICE, SubmitJob(({"OP_ID": "OP_NODE_EVACUATE", "node_name": "n", "mode": "all"},)), "operate"),
+        (ALICE, SubmitJob((command("sleep", "9", locks={"cluster/BGL": "exclusive"}),)), "operate"),
+        (ALICE, SubmitJob((dummy(submit_jobs=[]), command("true", locks={"node/[lockset]": "shared"}))), "operate"),
         (OPERATOR, SubmitJob(({"OP_ID": "OP_CLUSTER_RENAME", "name": "other.test"},)), "admin"),
     ],
 )
