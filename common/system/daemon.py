@@ -37,12 +37,16 @@ def run_daemon(name: str, description: str, serve: Serve) -> None:
     except (GantryError, OSError) as error:
         fail(name, error)
     _log.info("descriptors.allowed", count=raise_limit())
+    failures: list[Exception] = []
     try:
         trio.run(_life, name, settings, serve)
     except* (GantryError, OSError) as group:
-        fail(name, _first(group))
+        # what is raised in here is put into a group by Python before 3.11.4
+        failures.append(_first(group))
     finally:
         pid_file.release()
+    if failures:
+        fail(name, failures[0])
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:

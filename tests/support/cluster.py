@@ -23,7 +23,7 @@ from common.clusterinit import create_cluster
 from common.locks import JobId
 from common.paths import Paths
 from common.settings import load_settings
-from common.system.processes import Process, descendants, find_process, send, send_all
+from common.system.processes import Process, descendants, holders, is_living, send_all
 from protocol.blocking import BlockingClient
 from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
@@ -198,23 +198,31 @@ class Cluster:
 
 
 def kill_tree(pid: int) -> None:
-    """SIGKILL of a process and of all that descend from it.
+    """SIGKILL of a job process and of all that it started.
 
-    A process group is not enough: a supervisor leaves that of its job process, and the command joins it later.
+    A process group is not enough: a supervisor leaves that of its job process, and the command joins it later. The
+    supervisor holds the livelock from its fork on, and outlives the command.
     """
-    root = find_process(pid)
-    if root is None:
-        return
-    # makes no children from now on
-    send(root, signal.SIGSTOP)
-    wait_until(lambda: not _kill_descendants(pid), what=f"nothing descends from process {pid}")
-    send(root, signal.SIGKILL)
-
-
-def _kill_descendants(pid: int) -> frozenset[Process]:
+    livelocks = [path for path in _open_files(pid) if "/livelocks/" in path]
     found = descendants(pid)
-    send_all(found, signal.SIGKILL)
-    return found
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+    def kill_all() -> bool:
+        nonlocal found
+        supervisors = frozenset[Process]().union(*map(holders, livelocks))
+        found |= supervisors | descendants(*(process.pid for process in supervisors | found))
+        send_all(found, signal.SIGKILL)
+        return not any(map(is_living, found))
+
+    wait_until(kill_all, what=f"nothing is left of what process {pid} started", state=lambda: found)
+
+
+def _open_files(pid: int) -> list[str]:
+    try:
+        return [os.readlink(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:
+        return []
 
 
 def _members(group: int) -> list[int]:
