@@ -8,7 +8,7 @@ import click
 from cli.connection import open_luxid
 from cli.words.fields import Row
 from cli.words.filtertext import Expression
-from common.locks import JobId
+from common.ids import JobId
 from common.query.qlang import Expression as QueryExpression
 from protocol.blocking import BlockingClient
 from protocol.luxi import Query, QueryJobs, QueryKind

@@ -97,7 +97,7 @@ def _tell_touched(wish: RuleWish) -> None:
 def _touched(client: BlockingClient, wish: RuleWish) -> Sequence[Any]:
     """The waiting jobs to which the rule would apply, given the other rules there are."""
     # imported late: they bring all opcodes with them
-    from common.locks import JobId
+    from common.ids import JobId
     from common.objects.filter import FilterRule
     from common.queue.filters import compile_chain
     from common.queue.jobs import Job, JobOp

@@ -14,13 +14,11 @@ Source: daemons design, "Locking"; wconfd.md sections 3 and 4.
 import enum
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final, NewType
+from typing import Any, Final
 
 import attrs
 
 from common.errors import InvalidRequest
-
-JobId = NewType("JobId", int)
 
 
 class LockLevel(enum.Enum):

@@ -24,7 +24,8 @@ from cattrs.gen import make_dict_structure_fn
 from cattrs.v import format_exception
 
 from common.errors import GantryError, InvalidRequest
-from common.locks import JobId, Lock, LockLevel, LockRequest, Owner, asked_lock, parse_lock
+from common.ids import JobId
+from common.locks import Lock, LockLevel, LockRequest, Owner, asked_lock, parse_lock
 from common.query.qlang import Expression
 from common.queue.dependencies import Dependency
 from common.queue.reasons import ReasonEntry

@@ -31,7 +31,7 @@ Source: luxid.md 9.1; DESIGN sections 3 and 7.
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.messages import Request
 
 GO_AHEAD = b""

@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.query.qlang import Expression
 from protocol.messages import Request
 

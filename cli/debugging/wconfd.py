@@ -17,7 +17,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
-from common.locks import JobId
+from common.ids import JobId
 from protocol.messages import Request, reply_to_wire, structure_request
 from protocol.wconfd import Echo, ListAllLocksOwners, ListLocks
 

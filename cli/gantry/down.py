@@ -16,7 +16,7 @@ from cli.query import jobs_now
 from cli.screen import remark, say, say_json
 from cli.words.times import DURATION
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from protocol.luxi import CancelJob
 

@@ -16,7 +16,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.query import jobs_now
 from cli.screen import complain, say_json
 from common.errors import NotFound, RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi import ArchiveJob
 

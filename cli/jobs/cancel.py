@@ -12,7 +12,7 @@ from cli.choosing.selection import UNFINISHED, Action, select_jobs, selection_op
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import CancelJob
 
 _ACTION: Final = Action("cancel", UNFINISHED)

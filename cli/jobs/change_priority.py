@@ -13,7 +13,7 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.submission import PRIORITIES
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from protocol.luxi import ChangeJobPriority
 

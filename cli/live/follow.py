@@ -21,7 +21,7 @@ import attrs
 
 from cli.words.loglines import LogLine
 from common.errors import JobLost, RemoteError, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import FINAL
 from protocol.blocking import BlockingClient
 from protocol.luxi import OutputStream, QueryJobs, ReadJobOutput, WaitForJobChange

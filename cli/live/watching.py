@@ -21,7 +21,7 @@ from cli.screen import one_line, remark, say, say_json, write
 from cli.words.loglines import log_text
 from cli.words.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
 from cli.words.times import duration
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import JobState
 from protocol.luxi import CancelJob, OutputStream
 

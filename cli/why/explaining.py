@@ -15,7 +15,7 @@ from cli.words.fields import Row
 from cli.words.outcome import Outcome, fetch_outcomes
 from cli.words.reasons import Reason
 from cli.words.waits import WaitSpan
-from common.locks import JobId
+from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi import ExplainJobs
 

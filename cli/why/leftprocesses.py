@@ -10,7 +10,7 @@ from cli.context import command_line, job_program
 from cli.why.lockview import JOB, LockRow
 from cli.words.reasons import PIDS_NAMED
 from common.errors import GantryError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ReadLeftProcesses
 
 

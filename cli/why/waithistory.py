@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from cli.words.waits import WaitSpan
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi import ReadJobWaits
 

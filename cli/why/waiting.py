@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from cli.connection import ask_luxid
 from cli.words.reasons import Reason, in_words, worth_telling
 from common.errors import GantryError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ExplainJobs
 
 

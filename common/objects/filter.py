@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.reasons import ReasonTrail
 
 _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")

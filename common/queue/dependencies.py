@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from common.errors import InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import FINAL, JobState
 
 # in digits, with the sign

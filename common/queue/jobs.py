@@ -24,7 +24,7 @@ from typing import Any, Final
 import attrs
 
 from common.errors import Conflict
-from common.locks import JobId
+from common.ids import JobId
 
 # [seconds, microseconds] since the epoch, as on disk
 Timestamp = tuple[int, int]

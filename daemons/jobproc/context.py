@@ -11,7 +11,8 @@ from typing import Any
 import attrs
 
 from common.errors import JobCanceled
-from common.locks import JobId, Lock, LockLevel, LockMode
+from common.ids import JobId
+from common.locks import Lock, LockLevel, LockMode
 from common.settings import Settings
 from common.system.livelock import Livelock
 from daemons.jobproc.commands.cgroups import GroupTree

@@ -7,7 +7,7 @@ import os
 from typing import Final
 
 from common.errors import GantryError
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.livelock import Livelock
 from common.system.log import get_log

@@ -23,7 +23,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from common.errors import GantryError, JobCanceled, PrerequisiteError
-from common.locks import BGL, JobId, LockLevel, LockRequest, Owner
+from common.ids import JobId
+from common.locks import BGL, LockLevel, LockRequest, Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST

@@ -13,7 +13,8 @@ from typing import Final
 
 import attrs
 
-from common.locks import BGL, JobId, LockMode, LockRequest, Owner
+from common.ids import JobId
+from common.locks import BGL, LockMode, LockRequest, Owner
 from common.queue.waitfile import append_spans
 from common.queue.waithistory import NAMED, Cause, Span, WaitKind
 from common.system.log import get_log

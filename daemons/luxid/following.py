@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from common.errors import GantryError
-from common.locks import JobId
+from common.ids import JobId
 from common.system.log import get_log
 from daemons.luxid.configcache import ConfigurationMissing
 from daemons.luxid.filterrules import FilterRules

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobState, LogEntry
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.queue.decisions import Phase

@@ -19,7 +19,7 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.watch import EventKind, FolderWatch
 from daemons.luxid.bells import Bell, Bells

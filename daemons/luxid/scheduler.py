@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobState
 from common.settings import LuxidSettings

@@ -11,7 +11,7 @@ import trio
 
 from common.access import Access, Role, check_role
 from common.errors import Denied, InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.submitter import owner_of
 from daemons.luxid.core.queue.rights import Host, Submitter
 from daemons.luxid.scheduler import Scheduler

@@ -12,7 +12,7 @@ from typing import Final
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.watch import EventKind, FolderEvent, FolderWatch

@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from common.locks import JobId, Owner
+from common.ids import JobId
+from common.locks import Owner
 from common.objects.kinds import AdminState, AdminStateSource
 from common.queue.reasons import ReasonTrail
 from protocol.messages import Request

@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import SubmitJob, SubmitManyJobs, WaitForJobChange
 from tests.support.cluster import Cluster
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp

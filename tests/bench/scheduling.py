@@ -16,7 +16,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from common.locks import JobId, LockMode, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue.jobqueue import JobQueue

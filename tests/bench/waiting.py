@@ -14,7 +14,7 @@ from typing import Any
 
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.client import Client
 from protocol.luxi import WaitForJobChange
 from tests.bench.procs import cpu_s, memory_mib

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ExplainJobs
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import Cluster

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.system.atomicfile import write_files

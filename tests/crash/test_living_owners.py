@@ -9,7 +9,8 @@ from contextlib import contextmanager, suppress
 
 import orjson
 
-from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock, is_alive
 from protocol.luxi import CancelJob
 from protocol.wconfd import CleanupLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting

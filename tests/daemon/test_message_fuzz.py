@@ -19,7 +19,8 @@ import protocol.luxi
 import protocol.wconfd
 import protocol.wconfd.explain
 import protocol.wconfd.reservations
-from common.locks import JobId, Lock, LockLevel, LockRequest, Owner
+from common.ids import JobId
+from common.locks import Lock, LockLevel, LockRequest, Owner
 from common.opcodes.registry import opcode_classes
 from common.query.qlang import Expression
 from common.queue.reasons import ReasonEntry

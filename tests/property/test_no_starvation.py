@@ -17,7 +17,8 @@ import attrs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from common.locks import JobId, LockMode, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, parse_lock
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.jobqueue import JobQueue

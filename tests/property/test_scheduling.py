@@ -10,7 +10,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from common.locks import JobId, LockMode, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.filters import ActionKind
 from common.queue.jobs import Job, JobOp, JobState, set_priority

@@ -9,7 +9,8 @@ from typing import Any, Final
 import attrs
 
 from common.errors import GantryError, RemoteError, Unavailable
-from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol import wconfd
 from protocol.blocking import BlockingClient

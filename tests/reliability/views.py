@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.config import Config
 from common.paths import Paths
 from common.queue.jobfile import decode_job

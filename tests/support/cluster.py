@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from common.clusterinit import create_cluster
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.settings import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all

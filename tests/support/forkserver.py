@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 import orjson
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.joblog import add_lines, read_all_lines

@@ -16,7 +16,7 @@ from typing import Any
 
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.files.store import open_store

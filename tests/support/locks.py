@@ -3,7 +3,8 @@
 An owner is written `job/7` or a name, a request `node/n1=shared` (or `exclusive`, `release`).
 """
 
-from common.locks import JobId, Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
+from common.ids import JobId
+from common.locks import Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.table import LockTable, update_locks
 

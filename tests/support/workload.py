@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import OpInput
 from tests.support.cluster import Cluster
 from tests.support.stamps import Stamps

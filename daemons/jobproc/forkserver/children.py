@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 import attrs
 
 from common.errors import Conflict, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.system.log import get_log
 from daemons.jobproc.signals import HANDLED
 

@@ -33,7 +33,7 @@ import setproctitle
 
 from common.access import Role
 from common.errors import Conflict, GantryError
-from common.locks import JobId
+from common.ids import JobId
 from common.settings import ROOT_VARIABLE, Settings
 from common.system.log import get_log, rename_program
 from common.system.pidfile import PidFile

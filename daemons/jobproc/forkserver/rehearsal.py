@@ -22,7 +22,7 @@ from typing import Final
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp

@@ -10,7 +10,8 @@ from typing import Any
 import setproctitle
 
 from common.errors import GantryError
-from common.locks import BGL, JobId, LockMode, LockRequest, Owner
+from common.ids import JobId
+from common.locks import BGL, LockMode, LockRequest, Owner
 from common.opcodes.base import summary, write_opcode
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobfile import decode_job, encode_job

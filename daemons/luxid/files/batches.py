@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 import orjson
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobState
 from common.system.atomicfile import FileWrite, remove_files

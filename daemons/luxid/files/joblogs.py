@@ -12,7 +12,7 @@ import os
 from typing import Final
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.joblog import add_lines, read_all_lines, read_lines
 from common.queue.jobs import Job, LogEntry

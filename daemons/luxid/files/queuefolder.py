@@ -8,7 +8,7 @@ import os
 from typing import Final
 
 from common.errors import Conflict, DamagedFile
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.atomicfile import write_file
 

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_timestamp
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Doomed, Rejected

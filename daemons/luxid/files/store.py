@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from common.errors import DamagedFile, NotFound, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobState

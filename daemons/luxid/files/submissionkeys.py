@@ -22,7 +22,7 @@ import orjson
 import trio
 
 from common.errors import Conflict, GantryError, InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.paths import Paths
 from common.queue.jobs import Job, Timestamp

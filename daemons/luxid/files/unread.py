@@ -13,7 +13,7 @@ from typing import Final, TypeVar
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.system.log import get_log
 
 FIRST_PAUSE_S: Final = 0.1

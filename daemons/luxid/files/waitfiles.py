@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import groupby, islice
 from typing import Final
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.waitfile import append_spans, read_spans
 from common.queue.waithistory import Span

@@ -14,7 +14,8 @@ import attrs
 import trio
 
 from common.errors import GantryError, Unavailable
-from common.locks import JobId, Owner
+from common.ids import JobId
+from common.locks import Owner
 from common.queue.jobs import JobState
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask

@@ -12,7 +12,7 @@ from typing import Any, Final
 import trio
 
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase

@@ -12,7 +12,7 @@ from typing import Final
 import trio
 
 from common.errors import InvalidRequest, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.log import get_log
 from common.wire import read_job_id

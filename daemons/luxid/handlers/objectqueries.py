@@ -12,7 +12,7 @@ import trio
 
 from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from daemons.luxid.configcache import WAIT_S, ConfigCache
 from daemons.luxid.core.query.configindex import ConfigIndex, Row, find_named

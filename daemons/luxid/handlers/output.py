@@ -5,7 +5,7 @@ from typing import Final
 import trio
 
 from common.errors import JobLost, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output

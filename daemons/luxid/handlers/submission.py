@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.filters import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings

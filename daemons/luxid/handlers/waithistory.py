@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, Timestamp
 from common.queue.waithistory import assemble
 from daemons.luxid.scheduler import Scheduler

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import FINAL, JobState
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.decisions import Phase

@@ -14,7 +14,7 @@ from typing import Final
 import trio
 
 from common.errors import DamagedFile, GantryError, NotFound
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.deathprobe import is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive

@@ -22,7 +22,7 @@ from typing import Final
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.descriptors import take_back_limit
 from common.system.livelock import Livelock

@@ -19,7 +19,7 @@ from typing import Final
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log

@@ -8,7 +8,7 @@ Source: DESIGN section 16.
 
 from typing import Final
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.log import get_log
 

@@ -15,7 +15,7 @@ import attrs
 import trio
 
 from common.errors import ConnectionLost, Denied, GantryError, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.system.log import get_log
 from protocol.dial import dial, pauses

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job
 from common.system.log import get_log

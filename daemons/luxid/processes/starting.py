@@ -12,7 +12,7 @@ import attrs
 import trio
 
 from common.errors import GantryError, RemoteError, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase

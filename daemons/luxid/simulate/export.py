@@ -15,8 +15,9 @@ from typing import Any, Final
 import attrs
 
 from common.errors import DamagedFile, GantryError
+from common.ids import JobId
 from common.lockdecl import LockDeclaration, Scope, requests_for
-from common.locks import BGL, JobId, Lock, LockMode
+from common.locks import BGL, Lock, LockMode
 from common.opcodes.registry import parse_opcode
 from common.paths import Paths
 from common.queue.dependencies import Dependency

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 import attrs
 
-from common.locks import BGL, JobId, Lock, LockMode
+from common.ids import JobId
+from common.locks import BGL, Lock, LockMode
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.simulate.policies import Policy

@@ -16,7 +16,8 @@ from collections.abc import Iterable, Mapping
 
 import attrs
 
-from common.locks import JobId, Lock, LockMode
+from common.ids import JobId
+from common.locks import Lock, LockMode
 
 Locks = Mapping[Lock, LockMode]
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from common.access import Role
-from common.locks import JobId, Owner, parse_lock, parse_mode
+from common.ids import JobId
+from common.locks import Owner, parse_lock, parse_mode
 from common.paths import Paths
 from protocol.luxi import SubmitJob, SubmitManyJobs
 from protocol.messages import Request

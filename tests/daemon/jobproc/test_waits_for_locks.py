@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import BGL, JobId, LockMode, LockRequest, Owner, parse_lock
+from common.ids import JobId
+from common.locks import BGL, LockMode, LockRequest, Owner, parse_lock
 from common.queue.jobs import JobState
 from common.queue.waitfile import read_spans
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble

@@ -12,7 +12,7 @@ import pytest
 
 from common.clusterinit import create_cluster
 from common.errors import Denied
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp

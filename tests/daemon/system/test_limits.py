@@ -8,7 +8,8 @@ import orjson
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.luxi import QueryJobs
 from protocol.wconfd import TryUpdateLocks

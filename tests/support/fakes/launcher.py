@@ -3,7 +3,7 @@
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.processes.launcher import Started, StartRules
 from protocol.framing import pack
 

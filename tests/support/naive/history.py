@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job
 from common.queue.waithistory import Cause, Span, WaitKind
 from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit

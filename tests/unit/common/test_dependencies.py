@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.dependencies import Dependency, DependencyVerdict, judge, resolve
 from common.queue.jobs import JobState
 

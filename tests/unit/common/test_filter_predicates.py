@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filterpredicates import known_predicates
 from common.queue.filters import compile_chain, read_rule

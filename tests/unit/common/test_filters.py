@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filters import Action, ActionKind, FilterChain, compile_chain, read_rule
 from common.queue.jobs import Job, JobOp

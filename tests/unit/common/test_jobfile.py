@@ -6,7 +6,7 @@ import orjson
 import pytest
 
 from common.errors import DamagedFile
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue import joblog
 from common.queue.joblog import JobLogFile, add_lines, encode_line, read_all_lines, read_lines
 from common.queue.jobs import Job, JobOp, LogEntry

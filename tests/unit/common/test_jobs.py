@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from common.errors import Conflict
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import (
     EVENTS,
     FINAL,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.system import durably as durably_module

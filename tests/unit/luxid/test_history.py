@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry

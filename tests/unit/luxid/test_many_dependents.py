@@ -1,6 +1,6 @@
 """What one end costs when thousands wait for it (DESIGN section 6: no event scans all jobs)."""
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue.jobqueue import JobQueue
 

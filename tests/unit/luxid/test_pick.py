@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.locks import JobId, LockMode, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry

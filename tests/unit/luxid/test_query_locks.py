@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.dependencies import Dependency
 from common.queue.jobs import JobState
 from daemons.luxid.core.query.locks import LOCKS, lock_rows

@@ -2,7 +2,7 @@
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue.decisions import Decisions, Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue

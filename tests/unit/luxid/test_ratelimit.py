@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import RateBucket, rate_bucket, rate_buckets
 from daemons.luxid.core.queue.jobqueue import JobQueue

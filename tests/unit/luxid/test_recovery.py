@@ -4,7 +4,7 @@ from itertools import chain, product
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState
 from daemons.luxid.core.queue.recovery import PRECEDING_FAILED, Ask, Fate, after_death, judge_fate
 

@@ -7,7 +7,7 @@ import pytest
 
 from common.access import Role
 from common.errors import Denied
-from common.locks import JobId
+from common.ids import JobId
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobs import Job, JobState, LogEntry
 from common.queue.submitter import NO_UID, OWNER_SOURCE, JobOwner, owner_of, submitter

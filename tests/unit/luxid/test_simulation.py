@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from common.errors import InvalidRequest
-from common.locks import BGL, JobId, Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
+from common.ids import JobId
+from common.locks import BGL, Lock, LockMode, LockRequest, Owner, parse_lock, parse_mode
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, Timestamp

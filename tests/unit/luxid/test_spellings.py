@@ -1,6 +1,7 @@
 """Names as users write them against the UUIDs that are locked."""
 
-from common.locks import JobId, LockLevel, LockMode, member_lock
+from common.ids import JobId
+from common.locks import LockLevel, LockMode, member_lock
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.choice.needs import next_needs
 from daemons.luxid.core.choice.spellings import Spellings

@@ -9,7 +9,7 @@ import pytest
 
 from common.access import Access, Role
 from common.errors import Denied, InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobOp
 from common.queue.submitter import JobOwner, owner_entry
 from daemons.luxid.core.queue.rights import Submitter

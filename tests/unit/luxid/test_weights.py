@@ -2,8 +2,9 @@
 
 import pytest
 
+from common.ids import JobId
 from common.lockdecl import BIG_LOCK, LevelDeclaration, LockDeclaration, Scope
-from common.locks import BGL, JobId, LockLevel, LockMode, group_lock, parse_lock
+from common.locks import BGL, LockLevel, LockMode, group_lock, parse_lock
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.choice.footprints import Footprints
 from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of, next_needs

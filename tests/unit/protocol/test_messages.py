@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from common.errors import InvalidRequest
-from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, LockRequest, Owner, parse_lock
 from protocol.luxi import CancelJob, QueryJobs, SubmitJob, SubmitManyJobs, WaitForJobChange
 from protocol.messages import Request, positional, structure_reply, structure_request
 from protocol.wconfd import FreeLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting

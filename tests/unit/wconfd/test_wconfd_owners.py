@@ -4,7 +4,8 @@ import pytest
 import trio
 import trio.testing
 
-from common.locks import JobId, Owner
+from common.ids import JobId
+from common.locks import Owner
 from daemons.wconfd.owners import KnownOwners
 
 A, B = Owner(JobId(1), "/run/livelocks/job_1"), Owner("thread", "/run/livelocks/job_1")

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import attrs
 
-from common.locks import JobId, Lock, LockMode
+from common.ids import JobId
+from common.locks import Lock, LockMode
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job
 from common.queue.waithistory import Span

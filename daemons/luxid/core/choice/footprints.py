@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 
 import attrs
 
-from common.locks import JobId, Lock, LockMode
+from common.ids import JobId
+from common.locks import Lock, LockMode
 from daemons.luxid.core.choice.needs import Name, Needs, Shape, as_running
 from daemons.luxid.core.choice.spellings import Spellings
 from daemons.luxid.core.choice.weights import CLASH, LEVELS, PAIR_WEIGHTS, Taking, WeightRules, level_weight

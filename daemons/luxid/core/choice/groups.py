@@ -10,7 +10,7 @@ from typing import Final
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.core.choice.lockclasses import LockClass
 from daemons.luxid.core.choice.needs import Shape
 from daemons.luxid.core.choice.ratelimit import Limit

@@ -31,7 +31,7 @@ Source: DESIGN section 6, "Selection", "Weights"; predictive-queue design; luxid
 from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.core.choice.footprints import Crossing, Footprints
 from daemons.luxid.core.choice.gates import Gates
 from daemons.luxid.core.choice.groups import Cell, Gate, GateKey, Key, Lane, Pool

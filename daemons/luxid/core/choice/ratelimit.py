@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 
 
 @attrs.frozen(cache_hash=True)

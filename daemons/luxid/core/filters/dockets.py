@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job
 from daemons.luxid.core.filters.filtering import Ruling
 from daemons.luxid.core.filters.outlook import OpIds, op_ids_of

@@ -16,7 +16,7 @@ Source: filters design; luxid.md 6; DESIGN sections 6 and 11.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filters import ActionKind
 from common.queue.jobs import Job

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.fields import Kind, QueryField, Status
 from daemons.luxid.core.query.jobfields import FIELDS, JobView

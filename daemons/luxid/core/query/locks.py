@@ -14,7 +14,8 @@ from typing import Any, Final
 
 import attrs
 
-from common.locks import JobId, Lock, LockMode, LockRequest, Owner, mode_rank, parse_lock, parse_mode
+from common.ids import JobId
+from common.locks import Lock, LockMode, LockRequest, Owner, mode_rank, parse_lock, parse_mode
 from common.queue.dependencies import Dependency
 from common.queue.jobs import JobState
 from daemons.luxid.core.query.engine import Things

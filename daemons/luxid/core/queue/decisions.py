@@ -7,7 +7,7 @@ import enum
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.waithistory import Span
 

@@ -9,7 +9,7 @@ Source: chained-jobs design; luxid.md 5.4.
 from collections.abc import Callable, Mapping
 
 from common.errors import InvalidRequest, Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.dependencies import Dependency, DependencyVerdict, judge
 from common.queue.jobs import Job, JobState
 from daemons.luxid.core.queue.decisions import Doomed

@@ -18,7 +18,7 @@ Source: DESIGN section 6.
 from collections.abc import Iterator
 from typing import Final
 
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.core.choice.contest import Contest, Entry
 from daemons.luxid.core.queue.decisions import Phase, QueueCounts
 from daemons.luxid.core.queue.pauses import Pausing

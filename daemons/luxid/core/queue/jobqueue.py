@@ -15,7 +15,8 @@ Source: DESIGN section 6; chained-jobs, filters and predictive-queue designs; lu
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from common.locks import JobId, Lock, LockMode
+from common.ids import JobId
+from common.locks import Lock, LockMode
 from common.objects.filter import FilterRule
 from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState

@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from common.errors import GantryError, InvalidRequest
-from common.locks import JobId
+from common.ids import JobId
 from common.opcodes.base import OpCode, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.dependencies import Dependency, resolve

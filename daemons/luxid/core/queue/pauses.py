@@ -9,7 +9,7 @@ Source: filters design; DESIGN section 11, "PAUSE".
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from daemons.luxid.core.choice.contest import Entry
 from daemons.luxid.core.queue.decisions import Phase
 

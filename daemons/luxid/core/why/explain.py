@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.filters import Action, ActionKind
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonTrail

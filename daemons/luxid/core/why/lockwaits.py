@@ -8,7 +8,8 @@ from itertools import groupby
 
 import attrs
 
-from common.locks import JobId, Owner
+from common.ids import JobId
+from common.locks import Owner
 from daemons.luxid.core.why.explain import Holding, Reason
 from protocol.wconfd import InTheWay, OwnerWait, WaitExplanation
 

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import CancelJob, ChangeJobPriority
 from protocol.wconfd import ListLocksWaitingStatus
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job

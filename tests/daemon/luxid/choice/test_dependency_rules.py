@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import CancelJob, QueryJobs, SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import CancelJob, SubmitJob, SubmitManyJobs, WaitForJobChange
 from tests.daemon.luxid.ops import delay, read_job
 from tests.support.cluster import Cluster

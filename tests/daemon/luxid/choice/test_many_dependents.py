@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import QueryJobs, ReplaceFilter
 from tests.daemon.luxid.ops import after, dummy, gated
 from tests.support.cluster import Cluster

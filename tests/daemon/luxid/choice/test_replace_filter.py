@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.reasons import ReasonEntry
 from protocol import wconfd
 from protocol.luxi import DeleteFilter, QueryFilters, ReplaceFilter, SubmitManyJobs

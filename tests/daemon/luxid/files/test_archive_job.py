@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, QueryJobs
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster

@@ -6,7 +6,7 @@ from typing import Any
 
 import inotify_simple
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.joblog import read_all_lines
 from common.queue.jobs import LogEntry
 from daemons.luxid.files.joblogs import JobLogs

@@ -14,7 +14,7 @@ import pytest
 import trio
 import trio.testing
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState

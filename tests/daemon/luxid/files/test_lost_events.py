@@ -6,7 +6,7 @@ import attrs
 import pytest
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings

@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ArchiveJob, QueryJobs
 from tests.support.cluster import FINAL, Cluster
 from tests.support.configs import RECORDED

@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobfile import encode_job

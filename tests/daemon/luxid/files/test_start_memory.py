@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from common.clusterinit import create_cluster
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from common.settings import Settings

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp

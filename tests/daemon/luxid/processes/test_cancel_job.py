@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.system.livelock import is_alive
 from protocol.luxi import CancelJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job

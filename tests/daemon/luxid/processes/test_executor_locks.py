@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from common.locks import JobId, Owner, parse_lock
+from common.ids import JobId
+from common.locks import Owner, parse_lock
 from protocol.luxi import CancelJob, ChangeJobPriority
 from protocol.wconfd import HasPendingRequest, ListAllLocks, ListLocks, ListLocksWaitingStatus
 from tests.daemon.luxid.ops import command, dummy, process_of, read_job

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import JobId, parse_lock
+from common.ids import JobId
+from common.locks import parse_lock
 from common.system.livelock import is_alive
 from common.system.processes import Process, find_process, holders, is_living
 from protocol.luxi import CancelJob

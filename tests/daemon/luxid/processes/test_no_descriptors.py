@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from common.system.livelock import is_alive
 from protocol.luxi import ExplainJobs, ReadJobOutput
 from tests.daemon.luxid.ops import after, command, dummy, read_job

@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState, to_timestamp
 from common.system.livelock import Livelock

@@ -11,7 +11,7 @@ import sys
 import orjson
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive

@@ -9,7 +9,7 @@ import pytest
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings

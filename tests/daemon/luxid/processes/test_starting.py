@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ExplainJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster

@@ -11,7 +11,7 @@ import pytest
 import trio
 import trio.testing
 
-from common.locks import JobId
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState

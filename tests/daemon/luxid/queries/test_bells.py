@@ -4,7 +4,7 @@ import pytest
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 from daemons.luxid import jobtable
 from daemons.luxid.bells import Bells, wait_for_any

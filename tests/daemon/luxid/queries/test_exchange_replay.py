@@ -17,7 +17,7 @@ import attrs
 import orjson
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.jobfile import encode_job
 from protocol.luxi import QueryJobs
 from tests.support.cluster import Cluster

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from common.locks import JobId, LockMode, LockRequest, Owner, parse_lock
+from common.ids import JobId
+from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.luxi import ExplainJobs, ReplaceFilter
 from protocol.wconfd import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
 from protocol.luxi import (

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId, Owner
+from common.ids import JobId
+from common.locks import Owner
 from common.system.livelock import Livelock
 from protocol.luxi import QueryConfigValues, QueryTags, SubmitJob, TagKind, WaitForJobChange
 from protocol.wconfd import LockConfig, WriteConfigAndUnlock

@@ -3,7 +3,7 @@
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.luxi import ArchiveJob, JobOutput, OutputStream, ReadJobOutput
 from tests.daemon.luxid.ops import command, dummy
 from tests.support.cluster import Cluster

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.queue.waithistory import SHORTEST_S
 from protocol.luxi import ArchiveJob, CancelJob, DeleteFilter, ReadJobWaits, ReplaceFilter
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, read_job

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
 from protocol.luxi import ArchiveJob, CancelJob, WaitForJobChange

@@ -11,7 +11,7 @@ import pytest
 import trio
 
 from common.errors import Unavailable
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from common.system import durably as durably_module

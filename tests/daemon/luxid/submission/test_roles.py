@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from common.locks import JobId
+from common.ids import JobId
 from common.query.qlang import Expression
 from protocol.luxi import (
     ArchiveJob,

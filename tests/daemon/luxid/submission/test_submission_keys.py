@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from common.errors import RemoteError
-from common.locks import JobId
+from common.ids import JobId
 from common.system.atomicfile import write_files
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST

@@ -12,7 +12,7 @@ import pytest
 import trio
 
 from common.access import Access, Role
-from common.locks import JobId
+from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings

@@ -10,7 +10,8 @@ import trio
 
 from common.access import Role
 from common.clusterinit import create_cluster
-from common.locks import CONFIG_LOCK, JobId, Lock, LockLevel, LockMode, LockRequest, Owner
+from common.ids import JobId
+from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.handlers.config import config_routes
