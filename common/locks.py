@@ -2,7 +2,7 @@
 
 Theory. All locks of the cluster lie on one line. A level is a stretch of that line; at its head
 stands the level's group lock (`node/[lockset]`), behind it the members by name (code points).
-Holding a group acts like holding every member in that mode. Two locks stand apart: the BGL is
+Holding a group acts like holding every member in that mode (`conflicts`). Two locks stand apart: the BGL is
 an ordinary member of the cluster's group, and `cluster/config` is the greatest of all, belongs
 to no group, and has a level of its own although its name begins with `cluster/`.
 
@@ -55,6 +55,10 @@ class LockMode(enum.Enum):
     def covers(self, other: "LockMode | None") -> bool:
         """Whether holding this mode is at least as strong as `other` (none < shared < exclusive)."""
         return other is None or self is LockMode.EXCLUSIVE or other is LockMode.SHARED
+
+    def excludes(self, other: "LockMode") -> bool:
+        """Whether two owners cannot have locks that meet in these modes; see `conflicts`."""
+        return self is LockMode.EXCLUSIVE or other is LockMode.EXCLUSIVE
 
 
 # of what stands behind the level; no host name is longer
@@ -135,6 +139,20 @@ def group_lock(level: LockLevel) -> Lock:
 def member_lock(level: LockLevel, name: str) -> Lock:
     """The lock of one named object, or of all if it is named so; `level` is neither cluster nor config."""
     return group_lock(level) if name == _SET else Lock(_RANKS[level] + 1, name)
+
+
+def meets(a: Lock, b: Lock) -> bool:
+    """Whether holding one of them touches the other: they are the same lock, or a group and a member of it."""
+    return a == b or a.group == b or b.group == a
+
+
+def conflicts(a: Lock, mode: LockMode, b: Lock, other: LockMode) -> bool:
+    """Whether two owners cannot have `a` in `mode` and `b` in `other` at the same time.
+
+    This is the rule. Who looks it up in an index of their own (`LockTable.wall`, `PendingRequest.conflicts_with`,
+    predictions and simulations) is held against it by `tests/property/test_lock_conflicts.py`.
+    """
+    return mode.excludes(other) and meets(a, b)
 
 
 @lru_cache(maxsize=65536)

@@ -1,11 +1,11 @@
 """A lock table for virtual time, in the plainest way: shared and exclusive, groups, and bounded bypassing.
 
 Theory. In a trace all locks of a job are known, so a job asks once, for all of them, and holds nothing while it
-waits: there are no rings. What is left of the rules of wconfd is this. Two jobs conflict at a lock, or at a group
-and a member of it, if one of the two modes is exclusive. A request is granted whole or waits; whoever frees makes
-room, and those who wait are tried by (priority, job id). A waiting request that was passed `max_bypass` times by
-others who share what it wants exclusively is overdue, unless it conflicts with one that is overdue already: from
-then on those who conflict with it wait for it, as if it held its locks.
+waits: there are no rings. What is left of the rules of wconfd is this. Two jobs conflict
+if two of their locks do (`common.locks.conflicts`). A request is granted whole or waits; each job that frees locks
+makes room, and the waiting jobs are tried by (priority, job id). A waiting request that was passed `max_bypass` times
+by others that share what it wants exclusively is overdue, unless it conflicts with one that is overdue already: from
+then on the jobs that conflict with it wait for it, as if it held its locks.
 
 Cost: linear in all that is held and waits; no more than the slots.
 
@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from common.ids import JobId
-from common.locks import Lock, LockMode
+from common.locks import Lock, LockMode, meets
 
 Locks = Mapping[Lock, LockMode]
 
@@ -103,7 +103,7 @@ class VirtualLocks:
 def conflict(mine: Locks, others: Locks) -> bool:
     """Whether two jobs cannot hold these at the same time."""
     small, large = sorted((mine, others), key=len)
-    return any(LockMode.EXCLUSIVE in (mode, other) for lock, mode in small.items() for other in _modes_at(lock, large))
+    return any(mode.excludes(other) for lock, mode in small.items() for other in _modes_at(lock, large))
 
 
 def _is_passed(wanted: Locks, granted: Locks) -> bool:
@@ -114,9 +114,9 @@ def _is_passed(wanted: Locks, granted: Locks) -> bool:
 
 
 def _modes_at(lock: Lock, locks: Locks) -> Iterable[LockMode]:
-    """The modes in which these locks meet this one: itself, its group, or its members."""
+    """The modes of those of the locks that meet this one; by look-ups, if it is no group."""
     if lock.is_group:
-        return [mode for other, mode in locks.items() if other == lock or other.group == lock]
+        return [mode for other, mode in locks.items() if meets(lock, other)]
     group = lock.group
     met = [locks[lock]] if lock in locks else []
     return [*met, locks[group]] if group is not None and group in locks else met

@@ -12,7 +12,7 @@ import orjson
 
 from common.errors import GantryError
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
-from common.locks import BGL, Lock, LockLevel, LockMode
+from common.locks import BGL, Lock, LockLevel, LockMode, meets
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
@@ -138,7 +138,7 @@ def _entries(level: LockLevel, held: Mapping[Lock, LockMode]) -> Iterable[LevelD
 
 
 def _bgl(held: Mapping[Lock, LockMode]) -> LockMode | None:
-    modes = {mode for lock, mode in held.items() if lock.level is LockLevel.CLUSTER and (lock == BGL or lock.is_group)}
+    modes = {mode for lock, mode in held.items() if lock.level is LockLevel.CLUSTER and meets(BGL, lock)}
     return LockMode.EXCLUSIVE if LockMode.EXCLUSIVE in modes else LockMode.SHARED if modes else None
 
 

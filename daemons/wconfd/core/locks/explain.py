@@ -5,10 +5,10 @@ Source: DESIGN section 6 ("Explain"); ours.
 
 from collections.abc import Callable, Iterable, Iterator
 
-from common.locks import Lock, LockMode, LockRequest, Owner
+from common.locks import Lock, LockMode, LockRequest, Owner, conflicts
 from daemons.wconfd.core.locks.pending import LockState, PendingRequest
 from daemons.wconfd.core.locks.rings import find_ring
-from daemons.wconfd.core.locks.table import gates_of
+from daemons.wconfd.core.locks.table import Gate, gates_of
 from protocol.wconfd.explain import HeldSince, InTheWay, OwnerWait, WaitExplanation
 
 # instants as the shell keeps them, in seconds since the epoch; None: before this daemon was started
@@ -60,8 +60,7 @@ def _wait(state: LockState, pending: PendingRequest, held_since: SinceOfLock, wa
         for gate in gates_of([item]):
             for other in state.table.wall(gate):
                 if other != owner:
-                    held = gate.lock if not gate.is_at_members else None
-                    for lock, mode in _conflicting(state, other, item, held):
+                    for lock, mode in _conflicting(state, other, gate):
                         rows[item.lock, other, lock] = _in_the_way(state, item, other, lock, mode, held_since)
     order = sorted(rows, key=lambda row: (row[0], row[1].sort_key(), row[2]))
     return OwnerWait(
@@ -74,16 +73,14 @@ def _wait(state: LockState, pending: PendingRequest, held_since: SinceOfLock, wa
     )
 
 
-def _conflicting(
-    state: LockState, other: Owner, item: LockRequest, held: Lock | None
-) -> Iterator[tuple[Lock, LockMode]]:
-    """The locks of `other` that keep this item out: the one that is `held`, or members of the group asked for."""
+def _conflicting(state: LockState, other: Owner, gate: Gate) -> Iterator[tuple[Lock, LockMode]]:
+    """The locks of `other` that keep a request out at this gate: the gate's lock, or members of it."""
     modes = state.table.modes_of(other)
-    if held is not None:
-        yield held, modes[held]
+    if not gate.is_at_members:
+        yield gate.lock, modes[gate.lock]
         return
     for lock, mode in modes.items():
-        if lock.group == item.lock and LockMode.EXCLUSIVE in (mode, item.mode):
+        if conflicts(lock, mode, gate.lock, gate.mode):
             yield lock, mode
 
 

@@ -57,7 +57,7 @@ class PendingRequest:
     def conflicts_with(self, modes: Mapping[Lock, LockMode]) -> bool:
         """Whether two owners could not have both this and `modes`. Cost: O(modes)."""
         return any(
-            LockMode.EXCLUSIVE in (mode, self.claims[place])
+            mode.excludes(self.claims[place])
             for lock, mode in modes.items()
             for place in places_of(lock)
             if place in self.claims

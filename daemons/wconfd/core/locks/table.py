@@ -2,8 +2,7 @@
 
 Theory. The only fact is, for each owner, a map lock -> mode. Everything else is derived and kept
 beside it for speed: for each lock its direct holders, and for each group lock the owners that
-hold members of it, with counts. Two owners conflict when they hold (or one asks for) the same
-lock, or a group and a member of it, and one of the two modes is exclusive.
+hold members of it, with counts. Which holdings conflict is said by `common.locks.conflicts`.
 
 A request meets others only at its *gates*. Asking for L in mode t, these are: the direct holders
 of L, the direct holders of L's group, and, if L is a group, the holders of its members. At each gate
