@@ -55,6 +55,9 @@ class LockDeclaration:
             yield from (request.lock for request in requests_for(level, entries) if request.lock.is_group)
 
 
+# to walk a class of members is slow, and all opcodes of a queue are declared
+_LEVELS: Final = tuple(LockLevel)
+_MODES: Final = tuple(LockMode)
 NO_LOCKS = LockDeclaration()
 BIG_LOCK: Final = LockDeclaration(LockMode.EXCLUSIVE)
 
@@ -67,9 +70,12 @@ def declare(locks: Mapping[Lock, LockMode]) -> LockDeclaration:
     """
     if not locks:
         return NO_LOCKS
-    levels = {lock.level for lock in locks} - {LockLevel.CLUSTER}
+    wanted: dict[LockLevel, dict[LockMode, list[Lock]]] = {}
+    for lock, mode in locks.items():
+        wanted.setdefault(lock.level, {}).setdefault(mode, []).append(lock)
+    wanted.pop(LockLevel.CLUSTER, None)
     bgl = locks.get(BGL, LockMode.SHARED)
-    return LockDeclaration(bgl, {level: tuple(_entries(level, locks)) for level in LockLevel if level in levels})
+    return LockDeclaration(bgl, {level: tuple(_entries(level, wanted[level])) for level in _LEVELS if level in wanted})
 
 
 def is_declarable(lock: Lock) -> bool:
@@ -77,13 +83,13 @@ def is_declarable(lock: Lock) -> bool:
     return lock == BGL or lock.level not in (LockLevel.CLUSTER, LockLevel.CONFIG)
 
 
-def _entries(level: LockLevel, locks: Mapping[Lock, LockMode]) -> Iterator[LevelDeclaration]:
-    for mode in LockMode:
-        named = [lock for lock, wanted in locks.items() if lock.level is level and wanted is mode]
-        if group_lock(level) in named:
-            yield LevelDeclaration(mode, Scope.ALL)
-        elif named:
-            yield LevelDeclaration(mode, Scope.NAMED, frozenset(lock.name for lock in named))
+def _entries(level: LockLevel, by_mode: Mapping[LockMode, list[Lock]]) -> Iterator[LevelDeclaration]:
+    for mode in _MODES:
+        if (named := by_mode.get(mode)) is not None:
+            if group_lock(level) in named:
+                yield LevelDeclaration(mode, Scope.ALL)
+            else:
+                yield LevelDeclaration(mode, Scope.NAMED, frozenset([lock.name for lock in named]))
 
 
 def requests_for(level: LockLevel, entries: Iterable[LevelDeclaration]) -> list[LockRequest]:

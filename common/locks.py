@@ -155,8 +155,7 @@ def conflicts(a: Lock, mode: LockMode, b: Lock, other: LockMode) -> bool:
     return mode.excludes(other) and meets(a, b)
 
 
-@lru_cache(maxsize=65536)
-def parse_lock(text: str) -> Lock:
+def read_lock(text: str) -> Lock:
     """Read a lock's name as it stands on the wire.
 
     Raises: InvalidRequest: unknown level, no slash, or `cluster/` with another name than
@@ -175,6 +174,10 @@ def parse_lock(text: str) -> Lock:
     if level is LockLevel.CLUSTER and name != "BGL":
         raise InvalidRequest(f"no cluster lock is named {text!r}; there are BGL, config and [lockset]", lock=text)
     return Lock(_RANKS[level] + 1, name)
+
+
+# for who sees the same names again and again; the opcodes of a long queue would fill it for nothing
+parse_lock: Final = lru_cache(maxsize=65536)(read_lock)
 
 
 def asked_lock(lock: Lock) -> Lock:

@@ -111,6 +111,11 @@ def _float(value: Any, _: Any) -> float:
 
 
 def _str(value: Any, _: Any) -> str:
+    return read_text(value)
+
+
+def read_text(value: Any) -> str:
+    """Raises: ValueError: it is none."""
     if not isinstance(value, str):
         raise expected("string", value)
     return value

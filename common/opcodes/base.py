@@ -143,7 +143,14 @@ def read_opcode(kind: type[OpCode], value: Mapping[str, Any]) -> OpCode:
     try:
         # an unknown key is refused even when it is null
         read = [(key, item, known[key]) for key, item in given.items()]
-        return kind(**{key: part.read(item, part.kind) for key, item, part in read if item is not None})
+        # what is as if it were not given, and most is, need not be read: the same object, or as empty
+        return kind(
+            **{
+                key: part.read(item, part.kind)
+                for key, item, part in read
+                if not (item is None or item is part.default or (not item and type(item) is part.empty))
+            }
+        )
     except Exception as error:
         found = _all_faults(known, given) or [error.message if isinstance(error, GantryError) else str(error)]
         raise InvalidRequest(f"invalid opcode {kind.OP_ID}: {'; '.join(found)}") from error

@@ -16,9 +16,10 @@ import attrs
 from cattrs import BaseConverter, Converter
 from cattrs.gen import make_dict_unstructure_fn, override
 
+from common.locks import Lock, asked_lock, read_lock
 from common.opcodes.structures import Change, DiskParams, NicParams, RecreatedDisk
 from common.opcodes.types import Reader, Secrecy, number
-from common.wire import expected, make_converter, problems
+from common.wire import expected, make_converter, problems, read_text
 
 Hook = Callable[[Any, Any], Any]
 
@@ -31,6 +32,10 @@ class Parameter:
     # without the `| None` of one that may be unset
     kind: Any
     required: bool
+    # what it is when it is not given, if that is one object in all the process: true, false or a small number
+    default: Any
+    # list or dict, if it is empty when it is not given
+    empty: type | None
     # called as read(value, kind); raises if the value is not of the kind
     read: Hook
     write: Callable[[Any], Any]
@@ -73,9 +78,17 @@ def _parameter(field: "attrs.Attribute[Any]") -> Parameter:
         name=field.name,
         kind=kind,
         required=field.default is attrs.NOTHING,
+        default=field.default,
+        empty=_empty_kind(field.default),
         read=_fast.get_structure_hook(kind),
         write=_fast.get_unstructure_hook(kind),
     )
+
+
+def _empty_kind(default: Any) -> type | None:
+    if default == ():
+        return list
+    return dict if isinstance(default, attrs.Factory) and default.factory is dict else None  # type: ignore[arg-type]
 
 
 def _without_none(kind: Any) -> Any:
@@ -87,6 +100,7 @@ def _without_none(kind: Any) -> Any:
 def _make_converter(*, detailed: bool) -> Converter:
     converter = make_converter(detailed=detailed)
     read = converter.structure
+    converter.register_structure_hook(Lock, lambda value, _: asked_lock(read_lock(read_text(value))))
     converter.register_structure_hook(float, lambda value, _: number(value))
     converter.register_structure_hook_func(_has_reader, _read_by_annotation)
     converter.register_unstructure_hook_func(_has_reader, _as_it_is)

@@ -80,15 +80,16 @@ def _job_from_json(value: Mapping[str, Any]) -> Job:
     livelock, process_id = value.get("livelock"), value.get("process_id")
     if not (livelock is None or isinstance(livelock, str)) or not (process_id is None or isinstance(process_id, int)):
         raise TypeError("livelock must be a path and process_id a number")
+    # in the order of the fields: names would cost a tenth of it all
     return Job(
-        job_id=read_job_id(value["id"]),
-        ops=tuple([_op_from_json(op) for op in _list(value["ops"])]),
-        received_at=_timestamp(value.get("received_timestamp")),
-        start_at=_timestamp(value.get("start_timestamp")),
-        end_at=_timestamp(value.get("end_timestamp")),
-        livelock=livelock,
-        process_id=process_id,
-        extra=_unknown(value, _JOB_KEYS),
+        read_job_id(value["id"]),
+        tuple([_op_from_json(op) for op in _list(value["ops"])]),
+        _timestamp(value.get("received_timestamp")),
+        _timestamp(value.get("start_timestamp")),
+        _timestamp(value.get("end_timestamp")),
+        livelock,
+        process_id,
+        _unknown(value, _JOB_KEYS),
     )
 
 
@@ -99,15 +100,15 @@ def _op_from_json(value: Mapping[str, Any]) -> JobOp:
         raise TypeError("an opcode's input must be an object and its priority a number")
     _share_names(op_input)
     return JobOp(
-        input=op_input,
-        state=_state(value["status"]),
-        result=value.get("result"),
-        log=tuple([_log_entry(entry) for entry in _list(log)]) if (log := value.get("log")) else (),
-        priority=priority,
-        start_at=_timestamp(value.get("start_timestamp")),
-        exec_at=_timestamp(value.get("exec_timestamp")),
-        end_at=_timestamp(value.get("end_timestamp")),
-        extra=_unknown(value, _OP_KEYS),
+        op_input,
+        _state(value["status"]),
+        value.get("result"),
+        tuple([_log_entry(entry) for entry in _list(log)]) if (log := value.get("log")) else (),
+        priority,
+        _timestamp(value.get("start_timestamp")),
+        _timestamp(value.get("exec_timestamp")),
+        _timestamp(value.get("end_timestamp")),
+        _unknown(value, _OP_KEYS),
     )
 
 

@@ -150,7 +150,9 @@ class Job:
 
     @property
     def state(self) -> JobState:
-        return job_state([op.state for op in self.ops])
+        ops = self.ops
+        # of most jobs, and of all in a long list
+        return ops[0].state if len(ops) == 1 else job_state([op.state for op in ops])
 
     @property
     def is_final(self) -> bool:
@@ -159,7 +161,8 @@ class Job:
     @property
     def priority(self) -> int:
         """The most urgent (smallest) priority of the opcodes that have not ended; 0 if all have."""
-        return min((op.priority for op in self.ops if op.state not in FINAL), default=0)
+        left = [op.priority for op in self.ops if op.state not in FINAL]
+        return min(left) if left else 0
 
     @property
     def next_index(self) -> int | None:

@@ -33,15 +33,17 @@ class JobViews:
         self.catch_up: Callable[[], Awaitable[None]] = _do_nothing
 
     def of(self, job: Job) -> JobView:
-        phase = self._queue.phase(job.job_id)
+        entry = self._queue.entry(job.job_id)
+        phase = entry.phase if entry is not None else None
+        summary = entry.summary if entry is not None and entry.job is job else None
         complete = self._logs.complete if phase is Phase.RUNNING else None
         is_ending = phase is Phase.RUNNING and self._asks.get(job.job_id) is Ask.KILL
-        return JobView(job, is_blocked=phase is Phase.BLOCKED, is_ending=is_ending, complete=complete)
+        return JobView(job, is_blocked=phase is Phase.BLOCKED, is_ending=is_ending, summary=summary, complete=complete)
 
     @staticmethod
     def seen_by(viewer: Viewer, view: JobView) -> JobView:
         """What this user sees of it."""
-        return view if viewer.may_see(view.job) else attrs.evolve(view, job=public_job(view.job), complete=None)
+        return view if viewer.may_see(view.job) else _public(view)
 
     def state(self, job_id: JobId) -> JobState | None:
         """The state of a live job as it is shown."""
@@ -51,6 +53,10 @@ class JobViews:
     def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
         """The log lines after this serial that the job, as given, does not have yet."""
         return self._logs.newer(job, serial) if self._queue.phase(job.job_id) is Phase.RUNNING else []
+
+
+def _public(view: JobView) -> JobView:
+    return attrs.evolve(view, job=public_job(view.job), summary=None, complete=None)
 
 
 async def _do_nothing() -> None:

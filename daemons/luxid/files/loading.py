@@ -117,9 +117,9 @@ def _load_job(paths: Paths, folder: str, job_id: JobId, pause: Callable[[float],
         _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
         os.replace(path, paths.damaged / os.path.basename(path))
         return None
-    if job.next_index is None:
-        return FoundJob(job, Fate.ENDED)
-    return FoundJob(job, judge_fate(job, is_alive=job.livelock is not None and is_alive(job.livelock)))
+    # of one that has ended nobody asks whether its process lives
+    may_live = job.livelock is not None and job.next_index is not None
+    return FoundJob(job, judge_fate(job, is_alive=may_live and is_alive(job.livelock or "")))
 
 
 def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:

@@ -11,7 +11,7 @@ from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, JobOp, JobState
 from common.queue.reasons import ReasonEntry
-from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import SLICE
 from daemons.luxid.core.queue.decisions import Decisions, Phase, Rejected

@@ -3,7 +3,7 @@
 from common.ids import JobId
 from common.locks import LockLevel, LockMode, member_lock
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.spellings import Spellings
 from daemons.luxid.core.choice.weights import CLASH, LEVELS, Taking
 from daemons.luxid.core.queue.jobqueue import JobQueue

@@ -7,7 +7,8 @@ from common.lockdecl import BIG_LOCK, LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, LockLevel, LockMode, group_lock, parse_lock
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.choice.footprints import Footprints
-from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of, next_needs
+from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of
+from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.weights import WeightRules
 
 RULES = WeightRules()

@@ -16,7 +16,7 @@ from common.objects.filter import FilterRule
 from common.queue.jobs import Job
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.footprints import Footprints
-from daemons.luxid.core.choice.groups import GateKey
+from daemons.luxid.core.choice.groups import GateKey, gate_key
 from daemons.luxid.core.choice.needs import Needs
 from daemons.luxid.core.choice.pick import Picker, Place
 from daemons.luxid.core.choice.ratelimit import Limit, Places
@@ -40,6 +40,8 @@ class Entry:
     buckets: tuple[Limit, ...]
     # of the next opcode, or the one under way
     needs: Needs
+    # of the opcode, if the job has only one: who lists all jobs need not read them
+    summary: str | None = None
     # as `history` has seen it last: what holds it, since when, and what did before
     held_by: HeldBy = None
     held_since: float = 0.0
@@ -55,7 +57,7 @@ class Entry:
 
     @property
     def gate(self) -> GateKey:
-        return GateKey(self.ruling.is_pause, self.limits)
+        return gate_key(limits=self.limits, is_paused=self.ruling.is_pause)
 
 
 class Contest:

@@ -29,6 +29,18 @@ class GateKey:
     limits: tuple[Limit, ...] = ()
 
 
+# one object each for most jobs: they are compared often
+_OPEN: Final = GateKey()
+_PAUSED: Final = GateKey(is_paused=True)
+
+
+def gate_key(limits: tuple[Limit, ...], *, is_paused: bool) -> GateKey:
+    """The key of a gate."""
+    if limits:
+        return GateKey(is_paused, limits)
+    return _PAUSED if is_paused else _OPEN
+
+
 @attrs.define(eq=False)
 class Gate:
     key: GateKey

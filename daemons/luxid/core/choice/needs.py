@@ -8,12 +8,9 @@ from functools import lru_cache
 from typing import Final
 
 import attrs
-import orjson
 
-from common.errors import GantryError
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode, meets
-from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
 
@@ -21,8 +18,6 @@ from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
 Name = tuple[int, str]
 
 _NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
-# no declaration depends on these, and they differ from job to job
-_COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run", "comment"})
 
 
 @attrs.frozen(cache_hash=True)
@@ -73,37 +68,6 @@ def needs_of(declaration: LockDeclaration) -> Needs:
 # an opcode that nobody can read: to start it is as bad as the BGL, but once it runs it holds nothing
 UNREADABLE: Final = Needs(Shape((_NOTHING,) * len(LEVELS), LockMode.EXCLUSIVE), is_known=False)
 NO_NEEDS: Final = Needs(Shape((_NOTHING,) * len(LEVELS), None))
-
-
-def next_needs(job: Job) -> Needs:
-    """The needs of the job's next opcode, or of the one under way.
-
-    Cost: that of reading an opcode; a look-up for one that differs from a recent one in nothing of weight.
-    """
-    index = job.next_index
-    if index is None:
-        return NO_NEEDS
-    op = {key: value for key, value in job.ops[index].input.items() if key not in _COMMON_KEYS}
-    # as text: orjson leaves four kilobytes behind its bytes, and these are kept
-    return _declared(str(orjson.dumps(op), "utf-8"))
-
-
-def as_written(_: LockLevel, name: str) -> str:
-    """The resolver of predictions: names stand for themselves, and `spellings` knows which are for the same lock."""
-    return name
-
-
-@lru_cache(maxsize=16384)
-def _declared(op: str) -> Needs:
-    try:
-        return _interned(needs_of(parse_opcode(orjson.loads(op)).lock_declaration(as_written)))
-    except GantryError:
-        return UNREADABLE
-
-
-@lru_cache(maxsize=16384)
-def _interned(needs: Needs) -> Needs:
-    return needs
 
 
 def as_running(needs: Needs, held: Mapping[Lock, LockMode]) -> Needs:

@@ -149,7 +149,7 @@ class Picker:
     def _open_lanes(self, lowest: int) -> Iterator[Lane]:
         """Those of this priority and better ones."""
         for lock_class in self._classes:
-            for lane in lock_class.lanes.values():
+            for lane in lock_class.lanes:
                 if lane.priority <= lowest and not lane.gate.bars:
                     yield lane
 
@@ -169,10 +169,11 @@ class Picker:
     # groups come and go with their jobs
 
     def _lane(self, gate: Gate, priority: int, locks: LockClass) -> Lane:
-        lane: Lane | None = locks.lanes.get((gate, priority))
+        lane: Lane | None = locks.find_lane(gate, priority)
         if lane is None:
             pool = self._pool(gate, self._cell(priority, locks))
-            lane = locks.lanes[gate, priority] = Lane(self._lanes, priority, gate, locks, pool)
+            lane = Lane(self._lanes, priority, gate, locks, pool)
+            locks.add_lane(lane)
             pool.members += 1
         return lane
 
@@ -193,7 +194,7 @@ class Picker:
 
     def _drop_lane(self, lane: Lane) -> None:
         self._leave(lane.pool)
-        del lane.locks.lanes[lane.gate, lane.priority]
+        lane.locks.drop_lane(lane)
         if not lane.locks.lanes:
             self._classes.drop(lane.locks)
             self._strayed.pop(lane.locks, None)
@@ -204,7 +205,7 @@ class Picker:
         """Let every lane be in the cell that its class's clashes mean."""
         for lock_class in self._strayed:
             lock_class.placed = lock_class.clashes
-            for lane in lock_class.lanes.values():
+            for lane in lock_class.lanes:
                 self._move(lane)
         self._strayed.clear()
 

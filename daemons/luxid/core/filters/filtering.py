@@ -72,6 +72,8 @@ class Filtering:
         # in their order, without those that say CONTINUE: they never apply
         self._rules: tuple[RuleInForce, ...] = ()
         self._chain: list[FilterRule] = []
+        # of a job of which nothing is known
+        self._unforeseen = Foresight((), ACCEPTED)
         # grows with each other chain
         self._version = 0
         # jobs that were held against rules so far
@@ -90,11 +92,12 @@ class Filtering:
         had = {each.compiled.rule.uuid: each for each in self._rules}
         applicable = [each for each in chain if each.action.kind is not ActionKind.CONTINUE]
         self._rules = tuple(self._renewed(each, had.get(each.rule.uuid)) for each in applicable)
+        self._unforeseen = Foresight(self._rules, ACCEPTED)
         return True
 
     def judge(self, job: Job) -> Ruling:
         """The word of the chain on a job of which nothing is known."""
-        return self.judge_by(job, Foresight(self._rules, ACCEPTED))
+        return self.judge_by(job, self._unforeseen)
 
     def judge_by(self, job: Job, foresight: Foresight) -> Ruling:
         """The word of the chain on one of the jobs that this foresight is about."""

@@ -21,7 +21,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters import ActionKind
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.contest import Contest, Entry
-from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.readings import Reading, next_reading
 from daemons.luxid.core.filters.dockets import Dockets
 from daemons.luxid.core.filters.filtering import Filtering, Foresight, bucket_limits
 from daemons.luxid.core.queue.decisions import Phase, Rejected
@@ -64,7 +64,8 @@ class Judging:
     def new_entry(self, job: Job) -> Entry:
         """The entry of a job that has none; it is held."""
         docket = self._dockets.enter(job, self._filtering.judge(job))
-        return Entry(job, Phase.HELD, docket, bucket_limits(job), next_needs(job))
+        reading = next_reading(job)
+        return Entry(job, Phase.HELD, docket, bucket_limits(job), reading.needs, _only_summary(job, reading))
 
     def renew(self, entry: Entry, job: Job) -> None:
         """Take note of a held job as it is now; what follows from its opcodes is worked out again if they changed."""
@@ -72,7 +73,8 @@ class Judging:
         if job is entry.job and not is_unjudged:
             return
         before, entry.job = entry.job, job
-        entry.needs = next_needs(job)
+        reading = next_reading(job)
+        entry.needs, entry.summary = reading.needs, _only_summary(job, reading)
         if is_unjudged or _inputs(job) != _inputs(before):
             self._take(job.job_id)
             entry.buckets = bucket_limits(job)
@@ -158,6 +160,10 @@ class Judging:
         """Have the job judged, or need it no longer."""
         unjudged = self._held_back if job_id in self._held_back else self._let_through
         return unjudged.pop(job_id, None)
+
+
+def _only_summary(job: Job, reading: Reading) -> str | None:
+    return reading.summary if len(job.ops) == 1 and reading.summary else None
 
 
 def _inputs(job: Job) -> list[Mapping[str, object]]:

@@ -14,6 +14,7 @@ Source: luxid.md 6.2, 6.3; common/queue/filters.py.
 
 import enum
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 
 from common.objects.filter import FilterRule
@@ -40,7 +41,11 @@ class Outlook(enum.IntEnum):
 def op_ids_of(job: Job) -> OpIds:
     """The names of its opcodes, without order."""
     found = [op.input.get(_OP_ID) for op in job.ops]
-    return frozenset(op_id if isinstance(op_id, str) else None for op_id in found)
+    return _set_of(tuple([op_id if isinstance(op_id, str) else None for op_id in found]))
+
+
+# one object for each: every job has one
+_set_of: Final[Callable[[tuple[str | None, ...]], OpIds]] = lru_cache(maxsize=1024)(frozenset)
 
 
 def outlook_of(rule: FilterRule) -> Callable[[OpIds], Outlook]:

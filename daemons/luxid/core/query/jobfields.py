@@ -5,20 +5,15 @@ Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
 
 import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import attrs
-import orjson
 
-from common.errors import GantryError, PrerequisiteError
-from common.opcodes.base import summary, without_unset
-from common.opcodes.registry import parse_opcode
+from common.errors import PrerequisiteError
+from common.opcodes.base import without_unset
 from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
 from common.queue.submitter import submitter
-
-# of a summary depends on nothing of these, and they differ from job to job
-_COMMON_KEYS: Final = frozenset({"reason", "depends", "priority", "debug_level", "dry_run"})
+from daemons.luxid.core.choice.readings import reading_of
 
 
 @attrs.frozen
@@ -31,6 +26,8 @@ class JobView:
     is_blocked: bool = False
     # it is being killed: until nothing of it lives it reads canceling, whatever its file says
     is_ending: bool = False
+    # of its only opcode, if somebody has read that before; goes with `job`
+    summary: str | None = attrs.field(default=None, eq=False)
     # adds the log lines that are not in the job's file yet; None: it has all
     complete: Callable[[Job], Job] | None = attrs.field(default=None, eq=False)
 
@@ -50,10 +47,18 @@ class JobView:
 
     @property
     def state(self) -> JobState:
-        return job_state(self.op_states)
+        return job_state(self.op_states) if self.is_blocked or self.is_ending else self.job.state
+
+    @property
+    def summaries(self) -> list[str]:
+        """Of each opcode."""
+        return [self.summary] if self.summary is not None else [reading_of(op.input).summary for op in self.job.ops]
 
 
 Field = Callable[[JobView], Any]
+
+# `value` of a member takes longer than all else of the field
+_STATE_NAMES: Final = {state: state.value for state in JobState}
 
 
 def _per_op(read: Callable[[JobOp], Any]) -> Field:
@@ -76,21 +81,21 @@ def entries_of(log: Iterable[LogEntry]) -> list[list[Any]]:
 
 FIELDS: Final[Mapping[str, Field]] = {
     "id": lambda view: view.job.job_id,
-    "status": lambda view: view.state.value,
+    "status": lambda view: _STATE_NAMES[view.state],
     "priority": lambda view: view.job.priority,
     "archived": lambda view: view.is_archived,
     "ops": _per_op(lambda op: without_unset(op.input)),
     "opresult": _per_op(lambda op: op.result),
-    "opstatus": lambda view: [state.value for state in view.op_states],
+    "opstatus": lambda view: [_STATE_NAMES[state] for state in view.op_states],
     "oplog": lambda view: [log_entries(op) for op in view.logged.ops],
     "opstart": _per_op(lambda op: _stamp(op.start_at)),
     "opexec": _per_op(lambda op: _stamp(op.exec_at)),
     "opend": _per_op(lambda op: _stamp(op.end_at)),
     "oppriority": _per_op(lambda op: op.priority),
-    "summary": _per_op(lambda op: summary_of(op.input)),
+    "summary": lambda view: view.summaries,
     # ours
     "opid": _per_op(lambda op: op.input.get("OP_ID")),
-    "summary_text": lambda view: ",".join(summary_of(op.input) for op in view.job.ops),
+    "summary_text": lambda view: ",".join(view.summaries),
     "user": lambda view: submitter(view.job),
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),
@@ -115,20 +120,3 @@ def row_of(view: JobView, fields: Sequence[Field]) -> list[Any]:
 def missing_row(job_id: int, names: Sequence[str]) -> list[Any]:
     """The row of a job that does not exist: nothing but its id."""
     return [job_id if name == "id" else None for name in names]
-
-
-def summary_of(op_input: Mapping[str, Any]) -> str:
-    """`TEST_DELAY(1.0)`; of an opcode unknown to us only its name."""
-    own = {key: value for key, value in op_input.items() if key not in _COMMON_KEYS}
-    # as text: orjson leaves four kilobytes behind its bytes, and these are kept
-    return _summary(str(orjson.dumps(own), "utf-8"))
-
-
-@lru_cache(maxsize=4096)
-def _summary(own: str) -> str:
-    value = orjson.loads(own)
-    try:
-        return summary(parse_opcode(value))
-    except GantryError:
-        op_id = value.get("OP_ID")
-        return op_id[3:] if isinstance(op_id, str) else "INVALID_OP"

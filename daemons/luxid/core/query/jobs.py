@@ -28,7 +28,7 @@ def _reader(name: str) -> Callable[[JobRow], Any]:
     read = FIELDS[name]
 
     def value(row: JobRow) -> Any:
-        return read(row) if isinstance(row, JobView) else Status.UNAVAILABLE
+        return read(row) if type(row) is JobView else Status.UNAVAILABLE
 
     return value
 

@@ -107,7 +107,8 @@ def next_dependencies(job: Job) -> tuple[Dependency, ...]:
     if index is None:
         return ()
     try:
-        return tuple(Dependency.from_wire(value) for value in job.ops[index].input.get("depends") or ())
+        depends = job.ops[index].input.get("depends")
+        return tuple(map(Dependency.from_wire, depends)) if depends else ()
     except (InvalidRequest, TypeError):
         return ()
 

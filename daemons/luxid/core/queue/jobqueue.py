@@ -22,7 +22,7 @@ from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.contest import Contest, Entry
-from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.spellings import Spellings
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
@@ -75,10 +75,9 @@ class JobQueue:
     def add_all(self, jobs: Iterable[Job]) -> None:
         """`add` for jobs that may depend on each other, in any order."""
         added = list(jobs)
-        for job in added:
-            self._entry(job)
-        for job in added:
-            self._place(job, self._entry(job))
+        entries = list(map(self._entry, added))
+        for job, entry in zip(added, entries, strict=True):
+            self._place(job, entry)
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""
@@ -94,6 +93,8 @@ class JobQueue:
             return
         entry = self._entries[job.job_id]
         entry.job = job
+        # what a process writes may be another opcode than luxid has read
+        entry.summary = None
         needs = next_needs(job)
         if needs != entry.needs:
             entry.needs = needs

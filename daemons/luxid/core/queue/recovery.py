@@ -51,8 +51,7 @@ def judge_fate(job: Job, *, is_alive: bool) -> Fate:
         return Fate.ENDED
     if is_alive:
         return Fate.ALIVE
-    is_between = all(op.state in _BETWEEN_OPCODES for op in job.ops)
-    return Fate.CONTINUE if is_between else Fate.DEAD
+    return Fate.CONTINUE if _BETWEEN_OPCODES.issuperset([op.state for op in job.ops]) else Fate.DEAD
 
 
 def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job | None:

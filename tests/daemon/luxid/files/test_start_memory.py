@@ -14,7 +14,7 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from daemons.luxid import main
-from daemons.luxid.core.choice.needs import next_needs
+from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from tests.support.wait import wait_until_async
 
