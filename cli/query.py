@@ -11,7 +11,7 @@ from cli.words.filtertext import Expression
 from common.ids import JobId
 from common.query.qlang import Expression as QueryExpression
 from protocol.blocking import BlockingClient
-from protocol.luxi import Query, QueryJobs, QueryKind
+from protocol.luxi.queries import Query, QueryJobs, QueryKind
 
 PENDING: Final = ("queued", "waiting", "canceling")
 _IDS_AT_ONCE: Final = 10_000

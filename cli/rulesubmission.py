@@ -20,7 +20,8 @@ from cli.tables import Column, Layout, render
 from cli.words.jobfilter import statuses_filter
 from cli.words.rulefilter import Predicate, rule_predicates
 from protocol.blocking import BlockingClient
-from protocol.luxi import QueryFilters, ReplaceFilter
+from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queries import QueryFilters
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -24,7 +24,8 @@ from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import user_trail
 from common.queue.submitter import submitter_entry
 from protocol.blocking import BlockingClient
-from protocol.luxi import OpInput, OutputStream, SubmitJob, SubmitManyJobs
+from protocol.luxi.output import OutputStream
+from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 
 F = TypeVar("F", bound=Callable[..., Any])

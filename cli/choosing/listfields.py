@@ -13,7 +13,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render
-from protocol.luxi import QueryFields, QueryKind
+from protocol.luxi.queries import QueryFields, QueryKind
 
 _KINDS: Final = {
     "unknown": "Unknown",

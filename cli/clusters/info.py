@@ -12,7 +12,7 @@ from cli.context import installation, wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
-from protocol.luxi import QueryClusterInfo
+from protocol.luxi.cluster import QueryClusterInfo
 
 _LIMITS: Final = ("max_running_jobs", "max_tracked_jobs", "candidate_pool_size")
 

@@ -10,7 +10,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say_json
-from protocol.luxi import SetJobLimits
+from protocol.luxi.queue import SetJobLimits
 
 _COUNT = click.IntRange(min=1)
 

@@ -13,7 +13,8 @@ from cli.filters.list import rule_table, rules_in_order
 from cli.rulesubmission import RULE_FIELDS
 from cli.screen import say, say_json
 from cli.tables import Layout
-from protocol.luxi import QueryConfigValues, SetDrainFlag
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queue import SetDrainFlag
 
 
 @click.command("queue", cls=Command, examples=("gnt-cluster queue drain", "gnt-cluster queue info"))

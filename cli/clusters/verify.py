@@ -12,7 +12,7 @@ from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
-from protocol.wconfd import VerifyConfig
+from protocol.wconfd.config import VerifyConfig
 
 _SOUND = "ok"
 

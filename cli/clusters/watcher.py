@@ -13,7 +13,8 @@ from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.words.times import DURATION, clock
-from protocol.luxi import QueryConfigValues, SetWatcherPause
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queue import SetWatcherPause
 
 
 @click.command(

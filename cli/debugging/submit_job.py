@@ -19,7 +19,7 @@ from cli.live.follow import job_changes
 from cli.screen import remark, say, say_json, warn
 from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, tell_refused, with_wishes
 from cli.words.outcome import fetch_outcomes
-from protocol.luxi import OpInput
+from protocol.luxi.submission import OpInput
 
 
 @click.command(

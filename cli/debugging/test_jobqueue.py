@@ -22,7 +22,7 @@ from cli.words.times import to_seconds
 from common.errors import ProtocolError, RemoteError
 from common.queue.jobs import SUBMIT_PRIORITIES
 from protocol.blocking import BlockingClient
-from protocol.luxi import OpInput, SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 
 _VALID: Final = frozenset(SUBMIT_PRIORITIES.values())

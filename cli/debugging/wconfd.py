@@ -18,8 +18,9 @@ from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
 from common.ids import JobId
+from protocol.face import requests_of
 from protocol.messages import Request, reply_to_wire, structure_request
-from protocol.wconfd import Echo, ListAllLocksOwners, ListLocks
+from protocol.wconfd.locks import Echo, ListAllLocksOwners, ListLocks
 
 _COLUMNS: Final = (Column("METHOD"), Column("ARGUMENTS"), Column("WHAT IT DOES"))
 
@@ -58,16 +59,9 @@ def wconfd(method: str | None, words: Sequence[str]) -> int:
     return DONE
 
 
-def _methods() -> Iterator[type[Request[Any]]]:
-    """All methods, by their names on the wire."""
-    members = [getattr(protocol.wconfd, name) for name in protocol.wconfd.__all__]
-    found = [each for each in members if isinstance(each, type) and issubclass(each, Request)]
-    yield from sorted(found, key=lambda kind: kind.METHOD.lower())
-
-
 def _method(name: str) -> type[Request[Any]]:
     """Raises: UsageError: wconfd has no such method."""
-    methods = {kind.METHOD.lower(): kind for kind in _methods()}
+    methods = {kind.METHOD.lower(): kind for kind in requests_of(protocol.wconfd)}
     kind = methods.get(name.lower())
     if kind is None:
         # imported late, as it is needed on the way to an error only
@@ -94,9 +88,9 @@ def _locks_of_job(job_id: JobId) -> Any:
 
 def _tell_methods() -> int:
     if wants_json():
-        say_json({kind.METHOD: list(_arguments(kind)) for kind in _methods()})
+        say_json({kind.METHOD: list(_arguments(kind)) for kind in requests_of(protocol.wconfd)})
         return DONE
-    rows = [[kind.METHOD, " ".join(_arguments(kind)), _first_line(kind)] for kind in _methods()]
+    rows = [[kind.METHOD, " ".join(_arguments(kind)), _first_line(kind)] for kind in requests_of(protocol.wconfd)]
     for line in render(_COLUMNS, rows, Layout()):
         say(line)
     return DONE

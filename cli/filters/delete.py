@@ -13,7 +13,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.screen import complain, say_json
 from common.errors import RemoteError
-from protocol.luxi import DeleteFilter
+from protocol.luxi.filters import DeleteFilter
 
 
 @click.command("delete", cls=Command, examples=("gnt-filter delete 7f4b2cb5-5b4c-4ba0-9ba3-4e1c4c0a9a2b",))

@@ -16,7 +16,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.filters.list import tell_missing
 from cli.rulesubmission import RULE_FIELDS
 from cli.screen import one_line, say, say_json
-from protocol.luxi import QueryFilters
+from protocol.luxi.queries import QueryFilters
 
 _TITLES: Final = ("UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail")
 

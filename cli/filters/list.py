@@ -17,7 +17,7 @@ from cli.rulesubmission import RULE_FIELDS
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
 from common.query.qlang import Expression
-from protocol.luxi import Query, QueryKind
+from protocol.luxi.queries import Query, QueryKind
 
 _NUMBERS: Final = ("watermark", "priority")
 

@@ -15,8 +15,8 @@ from cli.exitcodes import DONE
 from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
-from protocol.luxi import QueryJobs
-from protocol.wconfd import ListAllLocks
+from protocol.luxi.queries import QueryJobs
+from protocol.wconfd.locks import ListAllLocks
 
 PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-cluster")
 SHELLS: Final = ("bash", "zsh", "fish")

@@ -18,7 +18,7 @@ from cli.words.times import DURATION
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from protocol.luxi import CancelJob
+from protocol.luxi.jobs import CancelJob
 
 _WITH_PROCESS = ("waiting", "canceling", "running")
 

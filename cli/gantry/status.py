@@ -21,8 +21,8 @@ from common.errors import GantryError, RemoteError
 from common.paths import Paths
 from common.queue.jobs import JobState
 from protocol.dial import dial
-from protocol.luxi import QueryConfigValues
-from protocol.wconfd import Echo
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.wconfd.locks import Echo
 
 # seconds; one that is stopped, or has no way to its disk, is told of and not waited for
 _ANSWER_S: Final = 10.0

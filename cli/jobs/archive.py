@@ -18,7 +18,7 @@ from cli.screen import complain, say_json
 from common.errors import NotFound, RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
-from protocol.luxi import ArchiveJob
+from protocol.luxi.jobs import ArchiveJob
 
 _ACTION: Final = Action("archive", ENDED)
 

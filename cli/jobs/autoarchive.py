@@ -13,7 +13,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from cli.words.times import DURATION
-from protocol.luxi import AutoArchiveJobs
+from protocol.luxi.jobs import AutoArchiveJobs
 
 # seconds that luxid may take; it must answer before the client gives up
 _TIMEOUT_S: Final = 89

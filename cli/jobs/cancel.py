@@ -13,7 +13,7 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from common.ids import JobId
-from protocol.luxi import CancelJob
+from protocol.luxi.jobs import CancelJob
 
 _ACTION: Final = Action("cancel", UNFINISHED)
 

@@ -15,7 +15,7 @@ from cli.context import wants_json
 from cli.submission import PRIORITIES
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
-from protocol.luxi import ChangeJobPriority
+from protocol.luxi.jobs import ChangeJobPriority
 
 _ACTION: Final = Action("change the priority of", UNFINISHED)
 

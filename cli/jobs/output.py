@@ -10,7 +10,7 @@ from cli.live.follow import job_output
 from cli.live.outputscreen import OutputScreen, raw_option
 from cli.query import JOB_ID
 from cli.screen import remark, say_json
-from protocol.luxi import OutputStream
+from protocol.luxi.output import OutputStream
 
 
 @click.command("output", cls=Command, examples=("gnt-job output 27491 | less", "gnt-job output --follow 27491"))

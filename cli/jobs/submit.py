@@ -16,7 +16,7 @@ import orjson
 from cli.commands import WaitingCommand
 from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
-from protocol.luxi import OpInput
+from protocol.luxi.submission import OpInput
 
 
 @click.command(

@@ -24,7 +24,9 @@ from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL
 from protocol.blocking import BlockingClient
-from protocol.luxi import OutputStream, QueryJobs, ReadJobOutput, WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.output import OutputStream, ReadJobOutput
+from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 
 R = TypeVar("R")

@@ -23,7 +23,8 @@ from cli.words.outcome import Outcome, describe, fetch_outcomes, judge, tell_fai
 from cli.words.times import duration
 from common.ids import JobId
 from common.queue.jobs import JobState
-from protocol.luxi import CancelJob, OutputStream
+from protocol.luxi.jobs import CancelJob
+from protocol.luxi.output import OutputStream
 
 # between two Ctrl-C that together end what is waited for
 AGAIN_S: Final = 2.0

@@ -17,7 +17,7 @@ from cli.words.reasons import Reason
 from cli.words.waits import WaitSpan
 from common.ids import JobId
 from protocol.blocking import BlockingClient
-from protocol.luxi import ExplainJobs
+from protocol.luxi.explain import ExplainJobs
 
 FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
 # jobs that are looked at for one answer; chains may be long

@@ -11,7 +11,7 @@ from cli.why.lockview import JOB, LockRow
 from cli.words.reasons import PIDS_NAMED
 from common.errors import GantryError
 from common.ids import JobId
-from protocol.luxi import ReadLeftProcesses
+from protocol.luxi.processes import ReadLeftProcesses
 
 
 def left_processes(rows: Iterable[LockRow]) -> list[str]:

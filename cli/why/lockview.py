@@ -12,7 +12,7 @@ import orjson
 from common.errors import ProtocolError
 from common.locks import parse_lock
 from protocol.blocking import BlockingClient
-from protocol.luxi import Query, QueryKind
+from protocol.luxi.queries import Query, QueryKind
 
 # of luxid's Query of locks
 FIELDS: Final = ("name", "mode", "owner", "pending")

@@ -6,7 +6,7 @@ from cli.words.waits import WaitSpan
 from common.errors import RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
-from protocol.luxi import ReadJobWaits
+from protocol.luxi.waits import ReadJobWaits
 
 
 def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Sequence[WaitSpan]]:

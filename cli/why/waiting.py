@@ -6,7 +6,7 @@ from cli.connection import ask_luxid
 from cli.words.reasons import Reason, in_words, worth_telling
 from common.errors import GantryError
 from common.ids import JobId
-from protocol.luxi import ExplainJobs
+from protocol.luxi.explain import ExplainJobs
 
 
 def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:

@@ -1,6 +1,6 @@
 """Why a job does not run, in words: one line for each reason that luxid gives.
 
-Source: DESIGN section 6, "Explain"; `protocol.luxi.ExplainJobs`.
+Source: DESIGN section 6, "Explain"; `protocol.luxi.explain.ExplainJobs`.
 """
 
 import time

@@ -1,6 +1,6 @@
 """What a job waited for so far, in words: one line.
 
-Source: DESIGN section 6, "Explain"; `protocol.luxi.ReadJobWaits`.
+Source: DESIGN section 6, "Explain"; `protocol.luxi.waits.ReadJobWaits`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -23,8 +23,8 @@ from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
-from protocol.luxi import JobInput, SubmitManyJobs
-from protocol.wconfd import ReadConfig
+from protocol.luxi.submission import JobInput, SubmitManyJobs
+from protocol.wconfd.config import ReadConfig
 
 
 class ConfigView:

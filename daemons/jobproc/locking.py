@@ -31,12 +31,11 @@ from daemons.jobproc.waitrecord import TellWait, WaitRecord
 from protocol.blocking import BlockingClient
 from protocol.dial import pauses
 from protocol.messages import Request
-from protocol.wconfd import (
+from protocol.wconfd.explain import ExplainWait, InTheWay
+from protocol.wconfd.locks import (
     DownGradeLocksLevel,
-    ExplainWait,
     FreeLocks,
     IntersectLocks,
-    InTheWay,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,

@@ -6,7 +6,7 @@ Source: opcodes.md 2.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from protocol.luxi import JobInput, OpInput
+from protocol.luxi.submission import JobInput, OpInput
 
 # taken over if the opcode itself does not say it
 _IF_UNSET: Final = ("priority", "debug_level")

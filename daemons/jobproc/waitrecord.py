@@ -18,7 +18,7 @@ from common.locks import BGL, LockMode, LockRequest, Owner
 from common.queue.waitfile import append_spans
 from common.queue.waithistory import NAMED, Cause, Span, WaitKind
 from common.system.log import get_log
-from protocol.wconfd import InTheWay
+from protocol.wconfd.explain import InTheWay
 
 # told what is in the way, as far as that is known
 TellWait = Callable[[Sequence[InTheWay]], None]

@@ -24,10 +24,10 @@ from common.objects.codec import decode_config
 from common.system.log import get_log
 from daemons.luxid.core.query.configindex import ConfigIndex
 from protocol.client import Client
-from protocol.luxi import WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
 from protocol.peer import Peer
 from protocol.service import Route
-from protocol.wconfd import ReadConfig
+from protocol.wconfd.config import ReadConfig
 
 # while wconfd is being restarted
 WAIT_S: Final = 5.0

@@ -18,7 +18,28 @@ from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
-from protocol import luxi
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
+from protocol.luxi.output import ReadJobOutput
+from protocol.luxi.processes import ReadLeftProcesses
+from protocol.luxi.queries import (
+    Query,
+    QueryExports,
+    QueryFields,
+    QueryFilters,
+    QueryGroups,
+    QueryInstances,
+    QueryJobs,
+    QueryNetworks,
+    QueryNodes,
+    QueryTags,
+)
+from protocol.luxi.queue import SetDrainFlag, SetJobLimits, SetWatcherPause
+from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
+from protocol.luxi.waits import ReadJobWaits
 from protocol.service import Route
 
 
@@ -51,34 +72,34 @@ def routes(to: Handlers) -> list[Route]:
 
 def _table(to: Handlers) -> list[Route]:
     return [
-        Route(luxi.SubmitJob, to.submission.submit_job, role=Role.SUBMIT),
-        Route(luxi.SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue, role=Role.ADMIN),
-        Route(luxi.SubmitManyJobs, to.submission.submit_many_jobs, role=Role.SUBMIT),
-        Route(luxi.WaitForJobChange, to.waiting.wait_for_job_change, only_waits=True, role=Role.READ),
-        Route(luxi.CancelJob, to.jobs.cancel_job, role=Role.SUBMIT),
-        Route(luxi.ChangeJobPriority, to.jobs.change_job_priority, role=Role.SUBMIT),
-        Route(luxi.PickupJob, to.jobs.pickup_job, role=Role.OPERATE),
-        Route(luxi.ArchiveJob, to.jobs.archive_job, role=Role.SUBMIT),
-        Route(luxi.AutoArchiveJobs, to.jobs.auto_archive_jobs, role=Role.OPERATE),
-        Route(luxi.SetDrainFlag, to.queue.set_drain_flag, role=Role.OPERATE),
-        Route(luxi.SetWatcherPause, to.queue.set_watcher_pause, role=Role.OPERATE),
-        Route(luxi.QueryJobs, to.objects.query_jobs, role=Role.READ),
-        Route(luxi.QueryConfigValues, to.cluster.query_config_values, role=Role.READ),
-        Route(luxi.QueryClusterInfo, to.cluster.query_cluster_info, role=Role.READ),
-        Route(luxi.ReadJobOutput, to.output.read_job_output, only_waits=True, role=Role.READ),
-        Route(luxi.Query, to.objects.query, role=Role.READ),
-        Route(luxi.QueryFields, to.objects.query_fields, role=Role.READ),
-        Route(luxi.QueryNodes, to.objects.query_nodes, role=Role.READ),
-        Route(luxi.QueryGroups, to.objects.query_groups, role=Role.READ),
-        Route(luxi.QueryNetworks, to.objects.query_networks, role=Role.READ),
-        Route(luxi.QueryInstances, to.objects.query_instances, role=Role.READ),
-        Route(luxi.QueryFilters, to.objects.query_filters, role=Role.READ),
-        Route(luxi.SetJobLimits, to.limits.set_job_limits, role=Role.ADMIN),
-        Route(luxi.ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
-        Route(luxi.DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
-        Route(luxi.ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
-        Route(luxi.ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
-        Route(luxi.ReadJobWaits, to.history.read_job_waits, role=Role.READ),
-        Route(luxi.QueryExports, to.objects.query_exports, role=Role.READ),
-        Route(luxi.QueryTags, to.objects.query_tags, role=Role.READ),
+        Route(SubmitJob, to.submission.submit_job, role=Role.SUBMIT),
+        Route(SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue, role=Role.ADMIN),
+        Route(SubmitManyJobs, to.submission.submit_many_jobs, role=Role.SUBMIT),
+        Route(WaitForJobChange, to.waiting.wait_for_job_change, only_waits=True, role=Role.READ),
+        Route(CancelJob, to.jobs.cancel_job, role=Role.SUBMIT),
+        Route(ChangeJobPriority, to.jobs.change_job_priority, role=Role.SUBMIT),
+        Route(PickupJob, to.jobs.pickup_job, role=Role.OPERATE),
+        Route(ArchiveJob, to.jobs.archive_job, role=Role.SUBMIT),
+        Route(AutoArchiveJobs, to.jobs.auto_archive_jobs, role=Role.OPERATE),
+        Route(SetDrainFlag, to.queue.set_drain_flag, role=Role.OPERATE),
+        Route(SetWatcherPause, to.queue.set_watcher_pause, role=Role.OPERATE),
+        Route(QueryJobs, to.objects.query_jobs, role=Role.READ),
+        Route(QueryConfigValues, to.cluster.query_config_values, role=Role.READ),
+        Route(QueryClusterInfo, to.cluster.query_cluster_info, role=Role.READ),
+        Route(ReadJobOutput, to.output.read_job_output, only_waits=True, role=Role.READ),
+        Route(Query, to.objects.query, role=Role.READ),
+        Route(QueryFields, to.objects.query_fields, role=Role.READ),
+        Route(QueryNodes, to.objects.query_nodes, role=Role.READ),
+        Route(QueryGroups, to.objects.query_groups, role=Role.READ),
+        Route(QueryNetworks, to.objects.query_networks, role=Role.READ),
+        Route(QueryInstances, to.objects.query_instances, role=Role.READ),
+        Route(QueryFilters, to.objects.query_filters, role=Role.READ),
+        Route(SetJobLimits, to.limits.set_job_limits, role=Role.ADMIN),
+        Route(ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
+        Route(DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
+        Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
+        Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
+        Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),
+        Route(QueryExports, to.objects.query_exports, role=Role.READ),
+        Route(QueryTags, to.objects.query_tags, role=Role.READ),
     ]

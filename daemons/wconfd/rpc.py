@@ -17,7 +17,7 @@ from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.service import Route
-from protocol.wconfd import Echo
+from protocol.wconfd.locks import Echo
 
 
 def routes(

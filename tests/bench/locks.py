@@ -12,7 +12,7 @@ from common.system.livelock import Livelock
 from daemons.wconfd.core.locks.lockstate import encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.table import LockTable
-from protocol.wconfd import FreeLocks, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
+from protocol.wconfd.locks import FreeLocks, TryUpdateLocks, UpdateLocksWaiting, WaitLocks
 from tests.bench.conversations import Conversation, hold, prepared
 from tests.support.cluster import Cluster
 

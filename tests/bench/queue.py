@@ -11,7 +11,8 @@ import orjson
 
 from cli.words.fields import DEFAULT, wire_fields
 from daemons.luxid.core.query.jobfields import FIELDS
-from protocol.luxi import QueryJobs, SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import QueryJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.bench.figures import median, median_ms, seconds, show
 from tests.bench.procs import memory_mib
 from tests.bench.queued import bare_reads, bare_submissions, pause_all, put_jobs, startup

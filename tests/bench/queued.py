@@ -11,7 +11,7 @@ from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.system.atomicfile import FileWrite, write_files
-from protocol.luxi import ReplaceFilter
+from protocol.luxi.filters import ReplaceFilter
 from tests.support.cluster import Cluster
 
 

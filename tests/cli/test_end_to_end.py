@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from protocol.luxi import ExplainJobs
+from protocol.luxi.explain import ExplainJobs
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

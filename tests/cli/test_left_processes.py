@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.system.processes import Process, find_process, is_living
-from protocol.wconfd import ListAllLocksOwners
+from protocol.wconfd.locks import ListAllLocksOwners
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -12,8 +12,8 @@ import orjson
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock, is_alive
-from protocol.luxi import CancelJob
-from protocol.wconfd import CleanupLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting
+from protocol.luxi.jobs import CancelJob
+from protocol.wconfd.locks import CleanupLocks, ListAllLocksOwners, ListLocks, TryUpdateLocks, UpdateLocksWaiting
 from tests.support.checked import assert_all_is_free, job_on_disk
 from tests.support.cluster import Cluster
 from tests.support.fakes.durable import durable_locks

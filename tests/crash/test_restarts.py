@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from protocol.luxi import QueryJobs
+from protocol.luxi.queries import QueryJobs
 from tests.support.checked import assert_all_is_free, checked_cluster, job_on_disk
 from tests.support.cluster import Cluster
 from tests.support.stamps import Stamps

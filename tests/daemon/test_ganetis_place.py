@@ -13,8 +13,9 @@ import pytest
 
 from common.settings import load_settings
 from common.system.program import read_options
-from protocol.luxi import CancelJob, QueryClusterInfo
-from protocol.wconfd import Echo
+from protocol.luxi.cluster import QueryClusterInfo
+from protocol.luxi.jobs import CancelJob
+from protocol.wconfd.locks import Echo
 from tests.support.cluster import CHECKOUT, MODULES, Cluster
 from tests.support.wait import wait_until
 

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 
 import protocol.luxi
 import protocol.wconfd
-import protocol.wconfd.explain
-import protocol.wconfd.reservations
 from common.ids import JobId
 from common.locks import Lock, LockLevel, LockRequest, Owner
 from common.opcodes.registry import opcode_classes
 from common.query.qlang import Expression
 from common.queue.reasons import ReasonEntry
-from protocol.luxi import JobInput, OpInput
+from protocol.face import requests_of
+from protocol.luxi.submission import JobInput, OpInput
 from protocol.messages import Request
 from tests.support.cluster import Cluster
 from tests.support.rawsocket import RawCaller
@@ -144,18 +143,9 @@ def calls_of(kind: type[Request[Any]]) -> st.SearchStrategy[tuple[str, list[Any]
     return arguments.map(lambda given: (kind.METHOD, given))
 
 
-def methods(*modules: types.ModuleType) -> list[type[Request[Any]]]:
-    found: dict[str, type[Request[Any]]] = {}
-    for module in modules:
-        for value in vars(module).values():
-            if isinstance(value, type) and issubclass(value, Request) and "METHOD" in vars(value):
-                found[value.METHOD] = value
-    return list(found.values())
-
-
 METHODS = {
-    "luxid": methods(protocol.luxi),
-    "wconfd": methods(protocol.wconfd, protocol.wconfd.explain, protocol.wconfd.reservations),
+    "luxid": requests_of(protocol.luxi),
+    "wconfd": requests_of(protocol.wconfd),
 }
 # it holds the configuration, for which others then wait
 LEFT_OUT = {"luxid": {"SetDrainFlag"}, "wconfd": {"lockConfig"}}

@@ -12,8 +12,8 @@ import pytest
 
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from protocol.luxi import QueryJobs
-from protocol.wconfd import TryUpdateLocks
+from protocol.luxi.queries import QueryJobs
+from protocol.wconfd.locks import TryUpdateLocks
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
 from tests.support.stamps import Stamps

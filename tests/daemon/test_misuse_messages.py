@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from protocol.framing import MAX_MESSAGE
-from protocol.luxi import QueryJobs
-from protocol.wconfd import Echo
+from protocol.luxi.queries import QueryJobs
+from protocol.wconfd.locks import Echo
 from tests.support.checked import checked_cluster
 from tests.support.cluster import Cluster
 from tests.support.fakes.durable import durable_locks

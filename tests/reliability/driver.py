@@ -12,20 +12,15 @@ from common.errors import GantryError, RemoteError, Unavailable
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from protocol import wconfd
 from protocol.blocking import BlockingClient
-from protocol.luxi import (
-    ArchiveJob,
-    AutoArchiveJobs,
-    CancelJob,
-    DeleteFilter,
-    ReplaceFilter,
-    SetDrainFlag,
-    SubmitJob,
-    SubmitManyJobs,
-    WaitForJobChange,
-)
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
+from protocol.luxi.queue import SetDrainFlag
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
+from protocol.wconfd.changes import AddTcpUdpPort
+from protocol.wconfd.locks import FreeLocks, TryUpdateLocks
 from tests.reliability.farm import Farm
 from tests.reliability.ledger import FINAL, Exchange, Outcome
 from tests.reliability.oracle import Rules, View
@@ -126,7 +121,7 @@ class Driver:
         self._ask("delete-filter", (uuid,), DeleteFilter(uuid), repeat=False)
 
     def add_port(self, port: int) -> None:
-        self._ask("port", (port,), wconfd.AddTcpUdpPort(port))
+        self._ask("port", (port,), AddTcpUdpPort(port))
 
     def lock(self, name: str, lock: str) -> None:
         """Take a lock exclusively if it is free, as an owner that lives as long as this process."""
@@ -134,11 +129,11 @@ class Driver:
             self._livelocks.append(livelock := Livelock.create(self.farm.paths.livelocks, name))
             self._owners[name] = Owner(name, livelock.path)
         requests = (LockRequest(parse_lock(lock), LockMode.EXCLUSIVE),)
-        request = wconfd.TryUpdateLocks(self._owners[name], requests)
+        request = TryUpdateLocks(self._owners[name], requests)
         self._ask("lock", (name, lock), request, lambda blocked_on: not blocked_on)
 
     def free(self, name: str) -> None:
-        self._ask("free", (name,), wconfd.FreeLocks(self._owners[name]))
+        self._ask("free", (name,), FreeLocks(self._owners[name]))
 
     def take_rules(self, **rules: Any) -> None:
         self.rules = attrs.evolve(self.rules, **rules)

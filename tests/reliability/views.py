@@ -14,7 +14,8 @@ from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.lockfiles import read_locks
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.blocking import BlockingClient
-from protocol.luxi import QueryConfigValues, QueryJobs
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queries import QueryJobs
 from tests.reliability.oracle import SeenJob, SeenOp, View
 
 
@@ -41,7 +42,8 @@ def view_of_files(paths: Paths) -> View:
 
 def view_of_daemons(paths: Paths, luxid: BlockingClient, wconfd: BlockingClient) -> View:
     """What luxid and wconfd say. Raises: Unavailable, RemoteError."""
-    from protocol.wconfd import ListLocksWaitingStatus, ReadConfig
+    from protocol.wconfd.config import ReadConfig
+    from protocol.wconfd.locks import ListLocksWaitingStatus
 
     fields = ("id", "status", "ops", "opstatus")
     rows = luxid.call(QueryJobs(None, fields), timeout_s=20)

@@ -7,7 +7,7 @@ from typing import Any
 
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from protocol.wconfd import ListLocksWaitingStatus
+from protocol.wconfd.locks import ListLocksWaitingStatus
 from tests.support.cluster import ALL, Cluster
 from tests.support.fakes.durable import durable_locks
 from tests.support.leftovers import processes_under

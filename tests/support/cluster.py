@@ -25,7 +25,8 @@ from common.paths import Paths
 from common.settings import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all
 from protocol.blocking import BlockingClient
-from protocol.luxi import OpInput, QueryJobs, SubmitJob, SubmitManyJobs
+from protocol.luxi.queries import QueryJobs
+from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 from tests.support.leftovers import processes_under
 from tests.support.wait import PATIENCE_S, wait_until

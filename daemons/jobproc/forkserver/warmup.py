@@ -18,13 +18,13 @@ from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from daemons.jobproc.units.registry import make_unit, unit_classes
 from protocol.forkserver import StartJob
-from protocol.luxi import SubmitManyJobs
+from protocol.luxi.submission import SubmitManyJobs
 from protocol.messages import Request, positional, structure_reply, structure_request
-from protocol.wconfd import (
+from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.locks import (
     DownGradeLocksLevel,
     FreeLocks,
     IntersectLocks,
-    ReadConfig,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,

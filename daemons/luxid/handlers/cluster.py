@@ -14,7 +14,7 @@ from common.system.program import release
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from daemons.luxid.core.query.configindex import ConfigIndex
-from protocol.luxi import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.peer import Peer
 
 # of Ganeti 3.0, whose protocol this is

@@ -9,7 +9,7 @@ from common.errors import InvalidRequest, Unavailable
 from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import SetDrainFlag, SetWatcherPause
+from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.peer import Peer
 
 _log: Final = get_log(__name__)

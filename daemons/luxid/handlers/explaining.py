@@ -24,10 +24,11 @@ from daemons.luxid.core.why.lockwaits import NotKnown, lock_reasons
 from daemons.luxid.processes.signals import pids_of
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
-from protocol.luxi import ExplainJobs, ReadLeftProcesses
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.processes import ReadLeftProcesses
 from protocol.messages import Request
 from protocol.peer import Peer
-from protocol.wconfd import ExplainHoldings, ExplainWait, HoldingsExplanation
+from protocol.wconfd.explain import ExplainHoldings, ExplainWait, HoldingsExplanation
 
 # for all that one call asks of wconfd
 WCONFD_S: Final = 2.0

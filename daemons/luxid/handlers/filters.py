@@ -19,11 +19,11 @@ from common.system.log import get_log
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.scheduler import Scheduler
-from protocol import wconfd
 from protocol.client import Client
-from protocol.luxi import DeleteFilter, ReplaceFilter
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter
 from protocol.messages import Request
 from protocol.peer import Peer
+from protocol.wconfd import changes
 
 # longer than wconfd waits for somebody to give back the configuration
 PATIENCE_S: Final = 15.0
@@ -51,7 +51,7 @@ class Filters:
         # chosen here: a call that is delivered twice makes one rule
         uuid = call.uuid or str(uuids.uuid4())
         rule = read_rule(self._make_rule(call, uuid))
-        wire = wconfd.ReplaceFilter(
+        wire = changes.ReplaceFilter(
             uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark
         )
         await self._change(wire)
@@ -63,7 +63,7 @@ class Filters:
         """Raises: NotFound: there is no such rule. Unavailable: nothing is changed, or may be."""
         if call.uuid not in (await self._config.current()).config.filters:
             raise NotFound(f"there is no filter rule {call.uuid!r:.60}; list them with 'gnt-filter list'")
-        await self._change(wconfd.DeleteFilter(call.uuid))
+        await self._change(changes.DeleteFilter(call.uuid))
         _log.info("filter.deleted", rule=call.uuid, uid=peer.uid, client_pid=peer.pid)
         await self._rules.refresh()
 

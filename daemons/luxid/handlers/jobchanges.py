@@ -20,7 +20,7 @@ from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.signals import signal_process
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.peer import Peer
 
 # files moved in one go, so that a call that is out of time stops soon

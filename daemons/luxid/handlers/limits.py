@@ -13,10 +13,10 @@ from common.errors import InvalidRequest
 from common.system.log import get_log
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.filters import PATIENCE_S
-from protocol import wconfd
 from protocol.client import Client
-from protocol.luxi import SetJobLimits
+from protocol.luxi.queue import SetJobLimits
 from protocol.peer import Peer
+from protocol.wconfd import changes
 
 _log: Final = get_log(__name__)
 
@@ -38,7 +38,7 @@ class Limits:
             if value is not None and value < 1:
                 raise InvalidRequest(f"{name} must be at least 1, got {value}")
         async with Client(self._wconfd, daemon="wconfd") as client:
-            await client.call_retrying(wconfd.SetJobLimits(call.max_running_jobs, call.max_tracked_jobs), PATIENCE_S)
+            await client.call_retrying(changes.SetJobLimits(call.max_running_jobs, call.max_tracked_jobs), PATIENCE_S)
         _log.info(
             "limits.set",
             max_running_jobs=call.max_running_jobs,

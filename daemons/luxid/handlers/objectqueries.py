@@ -29,12 +29,24 @@ from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.scheduler import Scheduler
-from protocol import luxi
 from protocol.client import Client
-from protocol.luxi import QueryKind, TagKind
+from protocol.luxi.queries import (
+    Query,
+    QueryExports,
+    QueryFields,
+    QueryFilters,
+    QueryGroups,
+    QueryInstances,
+    QueryJobs,
+    QueryKind,
+    QueryNetworks,
+    QueryNodes,
+    QueryTags,
+    TagKind,
+)
 from protocol.peer import Peer
 from protocol.pieces import Pieces
-from protocol.wconfd import ListLocksWaitingStatus
+from protocol.wconfd.locks import ListLocksWaitingStatus
 
 T = TypeVar("T")
 
@@ -87,42 +99,42 @@ class ObjectQueries:
         self._wconfd = wconfd
         self._jobs = JobRows(scheduler)
 
-    async def query(self, call: luxi.Query, peer: Peer) -> Pieces:
+    async def query(self, call: Query, peer: Peer) -> Pieces:
         """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
         plan = _things(call.what).plan(call.fields, call.filter)
         found = await self._found(call.what, plan, peer)
         head = b'{"fields":%b,"data":[' % ascii_json(plan.definitions())
         return Pieces(_framed(head, _encode(plan.rows, found), b"]}"), plan.notes)
 
-    async def query_fields(self, call: luxi.QueryFields, peer: Peer) -> dict[str, Any]:
+    async def query_fields(self, call: QueryFields, peer: Peer) -> dict[str, Any]:
         return {"fields": _things(call.what).definitions(call.fields)}
 
-    async def query_jobs(self, call: luxi.QueryJobs, peer: Peer) -> Pieces:
+    async def query_jobs(self, call: QueryJobs, peer: Peer) -> Pieces:
         plan = JOBS.plan_classic(call.fields)
         rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None, peer)
         return _classic_reply(plan, rows)
 
-    async def query_nodes(self, call: luxi.QueryNodes, peer: Peer) -> Pieces:
+    async def query_nodes(self, call: QueryNodes, peer: Peer) -> Pieces:
         return await self._classic(_NODES, call.names, call.fields, lock=call.lock)
 
-    async def query_groups(self, call: luxi.QueryGroups, peer: Peer) -> Pieces:
+    async def query_groups(self, call: QueryGroups, peer: Peer) -> Pieces:
         return await self._classic(_GROUPS, call.names, call.fields, lock=call.lock)
 
-    async def query_networks(self, call: luxi.QueryNetworks, peer: Peer) -> Pieces:
+    async def query_networks(self, call: QueryNetworks, peer: Peer) -> Pieces:
         return await self._classic(_NETWORKS, call.names, call.fields, lock=call.lock)
 
-    async def query_instances(self, call: luxi.QueryInstances, peer: Peer) -> Pieces:
+    async def query_instances(self, call: QueryInstances, peer: Peer) -> Pieces:
         return await self._classic(_INSTANCES, call.names, call.fields, lock=call.lock)
 
-    async def query_exports(self, call: luxi.QueryExports, peer: Peer) -> Pieces:
+    async def query_exports(self, call: QueryExports, peer: Peer) -> Pieces:
         exports = _OBJECTS[QueryKind.EXPORT]
         return await self._classic(exports, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
 
-    async def query_filters(self, call: luxi.QueryFilters, peer: Peer) -> Pieces:
+    async def query_filters(self, call: QueryFilters, peer: Peer) -> Pieces:
         plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
         return _classic_reply(plan, _one_piece(_rules(await self._config.current())))
 
-    async def query_tags(self, call: luxi.QueryTags, peer: Peer) -> list[str]:
+    async def query_tags(self, call: QueryTags, peer: Peer) -> list[str]:
         """Raises: PrerequisiteError: there is no such object."""
         config = await self._config.current()
         if call.kind is TagKind.CLUSTER:

@@ -10,7 +10,7 @@ from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import JobOutput, OutputStream, ReadJobOutput
+from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
 from protocol.peer import Peer
 
 LONGEST_WAIT_S: Final = 89.0

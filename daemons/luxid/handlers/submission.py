@@ -23,7 +23,7 @@ from daemons.luxid.lasting import lasting
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
-from protocol.luxi import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
+from protocol.luxi.submission import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.peer import Peer
 from protocol.service import MalformedArguments
 

@@ -13,7 +13,7 @@ from common.ids import JobId
 from common.queue.jobs import Job, Timestamp
 from common.queue.waithistory import assemble
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import ReadJobWaits
+from protocol.luxi.waits import ReadJobWaits
 from protocol.peer import Peer
 
 

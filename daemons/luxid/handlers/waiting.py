@@ -15,7 +15,7 @@ from common.queue.jobs import Job
 from daemons.luxid.core.query.jobfields import JobView, entries_of, log_entries, row_of, select_fields
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.scheduler import Scheduler
-from protocol.luxi import WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
 from protocol.peer import Peer
 
 LONGEST_WAIT_S: Final = 89.0

@@ -29,10 +29,31 @@ from daemons.wconfd.core.config import filterrules, instancedisks, instances, li
 from daemons.wconfd.core.config.deliveries import Delivery, Stamp
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol import wconfd
 from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.service import Route
+from protocol.wconfd.changes import (
+    AddInstance,
+    AddInstanceDisk,
+    AddTcpUdpPort,
+    AllocatePort,
+    AttachInstanceDisk,
+    DeleteFilter,
+    DetachInstanceDisk,
+    RemoveInstance,
+    RemoveInstanceDisk,
+    ReplaceFilter,
+    SetInstancePrimaryNode,
+    SetInstanceStatus,
+    SetJobLimits,
+    UpdateCall,
+    UpdateCluster,
+    UpdateDisk,
+    UpdateInstance,
+    UpdateNetwork,
+    UpdateNode,
+    UpdateNodeGroup,
+)
 
 T = TypeVar("T")
 
@@ -46,7 +67,7 @@ class ChangeHandlers:
     _short_lock: ShortLock
     _reservations: ReservationStore
 
-    async def add_instance(self, call: wconfd.AddInstance, peer: Peer) -> bool:
+    async def add_instance(self, call: AddInstance, peer: Peer) -> bool:
         given: AnyInstance = _decode(call.instance, AnyInstance, "instance")
 
         def change(config: Config, now: float) -> Config:
@@ -55,7 +76,7 @@ class ChangeHandlers:
 
         return await self._make(call, peer, change) and await self._release_minors(*given.disks)
 
-    async def add_instance_disk(self, call: wconfd.AddInstanceDisk, peer: Peer) -> bool:
+    async def add_instance_disk(self, call: AddInstanceDisk, peer: Peer) -> bool:
         disk: AnyDisk = _decode(call.disk, AnyDisk, "disk")
 
         def change(config: Config, now: float) -> Config:
@@ -63,27 +84,27 @@ class ChangeHandlers:
 
         return await self._make(call, peer, change) and await self._release_minors(disk.uuid)
 
-    async def attach_instance_disk(self, call: wconfd.AttachInstanceDisk, peer: Peer) -> bool:
+    async def attach_instance_disk(self, call: AttachInstanceDisk, peer: Peer) -> bool:
         return await self._make(
             call,
             peer,
             lambda config, now: instancedisks.attach_disk(config, call.instance, call.disk, call.index, now),
         )
 
-    async def detach_instance_disk(self, call: wconfd.DetachInstanceDisk, peer: Peer) -> bool:
+    async def detach_instance_disk(self, call: DetachInstanceDisk, peer: Peer) -> bool:
         return await self._make(
             call, peer, lambda config, now: instancedisks.detach_disk(config, call.instance, call.disk, now)
         )
 
-    async def remove_instance_disk(self, call: wconfd.RemoveInstanceDisk, peer: Peer) -> bool:
+    async def remove_instance_disk(self, call: RemoveInstanceDisk, peer: Peer) -> bool:
         return await self._make(
             call, peer, lambda config, now: instancedisks.remove_disk(config, call.instance, call.disk, now)
         )
 
-    async def remove_instance(self, call: wconfd.RemoveInstance, peer: Peer) -> bool:
+    async def remove_instance(self, call: RemoveInstance, peer: Peer) -> bool:
         return await self._make(call, peer, lambda config, now: instances.remove_instance(config, call.instance, now))
 
-    async def set_instance_status(self, call: wconfd.SetInstanceStatus, peer: Peer) -> Mapping[str, Any] | None:
+    async def set_instance_status(self, call: SetInstanceStatus, peer: Peer) -> Mapping[str, Any] | None:
         def step(config: Config, now: float) -> tuple[Config, AnyInstance]:
             return instances.set_instance_status(
                 config, call.instance, call.admin_state, call.disks_active, call.admin_state_source, now
@@ -92,43 +113,43 @@ class ChangeHandlers:
         instance = await self._ask(call, peer, step)
         return None if instance is None else to_json(instance)
 
-    async def set_instance_primary_node(self, call: wconfd.SetInstancePrimaryNode, peer: Peer) -> bool:
+    async def set_instance_primary_node(self, call: SetInstancePrimaryNode, peer: Peer) -> bool:
         return await self._make(
             call, peer, lambda config, now: instances.set_primary_node(config, call.instance, call.node, now)
         )
 
-    async def allocate_port(self, call: wconfd.AllocatePort, peer: Peer) -> int | None:
+    async def allocate_port(self, call: AllocatePort, peer: Peer) -> int | None:
         return await self._ask(call, peer, ports.allocate_port)
 
-    async def add_tcp_udp_port(self, call: wconfd.AddTcpUdpPort, peer: Peer) -> bool:
+    async def add_tcp_udp_port(self, call: AddTcpUdpPort, peer: Peer) -> bool:
         return await self._make(call, peer, lambda config, now: ports.add_port(config, call.port, now))
 
-    async def update_cluster(self, call: wconfd.UpdateCluster, peer: Peer) -> Stamp | None:
+    async def update_cluster(self, call: UpdateCluster, peer: Peer) -> Stamp | None:
         given = decode_object(call.object, Cluster, "cluster")
         return await self._ask_once(
             call, peer, lambda config, now, told: objectupdates.update_cluster(config, given, now, told)
         )
 
-    async def update_node(self, call: wconfd.UpdateNode, peer: Peer) -> Stamp | None:
+    async def update_node(self, call: UpdateNode, peer: Peer) -> Stamp | None:
         return await self._update(call, peer, "nodes", decode_object(call.object, Node, "node"))
 
-    async def update_instance(self, call: wconfd.UpdateInstance, peer: Peer) -> Stamp | None:
+    async def update_instance(self, call: UpdateInstance, peer: Peer) -> Stamp | None:
         return await self._update(call, peer, "instances", _decode(call.object, AnyInstance, "instance"))
 
-    async def update_node_group(self, call: wconfd.UpdateNodeGroup, peer: Peer) -> Stamp | None:
+    async def update_node_group(self, call: UpdateNodeGroup, peer: Peer) -> Stamp | None:
         return await self._update(call, peer, "nodegroups", decode_object(call.object, NodeGroup, "node group"))
 
-    async def update_network(self, call: wconfd.UpdateNetwork, peer: Peer) -> Stamp | None:
+    async def update_network(self, call: UpdateNetwork, peer: Peer) -> Stamp | None:
         return await self._update(call, peer, "networks", decode_object(call.object, Network, "network"))
 
-    async def update_disk(self, call: wconfd.UpdateDisk, peer: Peer) -> Stamp | None:
+    async def update_disk(self, call: UpdateDisk, peer: Peer) -> Stamp | None:
         disk: AnyDisk = _decode(call.object, AnyDisk, "disk")
         stamp = await self._update(call, peer, "disks", disk)
         if stamp is not None:
             await self._release_minors(disk.uuid)
         return stamp
 
-    async def replace_filter(self, call: wconfd.ReplaceFilter, peer: Peer) -> str:
+    async def replace_filter(self, call: ReplaceFilter, peer: Peer) -> str:
         uuid = call.uuid or str(uuids.uuid4())
         value = {
             "uuid": uuid,
@@ -142,11 +163,11 @@ class ChangeHandlers:
         await self._wait(call, peer, lambda config, now: filterrules.replace_filter(config, rule, now))
         return uuid
 
-    async def delete_filter(self, call: wconfd.DeleteFilter, peer: Peer) -> bool:
+    async def delete_filter(self, call: DeleteFilter, peer: Peer) -> bool:
         await self._wait(call, peer, lambda config, now: filterrules.delete_filter(config, call.uuid, now))
         return True
 
-    async def set_job_limits(self, call: wconfd.SetJobLimits, peer: Peer) -> bool:
+    async def set_job_limits(self, call: SetJobLimits, peer: Peer) -> bool:
         await self._wait(
             call,
             peer,
@@ -159,14 +180,12 @@ class ChangeHandlers:
         await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), PATIENCE_S)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=False)
 
-    async def _update(
-        self, call: wconfd.UpdateCall, peer: Peer, table: str, given: objectupdates.Counted
-    ) -> Stamp | None:
+    async def _update(self, call: UpdateCall, peer: Peer, table: str, given: objectupdates.Counted) -> Stamp | None:
         return await self._ask_once(
             call, peer, lambda config, now, told: objectupdates.update_object(config, table, given, now, told)
         )
 
-    async def _ask_once(self, call: wconfd.UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
+    async def _ask_once(self, call: UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
         """Make an update, once, however often it is delivered; None: ask again."""
         stamp = await self._short_lock.update(Delivery.of(call.object), step)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
@@ -201,23 +220,23 @@ def change_routes(short_lock: ShortLock, reservations: ReservationStore) -> tupl
     """The rows of the daemon's table that change single objects."""
     to = ChangeHandlers(short_lock, reservations)
     return (
-        Route(wconfd.AddInstance, to.add_instance, role=Role.FULL),
-        Route(wconfd.AddInstanceDisk, to.add_instance_disk, role=Role.FULL),
-        Route(wconfd.AttachInstanceDisk, to.attach_instance_disk, role=Role.FULL),
-        Route(wconfd.DetachInstanceDisk, to.detach_instance_disk, role=Role.FULL),
-        Route(wconfd.RemoveInstanceDisk, to.remove_instance_disk, role=Role.FULL),
-        Route(wconfd.RemoveInstance, to.remove_instance, role=Role.FULL),
-        Route(wconfd.SetInstanceStatus, to.set_instance_status, role=Role.FULL),
-        Route(wconfd.SetInstancePrimaryNode, to.set_instance_primary_node, role=Role.FULL),
-        Route(wconfd.AllocatePort, to.allocate_port, role=Role.FULL),
-        Route(wconfd.AddTcpUdpPort, to.add_tcp_udp_port, role=Role.FULL),
-        Route(wconfd.UpdateCluster, to.update_cluster, role=Role.FULL),
-        Route(wconfd.UpdateNode, to.update_node, role=Role.FULL),
-        Route(wconfd.UpdateInstance, to.update_instance, role=Role.FULL),
-        Route(wconfd.UpdateNodeGroup, to.update_node_group, role=Role.FULL),
-        Route(wconfd.UpdateNetwork, to.update_network, role=Role.FULL),
-        Route(wconfd.UpdateDisk, to.update_disk, role=Role.FULL),
-        Route(wconfd.ReplaceFilter, to.replace_filter, role=Role.FULL),
-        Route(wconfd.DeleteFilter, to.delete_filter, role=Role.FULL),
-        Route(wconfd.SetJobLimits, to.set_job_limits, role=Role.FULL),
+        Route(AddInstance, to.add_instance, role=Role.FULL),
+        Route(AddInstanceDisk, to.add_instance_disk, role=Role.FULL),
+        Route(AttachInstanceDisk, to.attach_instance_disk, role=Role.FULL),
+        Route(DetachInstanceDisk, to.detach_instance_disk, role=Role.FULL),
+        Route(RemoveInstanceDisk, to.remove_instance_disk, role=Role.FULL),
+        Route(RemoveInstance, to.remove_instance, role=Role.FULL),
+        Route(SetInstanceStatus, to.set_instance_status, role=Role.FULL),
+        Route(SetInstancePrimaryNode, to.set_instance_primary_node, role=Role.FULL),
+        Route(AllocatePort, to.allocate_port, role=Role.FULL),
+        Route(AddTcpUdpPort, to.add_tcp_udp_port, role=Role.FULL),
+        Route(UpdateCluster, to.update_cluster, role=Role.FULL),
+        Route(UpdateNode, to.update_node, role=Role.FULL),
+        Route(UpdateInstance, to.update_instance, role=Role.FULL),
+        Route(UpdateNodeGroup, to.update_node_group, role=Role.FULL),
+        Route(UpdateNetwork, to.update_network, role=Role.FULL),
+        Route(UpdateDisk, to.update_disk, role=Role.FULL),
+        Route(ReplaceFilter, to.replace_filter, role=Role.FULL),
+        Route(DeleteFilter, to.delete_filter, role=Role.FULL),
+        Route(SetJobLimits, to.set_job_limits, role=Role.FULL),
     )

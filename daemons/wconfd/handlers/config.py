@@ -22,7 +22,7 @@ from daemons.wconfd.core.config.configstate import lacks_members, written
 from daemons.wconfd.core.config.verify import find_problems
 from protocol.peer import Peer
 from protocol.service import Route
-from protocol.wconfd import (
+from protocol.wconfd.config import (
     FlushConfig,
     FlushConfigGroup,
     LockConfig,

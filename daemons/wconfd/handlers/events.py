@@ -11,11 +11,11 @@ from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.limits import job_limits
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.lockstore import LockStore
-from protocol import wconfd
 from protocol.peer import Peer
 from protocol.service import Route
 from protocol.stream import Stream
-from protocol.wconfd.subscribe import CONFIG_CHANGED
+from protocol.wconfd.explain import ExplainHoldings, ExplainWait, HoldingsExplanation, WaitExplanation
+from protocol.wconfd.subscribe import CONFIG_CHANGED, Subscribe
 
 
 @attrs.frozen
@@ -23,11 +23,11 @@ class EventHandlers:
     _locks: LockStore
     _config: ConfigStore
 
-    async def subscribe(self, _: wconfd.Subscribe, __: Peer) -> Stream:
+    async def subscribe(self, _: Subscribe, __: Peer) -> Stream:
         # no checkpoint between the reading of the state and the subscription
         return self._locks.publisher.subscribe([self._locks.rows(), self._config.config.serial_no])
 
-    async def explain_wait(self, call: wconfd.ExplainWait, _: Peer) -> wconfd.WaitExplanation:
+    async def explain_wait(self, call: ExplainWait, _: Peer) -> WaitExplanation:
         since = self._locks.since
         return explain_wait(
             self._locks.state,
@@ -37,10 +37,10 @@ class EventHandlers:
             counting_since=since.started,
         )
 
-    async def explain_holdings(self, call: wconfd.ExplainHoldings, _: Peer) -> wconfd.HoldingsExplanation:
+    async def explain_holdings(self, call: ExplainHoldings, _: Peer) -> HoldingsExplanation:
         since = self._locks.since
         held = explain_holdings(self._locks.state, call.owners, held_since=since.held)
-        return wconfd.HoldingsExplanation(held, since.started)
+        return HoldingsExplanation(held, since.started)
 
     def tell_config(self, before: Config, after: Config) -> None:
         concerns_luxid = before.filters != after.filters or job_limits(before) != job_limits(after)
@@ -52,7 +52,7 @@ def event_routes(locks: LockStore, config: ConfigStore) -> tuple[Route, ...]:
     to = EventHandlers(locks, config)
     config.watchers.append(to.tell_config)
     return (
-        Route(wconfd.Subscribe, to.subscribe, role=Role.READ),
-        Route(wconfd.ExplainWait, to.explain_wait, role=Role.READ),
-        Route(wconfd.ExplainHoldings, to.explain_holdings, role=Role.READ),
+        Route(Subscribe, to.subscribe, role=Role.READ),
+        Route(ExplainWait, to.explain_wait, role=Role.READ),
+        Route(ExplainHoldings, to.explain_holdings, role=Role.READ),
     )

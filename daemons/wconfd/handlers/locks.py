@@ -13,9 +13,27 @@ from common.system.log import get_log
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.lockstore import LockStep, LockStore
-from protocol import wconfd
 from protocol.peer import Peer
 from protocol.service import Route
+from protocol.wconfd.locks import (
+    CleanupLocks,
+    DownGradeLocksLevel,
+    FreeLocks,
+    FreeLocksLevel,
+    GuardedOpportunisticLockUnion,
+    HasPendingRequest,
+    IntersectLocks,
+    ListAllLocks,
+    ListAllLocksOwners,
+    ListLocks,
+    ListLocksWaitingStatus,
+    OpportunisticLockUnion,
+    Owned,
+    TryUpdateLocks,
+    Unit,
+    UpdateLocksWaiting,
+    WaitLocks,
+)
 
 # a caller that wants to wait longer asks again
 WAIT_AT_MOST_S: Final = 60.0
@@ -39,66 +57,66 @@ class LockHandlers:
     _locks: LockStore
     _deaths: Deaths
 
-    async def list_locks(self, call: wconfd.ListLocks, _: Peer) -> tuple[wconfd.Owned, ...]:
+    async def list_locks(self, call: ListLocks, _: Peer) -> tuple[Owned, ...]:
         return tuple(self._locks.held_by(call.owner).items())
 
-    async def list_all_locks(self, _: wconfd.ListAllLocks, __: Peer) -> tuple[Lock, ...]:
+    async def list_all_locks(self, _: ListAllLocks, __: Peer) -> tuple[Lock, ...]:
         return tuple(self._locks.state.table.active_locks())
 
-    async def list_all_locks_owners(self, _: wconfd.ListAllLocksOwners, __: Peer) -> Holders:
+    async def list_all_locks_owners(self, _: ListAllLocksOwners, __: Peer) -> Holders:
         return self._holders()
 
-    async def list_locks_waiting_status(self, _: wconfd.ListLocksWaitingStatus, __: Peer) -> Any:
+    async def list_locks_waiting_status(self, _: ListLocksWaitingStatus, __: Peer) -> Any:
         pending = [(each.priority, each.owner, each.requests) for each in self._locks.state.all_pending()]
         return [self._holders(), pending]
 
-    async def try_update_locks(self, call: wconfd.TryUpdateLocks, peer: Peer) -> tuple[Owner, ...]:
+    async def try_update_locks(self, call: TryUpdateLocks, peer: Peer) -> tuple[Owner, ...]:
         change = await self._change(call, peer, lambda state: waiting.try_update(state, call.owner, call.requests))
         return change.blocked_on
 
-    async def update_locks_waiting(self, call: wconfd.UpdateLocksWaiting, peer: Peer) -> tuple[Owner, ...]:
+    async def update_locks_waiting(self, call: UpdateLocksWaiting, peer: Peer) -> tuple[Owner, ...]:
         change = await self._change(
             call, peer, lambda state: waiting.update_or_queue(state, call.owner, call.priority, call.requests)
         )
         return change.blocked_on
 
-    async def has_pending_request(self, call: wconfd.HasPendingRequest, _: Peer) -> bool:
+    async def has_pending_request(self, call: HasPendingRequest, _: Peer) -> bool:
         return self._locks.state.pending_of(call.owner) is not None
 
-    async def wait_locks(self, call: wconfd.WaitLocks, _: Peer) -> bool:
+    async def wait_locks(self, call: WaitLocks, _: Peer) -> bool:
         return await self._locks.wait_granted(call.owner, max(0.0, min(call.timeout, WAIT_AT_MOST_S)))
 
-    async def free_locks(self, call: wconfd.FreeLocks, peer: Peer) -> wconfd.Unit:
+    async def free_locks(self, call: FreeLocks, peer: Peer) -> Unit:
         await self._change(call, peer, lambda state: waiting.free_all(state, call.owner))
         return ()
 
-    async def free_locks_level(self, call: wconfd.FreeLocksLevel, peer: Peer) -> wconfd.Unit:
+    async def free_locks_level(self, call: FreeLocksLevel, peer: Peer) -> Unit:
         await self._change(call, peer, lambda state: waiting.free_level(state, call.owner, call.level))
         return ()
 
-    async def down_grade_locks_level(self, call: wconfd.DownGradeLocksLevel, peer: Peer) -> wconfd.Unit:
+    async def down_grade_locks_level(self, call: DownGradeLocksLevel, peer: Peer) -> Unit:
         await self._change(call, peer, lambda state: waiting.downgrade_level(state, call.owner, call.level))
         return ()
 
-    async def intersect_locks(self, call: wconfd.IntersectLocks, peer: Peer) -> wconfd.Unit:
+    async def intersect_locks(self, call: IntersectLocks, peer: Peer) -> Unit:
         await self._change(call, peer, lambda state: waiting.intersect(state, call.owner, call.locks))
         return ()
 
-    async def opportunistic_lock_union(self, call: wconfd.OpportunisticLockUnion, peer: Peer) -> tuple[Lock, ...]:
+    async def opportunistic_lock_union(self, call: OpportunisticLockUnion, peer: Peer) -> tuple[Lock, ...]:
         change = await self._change(
             call, peer, lambda state: waiting.opportunistic_union(state, call.owner, call.wanted)
         )
         return change.taken
 
     async def guarded_opportunistic_lock_union(
-        self, call: wconfd.GuardedOpportunisticLockUnion, peer: Peer
+        self, call: GuardedOpportunisticLockUnion, peer: Peer
     ) -> tuple[Lock, ...]:
         change = await self._change(
             call, peer, lambda state: waiting.guarded_union(state, call.owner, call.count, call.wanted)
         )
         return change.taken
 
-    async def cleanup_locks(self, _: wconfd.CleanupLocks, __: Peer) -> wconfd.Unit:
+    async def cleanup_locks(self, _: CleanupLocks, __: Peer) -> Unit:
         await self._deaths.clean_up()
         return ()
 
@@ -115,19 +133,19 @@ def lock_routes(locks: LockStore, deaths: Deaths) -> tuple[Route, ...]:
     """The rows of the daemon's table that are about locks."""
     to = LockHandlers(locks, deaths)
     return (
-        Route(wconfd.ListLocks, to.list_locks, role=Role.READ),
-        Route(wconfd.ListAllLocks, to.list_all_locks, role=Role.READ),
-        Route(wconfd.ListAllLocksOwners, to.list_all_locks_owners, role=Role.READ),
-        Route(wconfd.ListLocksWaitingStatus, to.list_locks_waiting_status, role=Role.READ),
-        Route(wconfd.TryUpdateLocks, to.try_update_locks, role=Role.FULL),
-        Route(wconfd.UpdateLocksWaiting, to.update_locks_waiting, role=Role.FULL),
-        Route(wconfd.HasPendingRequest, to.has_pending_request, role=Role.READ),
-        Route(wconfd.WaitLocks, to.wait_locks, only_waits=True, role=Role.FULL),
-        Route(wconfd.FreeLocks, to.free_locks, role=Role.FULL),
-        Route(wconfd.FreeLocksLevel, to.free_locks_level, role=Role.FULL),
-        Route(wconfd.DownGradeLocksLevel, to.down_grade_locks_level, role=Role.FULL),
-        Route(wconfd.IntersectLocks, to.intersect_locks, role=Role.FULL),
-        Route(wconfd.OpportunisticLockUnion, to.opportunistic_lock_union, role=Role.FULL),
-        Route(wconfd.GuardedOpportunisticLockUnion, to.guarded_opportunistic_lock_union, role=Role.FULL),
-        Route(wconfd.CleanupLocks, to.cleanup_locks, role=Role.FULL),
+        Route(ListLocks, to.list_locks, role=Role.READ),
+        Route(ListAllLocks, to.list_all_locks, role=Role.READ),
+        Route(ListAllLocksOwners, to.list_all_locks_owners, role=Role.READ),
+        Route(ListLocksWaitingStatus, to.list_locks_waiting_status, role=Role.READ),
+        Route(TryUpdateLocks, to.try_update_locks, role=Role.FULL),
+        Route(UpdateLocksWaiting, to.update_locks_waiting, role=Role.FULL),
+        Route(HasPendingRequest, to.has_pending_request, role=Role.READ),
+        Route(WaitLocks, to.wait_locks, only_waits=True, role=Role.FULL),
+        Route(FreeLocks, to.free_locks, role=Role.FULL),
+        Route(FreeLocksLevel, to.free_locks_level, role=Role.FULL),
+        Route(DownGradeLocksLevel, to.down_grade_locks_level, role=Role.FULL),
+        Route(IntersectLocks, to.intersect_locks, role=Role.FULL),
+        Route(OpportunisticLockUnion, to.opportunistic_lock_union, role=Role.FULL),
+        Route(GuardedOpportunisticLockUnion, to.guarded_opportunistic_lock_union, role=Role.FULL),
+        Route(CleanupLocks, to.cleanup_locks, role=Role.FULL),
     )

@@ -19,9 +19,11 @@ from daemons.wconfd.core.config.configstate import advanced
 from daemons.wconfd.core.config.objects import find_key
 from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
 from daemons.wconfd.lockstore import LockStore
-from protocol import wconfd
 from protocol.peer import Peer
 from protocol.service import Route
+from protocol.wconfd.changes import PrepareClusterDestruction
+from protocol.wconfd.config import ConfigStatus, GetConfigStatus, GetObject, ReloadConfig
+from protocol.wconfd.locks import Unit
 
 # more urgent than anybody may be
 _FIRST: Final = -21
@@ -38,18 +40,18 @@ class MiscHandlers:
     # the daemon itself as an owner: without a pid, as it is not to be told of its grants
     _own: Owner
 
-    async def get_object(self, call: wconfd.GetObject, _: Peer) -> orjson.Fragment:
+    async def get_object(self, call: GetObject, _: Peer) -> orjson.Fragment:
         state = self._config.state
         return orjson.Fragment(state.encoded.object(*find_key(state.config, call.kind, call.id)))
 
-    async def config_status(self, _: wconfd.GetConfigStatus, __: Peer) -> wconfd.ConfigStatus:
+    async def config_status(self, _: GetConfigStatus, __: Peer) -> ConfigStatus:
         foreign = await self._config.foreign_change()
         config = self._config.config
-        return wconfd.ConfigStatus(
+        return ConfigStatus(
             path=str(self._config.path), serial_no=config.serial_no, mtime=config.mtime, foreign_change=foreign
         )
 
-    async def reload_config(self, _: wconfd.ReloadConfig, peer: Peer) -> wconfd.ConfigStatus:
+    async def reload_config(self, _: ReloadConfig, peer: Peer) -> ConfigStatus:
         if holders := self._locks.state.table.holders(CONFIG_LOCK):
             raise Conflict(
                 f"the configuration is locked by {', '.join(map(str, holders))}, who may write over it; "
@@ -57,9 +59,9 @@ class MiscHandlers:
             )
         await self._config.reload()
         _log.info("config.reloaded", by=peer, serial=self._config.config.serial_no)
-        return await self.config_status(wconfd.GetConfigStatus(), peer)
+        return await self.config_status(GetConfigStatus(), peer)
 
-    async def prepare_cluster_destruction(self, call: wconfd.PrepareClusterDestruction, peer: Peer) -> wconfd.Unit:
+    async def prepare_cluster_destruction(self, call: PrepareClusterDestruction, peer: Peer) -> Unit:
         """Delivered twice, it is done once: the daemon has the BGL then, and needs nothing of the caller."""
         if self._mode(self._own) is not LockMode.EXCLUSIVE:
             if self._mode(call.owner) is not LockMode.EXCLUSIVE:
@@ -87,8 +89,8 @@ def misc_routes(config: ConfigStore, locks: LockStore, livelock: str) -> tuple[R
     """The rows of the daemon's table that belong nowhere else. Args: livelock: the daemon's own."""
     to = MiscHandlers(config, locks, Owner("wconfd", livelock))
     return (
-        Route(wconfd.GetObject, to.get_object, role=Role.OPERATE),
-        Route(wconfd.GetConfigStatus, to.config_status, role=Role.READ),
-        Route(wconfd.ReloadConfig, to.reload_config, role=Role.FULL),
-        Route(wconfd.PrepareClusterDestruction, to.prepare_cluster_destruction, role=Role.FULL),
+        Route(GetObject, to.get_object, role=Role.OPERATE),
+        Route(GetConfigStatus, to.config_status, role=Role.READ),
+        Route(ReloadConfig, to.reload_config, role=Role.FULL),
+        Route(PrepareClusterDestruction, to.prepare_cluster_destruction, role=Role.FULL),
     )

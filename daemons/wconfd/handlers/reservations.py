@@ -27,9 +27,26 @@ from daemons.wconfd.core.reservations.temporary import Reservations
 from daemons.wconfd.core.reservations.tempres import in_order
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol import wconfd
 from protocol.peer import Peer
 from protocol.service import Route
+from protocol.wconfd.locks import Unit
+from protocol.wconfd.reservations import (
+    AllocateDrbdMinor,
+    CommitReleaseTemporaryIp,
+    CommitTemporaryIps,
+    ComputeDrbdMap,
+    DrbdMap,
+    DropAllReservations,
+    GenerateDrbdSecret,
+    GenerateIp,
+    GenerateMac,
+    ListReservedIps,
+    ReleaseDrbdMinors,
+    ReleaseIp,
+    ReserveIp,
+    ReserveLv,
+    ReserveMac,
+)
 
 _log: Final = get_log(__name__)
 
@@ -41,24 +58,24 @@ class ReservationHandlers:
     _short_lock: ShortLock
     _random_bytes: identifiers.RandomBytes
 
-    async def drop_all(self, call: wconfd.DropAllReservations, _: Peer) -> wconfd.Unit:
+    async def drop_all(self, call: DropAllReservations, _: Peer) -> Unit:
         await self._store.drop_owner(call.owner)
         return ()
 
-    async def compute_drbd_map(self, _: wconfd.ComputeDrbdMap, __: Peer) -> wconfd.DrbdMap:
+    async def compute_drbd_map(self, _: ComputeDrbdMap, __: Peer) -> DrbdMap:
         found = drbd_map(self._config.config, self._store.state)
         return tuple((node, tuple(minors.items())) for node, minors in found.items())
 
-    async def allocate_drbd_minor(self, call: wconfd.AllocateDrbdMinor, _: Peer) -> tuple[int, ...]:
+    async def allocate_drbd_minor(self, call: AllocateDrbdMinor, _: Peer) -> tuple[int, ...]:
         return await self._store.change(
             lambda state: allocate_minors(self._config.config, state, call.disk, call.nodes)
         )
 
-    async def release_drbd_minors(self, call: wconfd.ReleaseDrbdMinors, _: Peer) -> wconfd.Unit:
+    async def release_drbd_minors(self, call: ReleaseDrbdMinors, _: Peer) -> Unit:
         await self._store.release_minors(call.disk)
         return ()
 
-    async def generate_mac(self, call: wconfd.GenerateMac, _: Peer) -> str:
+    async def generate_mac(self, call: GenerateMac, _: Peer) -> str:
         return await self._store.change(
             lambda state: identifiers.generate_mac(
                 state, self._config.config, call.owner, call.network, self._random_bytes
@@ -66,24 +83,24 @@ class ReservationHandlers:
             call.owner,
         )
 
-    async def reserve_mac(self, call: wconfd.ReserveMac, _: Peer) -> wconfd.Unit:
+    async def reserve_mac(self, call: ReserveMac, _: Peer) -> Unit:
         return await self._reserve(
             call.owner, lambda state, config: identifiers.reserve_mac(state, config, call.owner, call.mac)
         )
 
-    async def generate_drbd_secret(self, call: wconfd.GenerateDrbdSecret, _: Peer) -> str:
+    async def generate_drbd_secret(self, call: GenerateDrbdSecret, _: Peer) -> str:
         return await self._store.change(
             lambda state: identifiers.generate_secret(state, self._config.config, call.owner, self._random_bytes),
             call.owner,
         )
 
-    async def reserve_lv(self, call: wconfd.ReserveLv, _: Peer) -> wconfd.Unit:
+    async def reserve_lv(self, call: ReserveLv, _: Peer) -> Unit:
         volume = identifiers.read_volume(call.volume)
         return await self._reserve(
             call.owner, lambda state, config: identifiers.reserve_volume(state, config, call.owner, volume)
         )
 
-    async def reserve_ip(self, call: wconfd.ReserveIp, _: Peer) -> wconfd.Unit:
+    async def reserve_ip(self, call: ReserveIp, _: Peer) -> Unit:
         address = read_address(call.address)
         return await self._reserve(
             call.owner,
@@ -92,33 +109,33 @@ class ReservationHandlers:
             ),
         )
 
-    async def release_ip(self, call: wconfd.ReleaseIp, _: Peer) -> wconfd.Unit:
+    async def release_ip(self, call: ReleaseIp, _: Peer) -> Unit:
         address = read_address(call.address)
         return await self._reserve(
             call.owner, lambda state, _: addresses.release_ip(state, call.owner, call.network, address)
         )
 
-    async def generate_ip(self, call: wconfd.GenerateIp, _: Peer) -> str:
+    async def generate_ip(self, call: GenerateIp, _: Peer) -> str:
         return await self._store.change(
             lambda state: addresses.generate_ip(state, self._config.config, call.owner, call.network), call.owner
         )
 
-    async def list_reserved_ips(self, call: wconfd.ListReservedIps, _: Peer) -> tuple[tuple[str, str, str], ...]:
+    async def list_reserved_ips(self, call: ListReservedIps, _: Peer) -> tuple[tuple[str, str, str], ...]:
         notes = in_order(self._store.state.ips.of(call.owner))
         return tuple((note.action.value, note.address, note.network) for note in notes)
 
-    async def commit_temporary_ips(self, call: wconfd.CommitTemporaryIps, peer: Peer) -> wconfd.Unit:
+    async def commit_temporary_ips(self, call: CommitTemporaryIps, peer: Peer) -> Unit:
         return await self._commit(call.owner, peer, lambda: self._store.state.ips.of(call.owner))
 
-    async def commit_release_temporary_ip(self, call: wconfd.CommitReleaseTemporaryIp, peer: Peer) -> wconfd.Unit:
+    async def commit_release_temporary_ip(self, call: CommitReleaseTemporaryIp, peer: Peer) -> Unit:
         note = IpNote(IpAction.RELEASE, NetworkUuid(call.network), read_address(call.address))
         return await self._commit(None, peer, lambda: frozenset({note}))
 
-    async def _reserve(self, owner: Owner, reserve: Callable[[Reservations, Config], Reservations]) -> wconfd.Unit:
+    async def _reserve(self, owner: Owner, reserve: Callable[[Reservations, Config], Reservations]) -> Unit:
         await self._store.change(lambda state: (reserve(state, self._config.config), None), owner)
         return ()
 
-    async def _commit(self, caller: Owner | None, peer: Peer, notes: Callable[[], frozenset[IpNote]]) -> wconfd.Unit:
+    async def _commit(self, caller: Owner | None, peer: Peer, notes: Callable[[], frozenset[IpNote]]) -> Unit:
         def step(config: Config, now: float) -> tuple[Config, int]:
             wanted = notes()
             return advanced(config, with_notes(config, wanted), now), len(wanted)
@@ -137,18 +154,18 @@ def reservation_routes(
     """The rows of the daemon's table that are about reservations."""
     to = ReservationHandlers(store, config, short_lock, random_bytes)
     return (
-        Route(wconfd.DropAllReservations, to.drop_all, role=Role.FULL),
-        Route(wconfd.ComputeDrbdMap, to.compute_drbd_map, role=Role.OPERATE),
-        Route(wconfd.AllocateDrbdMinor, to.allocate_drbd_minor, role=Role.FULL),
-        Route(wconfd.ReleaseDrbdMinors, to.release_drbd_minors, role=Role.FULL),
-        Route(wconfd.GenerateMac, to.generate_mac, role=Role.FULL),
-        Route(wconfd.ReserveMac, to.reserve_mac, role=Role.FULL),
-        Route(wconfd.GenerateDrbdSecret, to.generate_drbd_secret, role=Role.FULL),
-        Route(wconfd.ReserveLv, to.reserve_lv, role=Role.FULL),
-        Route(wconfd.ReserveIp, to.reserve_ip, role=Role.FULL),
-        Route(wconfd.ReleaseIp, to.release_ip, role=Role.FULL),
-        Route(wconfd.GenerateIp, to.generate_ip, role=Role.FULL),
-        Route(wconfd.ListReservedIps, to.list_reserved_ips, role=Role.READ),
-        Route(wconfd.CommitTemporaryIps, to.commit_temporary_ips, role=Role.FULL),
-        Route(wconfd.CommitReleaseTemporaryIp, to.commit_release_temporary_ip, role=Role.FULL),
+        Route(DropAllReservations, to.drop_all, role=Role.FULL),
+        Route(ComputeDrbdMap, to.compute_drbd_map, role=Role.OPERATE),
+        Route(AllocateDrbdMinor, to.allocate_drbd_minor, role=Role.FULL),
+        Route(ReleaseDrbdMinors, to.release_drbd_minors, role=Role.FULL),
+        Route(GenerateMac, to.generate_mac, role=Role.FULL),
+        Route(ReserveMac, to.reserve_mac, role=Role.FULL),
+        Route(GenerateDrbdSecret, to.generate_drbd_secret, role=Role.FULL),
+        Route(ReserveLv, to.reserve_lv, role=Role.FULL),
+        Route(ReserveIp, to.reserve_ip, role=Role.FULL),
+        Route(ReleaseIp, to.release_ip, role=Role.FULL),
+        Route(GenerateIp, to.generate_ip, role=Role.FULL),
+        Route(ListReservedIps, to.list_reserved_ips, role=Role.READ),
+        Route(CommitTemporaryIps, to.commit_temporary_ips, role=Role.FULL),
+        Route(CommitReleaseTemporaryIp, to.commit_release_temporary_ip, role=Role.FULL),
     )

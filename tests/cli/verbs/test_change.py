@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from protocol.luxi import AutoArchiveJobs, CancelJob, SetDrainFlag
+from protocol.luxi.jobs import AutoArchiveJobs, CancelJob
+from protocol.luxi.queue import SetDrainFlag
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 

@@ -13,9 +13,9 @@ from common.access import Role
 from common.clusterinit import create_cluster
 from common.errors import ConfigVerifyError
 from common.paths import Paths
-from protocol.luxi import SetWatcherPause
+from protocol.luxi.queue import SetWatcherPause
 from protocol.server import Peer, Route
-from protocol.wconfd import VerifyConfig
+from protocol.wconfd.config import VerifyConfig
 from tests.cli.command import Ended, normalised, run
 from tests.cli.fakeluxid import FakeLuxid, serving
 

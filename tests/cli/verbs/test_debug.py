@@ -14,10 +14,10 @@ from common.access import Role
 from common.ids import JobId
 from common.locks import Owner, parse_lock, parse_mode
 from common.paths import Paths
-from protocol.luxi import SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 from protocol.server import Peer, Route
-from protocol.wconfd import CleanupLocks, Echo, ListAllLocksOwners, ListLocks, TryUpdateLocks
+from protocol.wconfd.locks import CleanupLocks, Echo, ListAllLocksOwners, ListLocks, TryUpdateLocks
 from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid, serving
 from tests.support.wait import wait_until

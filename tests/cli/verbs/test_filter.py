@@ -10,7 +10,7 @@ import pytest
 from cli.words.rulefilter import rule_predicates
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
-from protocol.luxi import ReplaceFilter
+from protocol.luxi.filters import ReplaceFilter
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 

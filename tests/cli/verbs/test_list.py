@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from cli.user import user_name
-from protocol.luxi import Query
+from protocol.luxi.queries import Query
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

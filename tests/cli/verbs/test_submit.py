@@ -9,7 +9,7 @@ import pytest
 
 from cli.user import user_name
 from common.paths import Paths
-from protocol.luxi import SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid
 

@@ -4,7 +4,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from protocol.luxi import QueryJobs, WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Background, Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 from tests.support.wait import wait_until

@@ -14,7 +14,7 @@ from common.queue.waitfile import read_spans
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, assemble
 from daemons.jobproc import waitrecord
 from daemons.jobproc.waitrecord import WaitRecord
-from protocol.wconfd import InTheWay
+from protocol.wconfd.explain import InTheWay
 from tests.support.forkserver import JobHost
 from tests.support.wait import wait_until
 

@@ -11,8 +11,9 @@ import pytest
 from common.errors import RemoteError
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from protocol.luxi import CancelJob, QueryJobs
-from protocol.wconfd import CleanupLocks, ListLocks, TryUpdateLocks
+from protocol.luxi.jobs import CancelJob
+from protocol.luxi.queries import QueryJobs
+from protocol.wconfd.locks import CleanupLocks, ListLocks, TryUpdateLocks
 from tests.support.checked import assert_all_is_free, checked_cluster
 from tests.support.cluster import Cluster
 from tests.support.fakes.disks import immutable, no_room, small_disk

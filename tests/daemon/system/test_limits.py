@@ -11,8 +11,8 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from protocol.luxi import QueryJobs
-from protocol.wconfd import TryUpdateLocks
+from protocol.luxi.queries import QueryJobs
+from protocol.wconfd.locks import TryUpdateLocks
 from tests.cli.command import run
 from tests.support.cluster import Cluster
 from tests.support.rawsocket import RawCaller

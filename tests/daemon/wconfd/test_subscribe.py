@@ -12,7 +12,8 @@ from common.locks import LockMode, LockRequest, Owner, parse_lock
 from protocol.client import Client
 from protocol.stream import Publisher
 from protocol.subscription import ConfigChanged, Event, LocksChanged, Snapshot, WconfdEvents
-from protocol.wconfd import FreeLocks, Subscribe, TryUpdateLocks
+from protocol.wconfd.locks import FreeLocks, TryUpdateLocks
+from protocol.wconfd.subscribe import Subscribe
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster

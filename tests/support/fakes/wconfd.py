@@ -14,12 +14,12 @@ from daemons.wconfd.core.locks.pending import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.messages import Request, reply_to_wire, structure_request
-from protocol.wconfd import (
+from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.explain import ExplainWait
+from protocol.wconfd.locks import (
     DownGradeLocksLevel,
-    ExplainWait,
     FreeLocks,
     IntersectLocks,
-    ReadConfig,
     TryUpdateLocks,
     UpdateLocksWaiting,
     WaitLocks,

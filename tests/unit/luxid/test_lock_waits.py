@@ -9,7 +9,7 @@ from daemons.luxid.core.choice.needs import needs_of
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.why.explain import Holding
 from daemons.luxid.core.why.lockwaits import LetsPass, LockChain, LockWait, WaitsForLock, lock_reasons
-from protocol.wconfd import InTheWay, OwnerWait, WaitExplanation
+from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
 from tests.support.locks import owner
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE

@@ -5,7 +5,7 @@ from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.since import Since
-from protocol.wconfd import HeldSince, InTheWay, WaitExplanation
+from protocol.wconfd.explain import HeldSince, InTheWay, WaitExplanation
 from tests.support.locks import owner, requests
 
 

@@ -11,7 +11,7 @@ import attrs
 from common.ids import JobId
 from common.locks import Owner
 from daemons.luxid.core.why.explain import Holding, Reason
-from protocol.wconfd import InTheWay, OwnerWait, WaitExplanation
+from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
 
 
 @attrs.frozen

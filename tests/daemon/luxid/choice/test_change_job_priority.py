@@ -4,8 +4,8 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi import CancelJob, ChangeJobPriority
-from protocol.wconfd import ListLocksWaitingStatus
+from protocol.luxi.jobs import CancelJob, ChangeJobPriority
+from protocol.wconfd.locks import ListLocksWaitingStatus
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -5,7 +5,7 @@ Source: chained-jobs design; luxid.md 5.4; DESIGN section 11.
 
 import orjson
 
-from protocol.luxi import ArchiveJob, CancelJob
+from protocol.luxi.jobs import ArchiveJob, CancelJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

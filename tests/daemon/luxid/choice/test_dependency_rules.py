@@ -6,7 +6,9 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi import CancelJob, QueryJobs, SubmitJob, SubmitManyJobs
+from protocol.luxi.jobs import CancelJob
+from protocol.luxi.queries import QueryJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

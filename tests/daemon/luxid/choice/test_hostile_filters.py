@@ -8,7 +8,9 @@ import pytest
 
 from common.errors import RemoteError
 from protocol.blocking import BlockingClient
-from protocol.luxi import QueryFilters, QueryJobs, ReplaceFilter, SubmitManyJobs
+from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queries import QueryFilters, QueryJobs
+from protocol.luxi.submission import SubmitManyJobs
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
 

@@ -8,7 +8,9 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi import CancelJob, SubmitJob, SubmitManyJobs, WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.jobs import CancelJob
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import delay, read_job
 from tests.support.cluster import Cluster
 

@@ -7,8 +7,11 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.reasons import ReasonEntry
-from protocol import wconfd
-from protocol.luxi import DeleteFilter, QueryFilters, ReplaceFilter, SubmitManyJobs
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.queries import QueryFilters
+from protocol.luxi.submission import SubmitManyJobs
+from protocol.wconfd import changes
+from protocol.wconfd.locks import ListLocksWaitingStatus
 from tests.daemon.luxid.ops import command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -100,7 +103,7 @@ def test_a_job_that_waits_for_locks_gives_up_its_request_when_the_rule_comes(clu
 
 def waiting_for_locks(cluster: Cluster) -> list[Any]:
     """The jobs whose requests are pending."""
-    return [owner[0] for _, owner, _ in cluster.wconf(wconfd.ListLocksWaitingStatus())[1]]
+    return [owner[0] for _, owner, _ in cluster.wconf(ListLocksWaitingStatus())[1]]
 
 
 def test_of_a_limited_kind_as_many_run_as_the_rule_says(cluster: Cluster) -> None:
@@ -167,11 +170,11 @@ def test_a_bad_uuid_or_priority_and_a_rule_that_is_not_there_are_refused(cluster
 def test_a_rule_that_somebody_else_sets_in_wconfd_is_followed(cluster: Cluster) -> None:
     trail = (ReasonEntry("gnt:user", "by hand", 1),)
     uuid = "abcdef01-0000-0000-0000-000000000000"
-    cluster.wconf(wconfd.ReplaceFilter(uuid, 0, (), "REJECT", trail, JobId(0)))
+    cluster.wconf(changes.ReplaceFilter(uuid, 0, (), "REJECT", trail, JobId(0)))
 
     wait_until(lambda: is_refused(cluster), what="the rule is in force")
     cluster.restart("wconfd")
-    cluster.wconf(wconfd.DeleteFilter(uuid))
+    cluster.wconf(changes.DeleteFilter(uuid))
 
     wait_until(lambda: not is_refused(cluster), what="the rule is not in force any more")
 

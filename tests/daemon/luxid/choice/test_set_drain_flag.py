@@ -3,7 +3,8 @@
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi import QueryConfigValues, SetDrainFlag
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queue import SetDrainFlag
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
 

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from common.errors import RemoteError
-from protocol import wconfd
-from protocol.luxi import QueryClusterInfo, SetJobLimits
+from protocol.luxi.cluster import QueryClusterInfo
+from protocol.luxi.queue import SetJobLimits
+from protocol.wconfd.changes import UpdateCluster
+from protocol.wconfd.config import ReadConfig
 from tests.daemon.luxid.ops import delay
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -39,9 +41,9 @@ def test_a_new_limit_is_in_force_at_once_and_after_a_restart(cluster: Cluster) -
 def test_a_limit_that_somebody_else_changes_in_wconfd_is_followed(cluster: Cluster) -> None:
     jobs = cluster.submit_many(*[(delay(60),)] * 5)
     wait_until(lambda: running(cluster, jobs) == 4, what="four jobs run")
-    changed = {**cluster.wconf(wconfd.ReadConfig())["cluster"], "max_running_jobs": 5}
+    changed = {**cluster.wconf(ReadConfig())["cluster"], "max_running_jobs": 5}
 
-    assert cluster.wconf(wconfd.UpdateCluster(changed)) is not None
+    assert cluster.wconf(UpdateCluster(changed)) is not None
 
     wait_until(lambda: running(cluster, jobs) == 5, what="the fifth one runs")
 

@@ -4,7 +4,8 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi import ArchiveJob, AutoArchiveJobs, CancelJob, QueryJobs
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
+from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
 

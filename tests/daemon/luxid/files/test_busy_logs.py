@@ -10,7 +10,8 @@ from common.ids import JobId
 from common.queue.joblog import read_all_lines
 from common.queue.jobs import LogEntry
 from daemons.luxid.files.joblogs import JobLogs
-from protocol.luxi import CancelJob, WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.jobs import CancelJob
 from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -11,7 +11,8 @@ import orjson
 import pytest
 
 from common.ids import JobId
-from protocol.luxi import ArchiveJob, QueryJobs
+from protocol.luxi.jobs import ArchiveJob
+from protocol.luxi.queries import QueryJobs
 from tests.support.cluster import FINAL, Cluster
 from tests.support.configs import RECORDED
 

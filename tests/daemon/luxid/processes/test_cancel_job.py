@@ -7,7 +7,7 @@ import pytest
 
 from common.ids import JobId
 from common.system.livelock import is_alive
-from protocol.luxi import CancelJob
+from protocol.luxi.jobs import CancelJob
 from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -14,8 +14,8 @@ import pytest
 
 from common.ids import JobId
 from common.locks import Owner, parse_lock
-from protocol.luxi import CancelJob, ChangeJobPriority
-from protocol.wconfd import HasPendingRequest, ListAllLocks, ListLocks, ListLocksWaitingStatus
+from protocol.luxi.jobs import CancelJob, ChangeJobPriority
+from protocol.wconfd.locks import HasPendingRequest, ListAllLocks, ListLocks, ListLocksWaitingStatus
 from tests.daemon.luxid.ops import command, dummy, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.leftovers import processes_under

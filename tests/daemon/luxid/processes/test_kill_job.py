@@ -15,8 +15,8 @@ from common.ids import JobId
 from common.locks import parse_lock
 from common.system.livelock import is_alive
 from common.system.processes import Process, find_process, holders, is_living
-from protocol.luxi import CancelJob
-from protocol.wconfd import ListAllLocksOwners
+from protocol.luxi.jobs import CancelJob
+from protocol.wconfd.locks import ListAllLocksOwners
 from tests.daemon.jobproc.test_supervisor import STUBBORN
 from tests.daemon.luxid.ops import command, delay, dummy, read_job
 from tests.support.checked import assert_all_is_free

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from daemons.jobproc.commands.cgroups import Group, find_groups
-from protocol.luxi import CancelJob, ExplainJobs
-from protocol.wconfd import ListAllLocksOwners
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.jobs import CancelJob
+from protocol.wconfd.locks import ListAllLocksOwners
 from tests.daemon.luxid.ops import command
 from tests.support.checked import assert_all_is_free
 from tests.support.cluster import Cluster

@@ -11,7 +11,8 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.system.livelock import is_alive
-from protocol.luxi import ExplainJobs, ReadJobOutput
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.output import ReadJobOutput
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster
 from tests.support.descriptors import no_descriptors

@@ -15,7 +15,8 @@ from common.ids import JobId
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
-from protocol.luxi import AutoArchiveJobs, CancelJob, QueryJobs
+from protocol.luxi.jobs import AutoArchiveJobs, CancelJob
+from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until

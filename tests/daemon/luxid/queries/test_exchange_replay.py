@@ -19,7 +19,7 @@ import pytest
 
 from common.ids import JobId
 from common.queue.jobfile import encode_job
-from protocol.luxi import QueryJobs
+from protocol.luxi.queries import QueryJobs
 from tests.support.cluster import Cluster
 from tests.support.configs import recorded_json
 from tests.support.rawsocket import RawCaller

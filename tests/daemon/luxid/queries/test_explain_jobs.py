@@ -12,8 +12,9 @@ import pytest
 from common.ids import JobId
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
-from protocol.luxi import ExplainJobs, ReplaceFilter
-from protocol.wconfd import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.filters import ReplaceFilter
+from protocol.wconfd.locks import FreeLocks, ListAllLocksOwners, TryUpdateLocks, UpdateLocksWaiting
 from tests.daemon.luxid.ops import after, command, delay, dummy
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

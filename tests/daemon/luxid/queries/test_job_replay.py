@@ -14,7 +14,7 @@ import orjson
 from common.queue.jobs import JobState
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
-from protocol.luxi import QueryJobs
+from protocol.luxi.queries import QueryJobs
 from tests.support.cluster import FINAL, Cluster
 from tests.support.configs import RECORDED
 from tests.support.rawsocket import RawCaller

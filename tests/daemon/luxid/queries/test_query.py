@@ -8,8 +8,8 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
-from protocol.luxi import (
-    ArchiveJob,
+from protocol.luxi.jobs import ArchiveJob
+from protocol.luxi.queries import (
     Query,
     QueryExports,
     QueryFilters,

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi import QueryClusterInfo, QueryConfigValues
-from protocol.wconfd import ReadConfig
+from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.wconfd.config import ReadConfig
 from tests.support.cluster import Cluster
 
 

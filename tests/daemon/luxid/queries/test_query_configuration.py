@@ -9,8 +9,11 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.locks import Owner
 from common.system.livelock import Livelock
-from protocol.luxi import QueryConfigValues, QueryTags, SubmitJob, TagKind, WaitForJobChange
-from protocol.wconfd import LockConfig, WriteConfigAndUnlock
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.queries import QueryTags, TagKind
+from protocol.luxi.submission import SubmitJob
+from protocol.wconfd.config import LockConfig, WriteConfigAndUnlock
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
 

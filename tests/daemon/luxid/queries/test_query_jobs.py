@@ -4,7 +4,7 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
-from protocol.luxi import QueryJobs
+from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import delay, dummy
 from tests.support.cluster import Cluster
 

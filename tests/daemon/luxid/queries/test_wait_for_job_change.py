@@ -12,7 +12,8 @@ from common.errors import RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
-from protocol.luxi import ArchiveJob, CancelJob, WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.jobs import ArchiveJob, CancelJob
 from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
 from tests.support.connections import connection_count

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from protocol.luxi import QueryJobs, SetDrainFlag, SetJobLimits
+from protocol.luxi.queries import QueryJobs
+from protocol.luxi.queue import SetDrainFlag, SetJobLimits
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
 

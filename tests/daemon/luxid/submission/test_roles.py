@@ -11,22 +11,13 @@ import pytest
 
 from common.ids import JobId
 from common.query.qlang import Expression
-from protocol.luxi import (
-    ArchiveJob,
-    AutoArchiveJobs,
-    CancelJob,
-    ChangeJobPriority,
-    Query,
-    QueryJobs,
-    QueryKind,
-    ReadJobOutput,
-    ReplaceFilter,
-    SetDrainFlag,
-    SetWatcherPause,
-    SubmitJob,
-    SubmitManyJobs,
-    WaitForJobChange,
-)
+from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
+from protocol.luxi.output import ReadJobOutput
+from protocol.luxi.queries import Query, QueryJobs, QueryKind
+from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import command, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.users import ADMIN, ALICE, BOB, GATEWAY, OPERATOR, READER, Refused, call_as, needs_root, uid_of

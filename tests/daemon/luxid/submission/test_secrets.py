@@ -2,7 +2,7 @@
 
 import subprocess
 
-from protocol.luxi import QueryJobs
+from protocol.luxi.queries import QueryJobs
 from tests.daemon.luxid.ops import after, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

@@ -12,7 +12,8 @@ from common.system.atomicfile import write_files
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST
 from protocol.blocking import BlockingClient
-from protocol.luxi import SetDrainFlag, SubmitJob, SubmitManyJobs
+from protocol.luxi.queue import SetDrainFlag
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.messages import positional
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster

@@ -3,7 +3,9 @@
 import pytest
 
 from common.errors import RemoteError
-from protocol.luxi import ReplaceFilter, SetDrainFlag, SubmitManyJobs
+from protocol.luxi.filters import ReplaceFilter
+from protocol.luxi.queue import SetDrainFlag
+from protocol.luxi.submission import SubmitManyJobs
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
 

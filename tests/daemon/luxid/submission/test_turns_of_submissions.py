@@ -25,7 +25,7 @@ from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submitters import Submitters
-from protocol.luxi import JobInput, SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import JobInput, SubmitJob, SubmitManyJobs
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.launcher import FakeLauncher

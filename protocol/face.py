@@ -1,0 +1,19 @@
+"""What a daemon can be asked: the requests of all modules of its package."""
+
+import importlib
+import pkgutil
+import types
+from typing import Any
+
+from protocol.messages import Request
+
+
+def requests_of(face: types.ModuleType) -> list[type[Request[Any]]]:
+    """The request classes, by their methods' names.
+
+    Args: face: `protocol.luxi` or `protocol.wconfd`.
+    """
+    modules = (importlib.import_module(info.name) for info in pkgutil.iter_modules(face.__path__, f"{face.__name__}."))
+    values = [value for module in modules for value in vars(module).values()]
+    kinds = {value for value in values if isinstance(value, type) and issubclass(value, Request)} - {Request}
+    return sorted(kinds, key=lambda kind: kind.METHOD.lower())

@@ -1,0 +1,26 @@
+"""The cluster and its settings.
+
+Source: luxid.md section 2.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from protocol.messages import Request
+
+
+@attrs.frozen
+class QueryConfigValues(Request[tuple[Any, ...]]):
+    """The values of the named settings of the cluster; null for an unknown name."""
+
+    METHOD = "QueryConfigValues"
+    names: tuple[str, ...]
+
+
+@attrs.frozen
+class QueryClusterInfo(Request[Mapping[str, Any]]):
+    """The cluster object and what this daemon is (luxid.md 2.8)."""
+
+    METHOD = "QueryClusterInfo"
