@@ -178,13 +178,6 @@ class OpcodeUnknown(GantryError):
     wire_name = "OpCodeUnknown"
 
 
-class JobQueueError(GantryError):
-    """the job queue cannot do this"""
-
-    code = "unavailable"
-    wire_name = "JobQueueError"
-
-
 class QueueDrained(Unavailable):
     """the job queue is drained and takes no jobs; open it with 'gnt-cluster queue undrain'"""
 

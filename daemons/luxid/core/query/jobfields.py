@@ -115,8 +115,3 @@ def select_fields(names: Iterable[str]) -> list[Field]:
 
 def row_of(view: JobView, fields: Sequence[Field]) -> list[Any]:
     return [field(view) for field in fields]
-
-
-def missing_row(job_id: int, names: Sequence[str]) -> list[Any]:
-    """The row of a job that does not exist: nothing but its id."""
-    return [job_id if name == "id" else None for name in names]

@@ -25,9 +25,6 @@ class Claims(Generic[R]):
     def __contains__(self, resource: object) -> bool:
         return resource in self._owners
 
-    def owner_of(self, resource: R) -> Owner | None:
-        return self._owners.get(resource)
-
     def of(self, owner: Owner) -> frozenset[R]:
         return self._of.get(owner, frozenset())
 
