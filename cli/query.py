@@ -9,15 +9,15 @@ from cli.connection import open_luxid
 from cli.words.fields import Row
 from cli.words.filtertext import Expression
 from common.ids import JobId
+from common.query.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
 from protocol.blocking import BlockingClient
-from protocol.luxi.queries import Query, QueryJobs, QueryKind
+from protocol.luxi.queries import Query, QueryJobs
 
 PENDING: Final = ("queued", "waiting", "canceling")
 _IDS_AT_ONCE: Final = 10_000
 _ID_MAX: Final = 2**63 - 1
 _ID_DIGITS: Final = len(str(_ID_MAX))
-FINISHED: Final = ("canceled", "success", "error")
 
 
 def query_jobs(

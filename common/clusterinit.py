@@ -16,7 +16,7 @@ from common.objects.encoding import encode_config
 from common.objects.initial import MAX_RUNNING_JOBS, NewUuids, initial_config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import file_content, ssconf_values
-from common.paths import Paths
+from common.paths import QUEUE_VERSION, Paths
 from common.system.atomicfile import FileWrite, write_files
 
 CONFIG_MODE: Final = 0o640
@@ -25,7 +25,6 @@ _PRIVATE_MODE: Final = 0o600
 
 NO_LOCKS: Final = b"[[],[]]"
 NO_RESERVATIONS: Final = b'{"dRBD":[],"mACs":[],"dRBDSecrets":[],"lVs":[],"iPv4s":[]}'
-_QUEUE_VERSION: Final = b"1\n"
 _FIRST_SERIAL: Final = b"0\n"
 # what a host can be called; such a name can stand in a lock's name and in a line of ssconf
 _NAME: Final = re.compile(r"\w[\w.-]{0,254}")
@@ -93,5 +92,5 @@ def _new_uuids() -> NewUuids:
 def _state_files(paths: Paths) -> Iterator[tuple[Path, bytes, int]]:
     yield paths.locks_data, NO_LOCKS, _PRIVATE_MODE
     yield paths.tempres_data, NO_RESERVATIONS, _PRIVATE_MODE
-    yield paths.version_file, _QUEUE_VERSION, _PRIVATE_MODE
+    yield paths.version_file, f"{QUEUE_VERSION}\n".encode(), _PRIVATE_MODE
     yield paths.serial_file, _FIRST_SERIAL, _PRIVATE_MODE

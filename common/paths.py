@@ -18,6 +18,8 @@ from common.system.atomicfile import sync_folders
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107
+# of the queue's folder, as it stands in its file `version`; no other is read
+QUEUE_VERSION: Final = 1
 # jobs whose ids have the same quotient by this are archived in one folder
 ARCHIVE_FOLDER_JOBS: Final = 10_000
 # jobs whose ids have the same quotient by this share a file for what they waited for
@@ -153,8 +155,12 @@ class Paths:
 
     @property
     def messages(self) -> Path:
-        """Where a job process finds its new priority."""
+        """Where luxid leaves what the processes of jobs are to know."""
         return self.run / "luxidmessages"
+
+    def priority_message(self, job_id: int) -> Path:
+        """Holds the new priority of a job until its process has taken it over."""
+        return self.messages / f"{job_id}.prio"
 
     def pause_message(self, job_id: int) -> Path:
         """While it exists the job's process stops before its next opcode."""

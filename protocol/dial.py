@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Final
 
 from common.errors import Denied, Unavailable
+from common.paths import SOCKET_PATH_MAX_BYTES
 from protocol.peer import peer_of
 
-# sun_path has 108 bytes, the last of them 0; see unix(7)
-_LONGEST_PATH: Final = 107
 FIRST_PAUSE_S: Final = 0.02
 LONGEST_PAUSE_S: Final = 1.0
 
@@ -94,7 +93,7 @@ def reachable(path: Path) -> Iterator[str]:
 
     Raises: OSError: the folder cannot be opened.
     """
-    if len(os.fsencode(path)) <= _LONGEST_PATH:
+    if len(os.fsencode(path)) <= SOCKET_PATH_MAX_BYTES:
         yield str(path)
         return
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)

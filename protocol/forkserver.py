@@ -29,6 +29,9 @@ file then says queued and names a dead livelock, so the next luxid starts the jo
 Source: luxid.md 9.1; DESIGN sections 3 and 7.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import attrs
 
 from common.ids import JobId
@@ -37,6 +40,8 @@ from protocol.messages import Request
 GO_AHEAD = b""
 WANT_SECRETS = b""
 WANT_SECRETS_AND_PAUSES = b"pause"
+# the secret parameters of a job, an item an opcode; null for one that has none
+Secrets = Sequence[Mapping[str, Any] | None]
 # begins what a process says that cannot start for the moment; a path begins with a slash
 REFUSAL = b"error: "
 

@@ -9,10 +9,11 @@ from typing import Any, Final, TypeVar
 import attrs
 import click
 
-from cli.query import FINISHED, JOB_ID, PENDING
+from cli.query import JOB_ID, PENDING
 from cli.user import user_name
 from cli.words.filtertext import Expression
 from cli.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
+from common.queue.jobs import FINAL_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,7 +24,7 @@ _STATES: Final = {
     "--waiting": (("waiting",), "Jobs that wait for locks or other jobs."),
     "--running": (("running",), "Jobs that run."),
     "--failed": (("error",), "Jobs that failed; also --error."),
-    "--finished": (FINISHED, "Jobs that have ended."),
+    "--finished": (FINAL_NAMES, "Jobs that have ended."),
 }
 
 

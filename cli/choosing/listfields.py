@@ -13,7 +13,8 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render
-from protocol.luxi.queries import QueryFields, QueryKind
+from common.query.kinds import QueryKind
+from protocol.luxi.queries import QueryFields
 
 _KINDS: Final = {
     "unknown": "Unknown",

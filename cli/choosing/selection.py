@@ -12,17 +12,18 @@ import click
 from cli.choosing.jobchoice import JobChoice, choice_options
 from cli.connection import open_luxid
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
-from cli.query import FINISHED, filter_jobs
+from cli.query import filter_jobs
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import Column, Layout, render
 from cli.words.fields import Row
 from cli.words.filtertext import Expression
 from cli.words.jobfilter import statuses_filter
+from common.queue.jobs import FINAL_NAMES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-UNFINISHED: Final[Expression] = ["!", statuses_filter(FINISHED)]
-ENDED: Final[Expression] = statuses_filter(FINISHED)
+UNFINISHED: Final[Expression] = ["!", statuses_filter(FINAL_NAMES)]
+ENDED: Final[Expression] = statuses_filter(FINAL_NAMES)
 
 
 class NotConfirmed(click.exceptions.Exit):

@@ -16,8 +16,9 @@ from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.rulesubmission import RULE_FIELDS
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
+from common.query.kinds import QueryKind
 from common.query.qlang import Expression
-from protocol.luxi.queries import Query, QueryKind
+from protocol.luxi.queries import Query
 
 _NUMBERS: Final = ("watermark", "priority")
 

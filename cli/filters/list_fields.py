@@ -7,7 +7,7 @@ import click
 from cli.choosing.listfields import tell_fields
 from cli.commands import Command
 from cli.tables import Layout
-from protocol.luxi.queries import QueryKind
+from common.query.kinds import QueryKind
 
 
 @click.command("list-fields", cls=Command, examples=("gnt-filter list-fields",))

@@ -12,11 +12,8 @@ from typing import Final
 import orjson
 
 from common.errors import GantryError
-from common.paths import Paths
+from common.paths import QUEUE_VERSION, Paths
 from protocol.dial import dial
-
-# the only version of the queue's folder there is
-QUEUE_VERSION: Final = "1"
 
 
 def check_files(paths: Paths) -> Mapping[str, list[str]]:
@@ -57,7 +54,7 @@ def _json(path: Path) -> Iterator[str]:
 
 def _queue(paths: Paths) -> Iterator[str]:
     version = paths.version_file.read_text().strip()
-    if version != QUEUE_VERSION:
+    if version != str(QUEUE_VERSION):
         yield f"'{paths.version_file}': the queue has version {version!r:.20}, expected {QUEUE_VERSION}"
     serial = paths.serial_file.read_text().strip()
     if not (serial.isascii() and serial.isdigit()):

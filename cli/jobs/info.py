@@ -14,7 +14,7 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.query import FINISHED, JOB_ID, missing, query_jobs
+from cli.query import JOB_ID, missing, query_jobs
 from cli.screen import complain, one_line, say, say_json
 from cli.why.waithistory import job_waits
 from cli.words.fields import Row
@@ -22,6 +22,7 @@ from cli.words.outcome import WITHHELD
 from cli.words.times import precise_clock, to_seconds
 from cli.words.usage import usage_of, usage_words
 from cli.words.waits import waited_words
+from common.queue.jobs import FINAL_NAMES
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),
@@ -88,7 +89,7 @@ def _op_lines(row: Row, index: int) -> Iterator[str]:
 
 def _result(row: Row, index: int) -> str:
     result, status = row["opresult"][index], row["opstatus"][index]
-    has_run = status in FINISHED and row["opexec"][index] is not None
+    has_run = status in FINAL_NAMES and row["opexec"][index] is not None
     has_result = status == "error" or (has_run and row["ops"][index].get("OP_ID") == "OP_RUN_COMMAND")
     return f"like the arguments, {WITHHELD}" if result is None and has_result else _value(result)
 

@@ -8,7 +8,7 @@ import click
 from cli.choosing.listfields import OwnField, tell_fields
 from cli.commands import Command
 from cli.tables import Layout
-from protocol.luxi.queries import QueryKind
+from common.query.kinds import QueryKind
 
 _OWN: Final = (
     OwnField("age", "how long ago the job was submitted (no filter)"),

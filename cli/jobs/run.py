@@ -15,10 +15,8 @@ from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from cli.words.times import POSITIVE_DURATION
 from common.errors import InvalidRequest
-from common.queue.jobs import FINAL, JobState
+from common.queue.jobs import FINAL_NAMES, JobState
 from common.system.ulimits import ULIMITS
-
-_FINAL_NAMES = tuple(sorted(state.value for state in FINAL))
 
 
 class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -31,9 +29,9 @@ class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in n
             return value
         number, _, names = value.partition(":")
         statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
-        wrong = next((name for name in statuses if name not in _FINAL_NAMES), None)
+        wrong = next((name for name in statuses if name not in FINAL_NAMES), None)
         if wrong is not None:
-            self.fail(f"no job ends as '{wrong}'; write {', '.join(_FINAL_NAMES)}", param, ctx)
+            self.fail(f"no job ends as '{wrong}'; write {', '.join(sorted(FINAL_NAMES))}", param, ctx)
         return [JOB_ID.convert(number, param, ctx), statuses]
 
 

@@ -12,7 +12,7 @@ import click
 from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.query import FINISHED, JOB_ID
+from cli.query import JOB_ID
 from cli.screen import complain, one_line, say, say_json
 from cli.why.explaining import Explanation, explain_jobs
 from cli.words.ends import end_words
@@ -20,6 +20,7 @@ from cli.words.fields import FIELDS, shown_status
 from cli.words.reasons import in_words, worth_telling
 from cli.words.times import clock, to_seconds
 from cli.words.waits import waited_words
+from common.queue.jobs import FINAL_NAMES
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
@@ -57,7 +58,7 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
         yield f"  {text}"
     if (end := _end(job)) is not None:
         yield f"  {end}"
-    if not reasons and job.row["status"] not in FINISHED:
+    if not reasons and job.row["status"] not in FINAL_NAMES:
         yield "  nothing holds it"
     if (words := _past(job, now)) is not None:
         yield f"  waited {words}"
@@ -75,7 +76,7 @@ def _end(job: Explanation) -> str | None:
 
 def _past(job: Explanation, now: float) -> str | None:
     """What it waited for so far; None if that says no more than its reasons, or it runs and the past is past."""
-    is_held, is_finished = bool(job.reasons), job.row["status"] in FINISHED
+    is_held, is_finished = bool(job.reasons), job.row["status"] in FINAL_NAMES
     if is_held and all(span["until"] is None for span in job.waits):
         return None
     return waited_words(job.waits, now) if is_held or is_finished else None
@@ -85,7 +86,7 @@ def _heading(job: Explanation, now: float) -> str:
     row = job.row
     status = shown_status(row["status"]) if row["status"] else "not there any more"
     elapsed = FIELDS["time"].show(row, now) if row["status"] else ""
-    lasting = "" if not elapsed else f" after {elapsed}" if status in FINISHED else f" for {elapsed}"
+    lasting = "" if not elapsed else f" after {elapsed}" if status in FINAL_NAMES else f" for {elapsed}"
     return f"job {row['id']}: {status}{lasting}: {', '.join(row['summary'] or ())}"
 
 

@@ -22,7 +22,7 @@ import attrs
 from cli.words.loglines import LogLine
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
-from common.queue.jobs import FINAL
+from common.queue.jobs import FINAL_NAMES, to_seconds
 from protocol.blocking import BlockingClient
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.output import OutputStream, ReadJobOutput
@@ -38,7 +38,6 @@ RESTART_S: Final = 60.0
 MOST_THREADS: Final = 64
 
 FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
-_FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
 
 
 @attrs.frozen
@@ -52,7 +51,7 @@ class Change:
 
     @property
     def is_final(self) -> bool:
-        return self.status in _FINAL_NAMES
+        return self.status in FINAL_NAMES
 
 
 @attrs.frozen
@@ -118,7 +117,7 @@ def _change(job_id: int, fields: Sequence[str], values: Sequence[Any], entries: 
     status = values[0]
     if not isinstance(status, str):
         raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
-    log = tuple(LogLine(serial, seconds + us / 1e6, kind, text) for serial, (seconds, us), kind, text in entries)
+    log = tuple(LogLine(serial, to_seconds(at), kind, text) for serial, at, kind, text in entries)
     return Change(job_id, status, dict(zip(fields, values, strict=True)), log)
 
 

@@ -20,11 +20,10 @@ from cli.tables import NOTHING
 from cli.why.waiting import why_waiting
 from cli.words.fields import FIELDS, Row
 from cli.words.loglines import message_text
-from common.queue.jobs import FINAL
+from common.queue.jobs import FINAL_NAMES
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
-_FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
-_STATUS_WIDTH: Final = max(map(len, _FINAL_NAMES))
+_STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
 _TIME_WIDTH: Final = 6
 _REFRESH_PER_SECOND: Final = 4
 # how often the reasons for waiting are asked: most of the time, and while some are to be expected: a job
@@ -62,7 +61,7 @@ class _JobLine:
 
     @property
     def is_final(self) -> bool:
-        return self.status in _FINAL_NAMES
+        return self.status in FINAL_NAMES
 
 
 class _View:

@@ -9,13 +9,14 @@ from typing import Final
 import attrs
 
 from cli.connection import open_luxid
-from cli.query import FINISHED, query_jobs
+from cli.query import query_jobs
 from cli.why.waithistory import job_waits
 from cli.words.fields import Row
 from cli.words.outcome import Outcome, fetch_outcomes
 from cli.words.reasons import Reason
 from cli.words.waits import WaitSpan
 from common.ids import JobId
+from common.queue.jobs import FINAL_NAMES
 from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs
 
@@ -80,7 +81,7 @@ def _explain(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Exp
     rows = query_jobs(client, job_ids, FIELDS)
     answers = client.call(ExplainJobs(tuple(JobId(row["id"]) for row in rows)))
     waits = job_waits(client, [row["id"] for row in rows])
-    ended = [row["id"] for row in rows if row["status"] in FINISHED]
+    ended = [row["id"] for row in rows if row["status"] in FINAL_NAMES]
     outcomes = {outcome.job_id: outcome for outcome in fetch_outcomes(client, ended)}
     return {
         row["id"]: Explanation(

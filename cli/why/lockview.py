@@ -11,8 +11,9 @@ import orjson
 
 from common.errors import ProtocolError
 from common.locks import parse_lock
+from common.query.kinds import QueryKind
 from protocol.blocking import BlockingClient
-from protocol.luxi.queries import Query, QueryKind
+from protocol.luxi.queries import Query
 
 # of luxid's Query of locks
 FIELDS: Final = ("name", "mode", "owner", "pending")

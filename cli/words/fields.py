@@ -13,12 +13,11 @@ import attrs
 from cli.tables import UNKNOWN, Column, status_style
 from cli.words.times import clock, duration, to_seconds
 from cli.words.usage import Usage, size, usage_of
-from common.queue.jobs import FINAL, SUBMIT_PRIORITIES
+from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 
 # values of luxid's fields by name, as on the wire
 Row = Mapping[str, Any]
 
-_FINAL_NAMES: Final = frozenset(state.value for state in FINAL)
 _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.items()}
 
 
@@ -68,13 +67,13 @@ def _runtime(row: Row, now: float) -> str:
     if start is None:
         return ""
     if end is None:
-        return duration(now - start) if row["status"] not in _FINAL_NAMES else ""
+        return duration(now - start) if row["status"] not in FINAL_NAMES else ""
     return duration(end - start)
 
 
 def _time(row: Row, now: float) -> str:
     """How long the job ran or runs; before it starts, how long it has been waiting."""
-    is_ended = row["status"] in _FINAL_NAMES
+    is_ended = row["status"] in FINAL_NAMES
     return _runtime(row, now) or ("" if is_ended else _age(row, now))
 
 

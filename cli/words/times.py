@@ -5,6 +5,8 @@ from typing import Any, Final
 
 import click
 
+from common.queue import jobs
+
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
@@ -12,7 +14,7 @@ def to_seconds(stamp: Any) -> float | None:
     """`[seconds, microseconds]` of the wire as seconds since the epoch; None if it is unset."""
     match stamp:
         case [int() as seconds, int() as microseconds]:
-            return seconds + microseconds / 1e6
+            return jobs.to_seconds((seconds, microseconds))
     return None
 
 

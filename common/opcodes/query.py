@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 
 from common.opcodes.base import OpCode
-from common.opcodes.types import JsonList, NonEmpty, QueryKind
+from common.opcodes.types import AskedKind, JsonList, NonEmpty
 
 
 @attrs.frozen(kw_only=True)
@@ -17,7 +17,7 @@ class OpQuery(OpCode):
 
     SUMMARY: ClassVar[str | None] = "what"
 
-    what: QueryKind
+    what: AskedKind
     use_locking: bool = False
     fields: tuple[NonEmpty, ...]
     # an expression of the query language
@@ -30,7 +30,7 @@ class OpQueryFields(OpCode):
 
     SUMMARY: ClassVar[str | None] = "what"
 
-    what: QueryKind
+    what: AskedKind
     # unset: all
     fields: tuple[NonEmpty, ...] | None = None
 

@@ -11,7 +11,8 @@ import attrs
 from common.lockdecl import LevelRule, LockRules, exclusive, shared
 from common.locks import LockLevel
 from common.opcodes.base import OpCode
-from common.opcodes.types import NonEmpty, TagKind
+from common.opcodes.types import NonEmpty
+from common.query.kinds import TagKind
 
 _LEVELS: Final[Mapping[TagKind, LockLevel]] = {
     TagKind.INSTANCE: LockLevel.INSTANCE,

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final
 
 import attrs
 
+from common.query.kinds import QueryKind
 from common.wire import expected
 
 
@@ -160,16 +161,6 @@ class OutOfBandCommand(enum.Enum):
     POWER_STATUS = "power-status"
 
 
-class QueryKind(enum.Enum):
-    CLUSTER = "cluster"
-    INSTANCE = "instance"
-    NODE = "node"
-    GROUP = "group"
-    OS = "os"
-    EXPORT = "export"
-    NETWORK = "network"
-
-
 class RebootType(enum.Enum):
     SOFT = "soft"
     HARD = "hard"
@@ -193,14 +184,6 @@ class StorageType(enum.Enum):
     BLOCKDEV = "blockdev"
     RADOS = "rados"
     EXT = "ext"
-
-
-class TagKind(enum.Enum):
-    INSTANCE = "instance"
-    NODE = "node"
-    NODEGROUP = "nodegroup"
-    CLUSTER = "cluster"
-    NETWORK = "network"
 
 
 class OptionalCheck(enum.Enum):
@@ -230,3 +213,18 @@ def _verify_error(value: Any) -> str:
 
 # the code of an error that a verification of the cluster may find
 VerifyError = Annotated[str, Reader(_verify_error)]
+
+# jobs, locks and filter rules are luxid's own
+ASKED_BY_OPCODES: Final = tuple(
+    kind.value for kind in QueryKind if kind not in (QueryKind.JOB, QueryKind.LOCK, QueryKind.FILTER)
+)
+
+
+def _asked_by_opcodes(value: Any) -> str:
+    if value not in ASKED_BY_OPCODES:
+        raise expected(f"one of {', '.join(ASKED_BY_OPCODES)}", value)
+    return str(value)
+
+
+# the name of a `QueryKind` that an opcode can ask for
+AskedKind = Annotated[str, Reader(_asked_by_opcodes)]

@@ -55,6 +55,8 @@ class JobState(enum.Enum):
 
 
 FINAL: Final = frozenset({JobState.CANCELED, JobState.SUCCESS, JobState.ERROR})
+# as they stand on the wire
+FINAL_NAMES: Final = tuple(state.value for state in JobState if state in FINAL)
 
 
 class OpEvent(enum.Enum):
@@ -249,3 +251,8 @@ def to_timestamp(seconds: float) -> Timestamp:
     """Seconds since the epoch as `[seconds, microseconds]`."""
     whole = int(seconds)
     return (whole, int((seconds - whole) * 1_000_000))
+
+
+def to_seconds(at: Timestamp) -> float:
+    """`[seconds, microseconds]` as seconds since the epoch."""
+    return at[0] + at[1] / 1e6

@@ -5,18 +5,13 @@ Source: protocol.forkserver; luxid.md 9.1.
 
 import contextlib
 import socket
-from collections.abc import Mapping, Sequence
-from typing import Any
 
 import orjson
 
 from common.errors import ProtocolError
 from common.system.log import get_log
-from protocol.forkserver import GO_AHEAD, REFUSAL
+from protocol.forkserver import GO_AHEAD, REFUSAL, Secrets
 from protocol.framing import Framer, pack
-
-# for each opcode of the job its secret parameters, or None
-Secrets = Sequence[Mapping[str, Any] | None]
 
 _CHUNK = 64 * 2**10
 _log = get_log(__name__)

@@ -23,6 +23,7 @@ from typing import Any, Final
 import attrs
 
 from common.errors import ExecutionError, GantryError
+from common.queue.endtexts import CANCELED_TEXT, PRECEDING_FAILED
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.joblog import JobLogFile, OpLine, add_lines, encode_line, read_all_lines
 from common.queue.jobs import (
@@ -40,9 +41,6 @@ from common.system.atomicfile import write_file
 from common.system.durably import durably
 from common.system.log import get_log
 
-CANCELED_TEXT: Final = "job was canceled on request"
-KILLED_TEXT: Final = "job was killed on request"
-PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]]
 # of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
 _LOG_PAUSE_S: Final = 0.02

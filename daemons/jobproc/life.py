@@ -27,6 +27,7 @@ from common.ids import JobId
 from common.locks import BGL, LockLevel, LockRequest, Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
+from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT
 from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.settings import Settings
 from common.system.livelock import Livelock
@@ -35,14 +36,15 @@ from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.commands.output import OutputFile
 from daemons.jobproc.commands.program import Leash
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.handshake import Secrets, refuse, shake_hands
+from daemons.jobproc.handshake import refuse, shake_hands
 from daemons.jobproc.jobload import load_record
-from daemons.jobproc.jobrecord import CANCELED_TEXT, KILLED_TEXT, JobRecord
+from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
+from protocol.forkserver import Secrets
 
 _UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
 _NO_SECRETS: Final[Mapping[str, Any]] = {}
@@ -298,7 +300,7 @@ class _Life:
 
     def _take_priority(self) -> None:
         """Read the message that luxid left, and do as it says."""
-        path = self._settings.paths.messages / f"{self._job_id}.prio"
+        path = self._settings.paths.priority_message(self._job_id)
         try:
             priority = int(path.read_text())
             path.unlink()

@@ -8,8 +8,8 @@ Source: DESIGN section 6.
 
 import functools
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
 
 import trio
 
@@ -33,10 +33,10 @@ from daemons.luxid.jobviews import JobViews
 from daemons.luxid.lasting import lasting
 from daemons.luxid.processes.killmessages import KillMessages
 from daemons.luxid.processes.pausing import Pauses
+from protocol.forkserver import Secrets
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing
 STARTS_AT_ONCE: Final = 8
-JobSecrets = Sequence[Mapping[str, Any] | None]
 _log: Final = get_log(__name__)
 
 
@@ -59,7 +59,7 @@ class Scheduler:
         self.bells: Bells[JobId] = Bells()
         self.livelock_bells: Bells[str] = Bells()
         # the secret parameters of jobs that have any, an item an opcode: nowhere but here; until they end
-        self.secrets: dict[JobId, JobSecrets] = {}
+        self.secrets: dict[JobId, Secrets] = {}
         # of jobs that have a process: the one that was made for it, which may be a wrapper
         self.child_pids: dict[JobId, int] = {}
         # deaths that only the sweep found: each is a missed event, and a defect

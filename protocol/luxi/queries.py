@@ -3,40 +3,15 @@
 Source: luxid.md section 2.
 """
 
-import enum
 from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from common.ids import JobId
+from common.query.kinds import QueryKind, TagKind
 from common.query.qlang import Expression
 from protocol.messages import Request
-
-
-class QueryKind(enum.Enum):
-    """What can be asked for; the last two only by opcodes."""
-
-    JOB = "job"
-    LOCK = "lock"
-    FILTER = "filter"
-    NODE = "node"
-    INSTANCE = "instance"
-    GROUP = "group"
-    NETWORK = "network"
-    EXPORT = "export"
-    CLUSTER = "cluster"
-    OS = "os"
-
-
-class TagKind(enum.Enum):
-    """What can have tags."""
-
-    CLUSTER = "cluster"
-    NODEGROUP = "nodegroup"
-    NODE = "node"
-    INSTANCE = "instance"
-    NETWORK = "network"
 
 
 @attrs.frozen

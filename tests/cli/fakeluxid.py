@@ -12,6 +12,7 @@ import trio
 
 from common.access import Role
 from common.errors import GantryError, JobLost, PrerequisiteError
+from common.query.kinds import QueryKind
 from common.query.predicate import NO_VALUE, Field, compile_expression
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
@@ -19,7 +20,7 @@ from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
 from protocol.luxi.output import JobOutput, ReadJobOutput
-from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs, QueryKind
+from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.luxi.waits import ReadJobWaits

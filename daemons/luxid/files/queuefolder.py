@@ -5,14 +5,11 @@ Source: luxid.md 3.
 
 import fcntl
 import os
-from typing import Final
 
 from common.errors import Conflict, DamagedFile
 from common.ids import JobId
-from common.paths import Paths
+from common.paths import QUEUE_VERSION, Paths
 from common.system.atomicfile import write_file
-
-QUEUE_VERSION: Final = 1
 
 
 def take_lock(paths: Paths) -> int:

@@ -16,7 +16,7 @@ import trio
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.locks import Owner
-from common.queue.jobs import JobState
+from common.queue.jobs import JobState, to_seconds
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.core.why.explain import BeingWritten, Ending, LevelWeight, Reason, Shown, Unreadable, explain
@@ -124,7 +124,7 @@ class Explaining:
         if job is None:
             return None
         at = job.start_at or job.received_at
-        return Shown(self._scheduler.views.of(job).state, at[0] + at[1] / 1e6 if at else None)
+        return Shown(self._scheduler.views.of(job).state, to_seconds(at) if at else None)
 
     def _unreadable(self, job_id: JobId) -> tuple[Reason, ...]:
         """The files that are waited for: its own, and those of jobs that it waits for."""

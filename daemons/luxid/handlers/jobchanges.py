@@ -13,7 +13,7 @@ import trio
 
 from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
-from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority
+from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority, to_seconds
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.privacy import Viewer
@@ -77,7 +77,7 @@ class Jobs:
     async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
         """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
         job = self._scheduler.job(call.job_id)
-        message = self._scheduler.store.paths.messages / f"{call.job_id}.prio"
+        message = self._scheduler.store.paths.priority_message(call.job_id)
         _write_message(message, str(call.priority))
         if not signal_process(job, signal.SIGUSR1):
             message.unlink(missing_ok=True)
@@ -158,4 +158,4 @@ def _is_old(job: Job, ended_before: float | None) -> bool:
     at = job.end_at or job.start_at
     if ended_before is None or at is None:
         return ended_before is None
-    return at[0] + at[1] / 1e6 < ended_before
+    return to_seconds(at) < ended_before

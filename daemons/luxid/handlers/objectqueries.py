@@ -14,6 +14,7 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
+from common.query.kinds import QueryKind, TagKind
 from daemons.luxid.configcache import WAIT_S, ConfigCache
 from daemons.luxid.core.query.configindex import ConfigIndex, Row, find_named
 from daemons.luxid.core.query.engine import Plan, Things
@@ -38,11 +39,9 @@ from protocol.luxi.queries import (
     QueryGroups,
     QueryInstances,
     QueryJobs,
-    QueryKind,
     QueryNetworks,
     QueryNodes,
     QueryTags,
-    TagKind,
 )
 from protocol.peer import Peer
 from protocol.pieces import Pieces

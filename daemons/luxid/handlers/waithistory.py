@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from common.ids import JobId
-from common.queue.jobs import Job, Timestamp
+from common.queue.jobs import Job, Timestamp, to_seconds
 from common.queue.waithistory import assemble
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi.waits import ReadJobWaits
@@ -45,4 +45,4 @@ class JobWaits:
 
 
 def _seconds(stamp: Timestamp | None) -> float | None:
-    return stamp[0] + stamp[1] / 1e6 if stamp is not None else None
+    return to_seconds(stamp) if stamp is not None else None

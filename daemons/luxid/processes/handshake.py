@@ -7,14 +7,13 @@ Source: protocol/forkserver.py; luxid.md 9.1.
 """
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import orjson
 import trio
 
 from common.errors import GantryError, Unavailable
-from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS, WANT_SECRETS_AND_PAUSES
+from protocol.forkserver import GO_AHEAD, REFUSAL, WANT_SECRETS, WANT_SECRETS_AND_PAUSES, Secrets
 from protocol.framing import Framer, pack
 
 _LIMIT: Final = 64 * 2**10
@@ -58,7 +57,7 @@ class Handshake:
             raise StartFailed(f"the job's process sent {message[:80]!r} instead of its livelock's path")
         return path
 
-    async def give_go_ahead(self, secrets: Sequence[Mapping[str, Any] | None], *, asks: bool) -> bool:
+    async def give_go_ahead(self, secrets: Secrets, *, asks: bool) -> bool:
         """Tell the process to start, and give it its secrets.
 
         Args:

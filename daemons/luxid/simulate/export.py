@@ -22,7 +22,7 @@ from common.opcodes.registry import parse_opcode
 from common.paths import Paths
 from common.queue.dependencies import Dependency
 from common.queue.jobfile import decode_job
-from common.queue.jobs import Job, JobOp, Timestamp
+from common.queue.jobs import Job, JobOp, Timestamp, to_seconds
 from daemons.luxid.simulate.trace import TraceJob, in_order
 
 _JOB: Final = re.compile(r"job-\d+", re.ASCII)
@@ -146,4 +146,4 @@ def _locks(declared: Iterable[LockDeclaration | None]) -> dict[Lock, LockMode]:
 
 
 def _seconds(at: Timestamp | None) -> float:
-    return at[0] + at[1] / 1e6 if at else 0.0
+    return to_seconds(at) if at else 0.0

@@ -5,8 +5,9 @@ from itertools import chain, product
 import pytest
 
 from common.ids import JobId
+from common.queue.endtexts import PRECEDING_FAILED
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue.recovery import PRECEDING_FAILED, Ask, Fate, after_death, judge_fate
+from daemons.luxid.core.queue.recovery import Ask, Fate, after_death, judge_fate
 
 NOW = (1000, 5)
 Q, W, C, R, S, E = (

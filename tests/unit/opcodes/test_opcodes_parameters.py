@@ -221,3 +221,9 @@ def test_integral_floats_become_integers_wherever_they_stand() -> None:
 )
 def test_a_summary_shows_the_parameter_that_tells_most(op: dict[str, Any], said: str) -> None:
     assert summary(parse_opcode(op)) == said
+
+
+@pytest.mark.parametrize("kind", ["job", "lock", "filter", 5, None])
+def test_what_only_luxid_can_be_asked_for_is_no_parameter_of_a_query(kind: object) -> None:
+    with pytest.raises(InvalidRequest, match="OP_QUERY"):
+        parse_opcode({"OP_ID": "OP_QUERY", "what": kind, "fields": []})

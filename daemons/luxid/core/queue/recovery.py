@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import attrs
 
+from common.errors import ExecutionError
+from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT, PRECEDING_FAILED
 from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
 from common.queue.reasons import ReasonEntry
 
-PRECEDING_FAILED: Final = ["OpExecError", ["preceding opcode failed"]]
-KILLED_TEXT: Final = "job was killed on request"
 DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
 FILTER_SOURCE: Final = "gnt:daemon:luxid:filter"
@@ -66,7 +66,7 @@ def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job |
     if ask is Ask.KILL:
         return end_job(_told(job, DEATH_SOURCE, KILLED_TEXT, now_ns), OpEvent.CANCELED, now, [KILLED_TEXT])
     if is_canceling or (ask is Ask.CANCEL and not is_running):
-        return end_job(job, OpEvent.CANCELED, now, ["job was canceled on request"])
+        return end_job(job, OpEvent.CANCELED, now, [CANCELED_TEXT])
     if judge_fate(job, is_alive=False) is Fate.CONTINUE:
         return None
     text = f"the process of job {job.job_id} died before the job ended"
@@ -80,7 +80,7 @@ def fail_job(job: Job, text: str, source: str, now: Timestamp, now_ns: int) -> J
 
 def fail_dependent(job: Job, reason: str, now: Timestamp) -> Job:
     """End the job because its next opcode's dependency failed."""
-    return end_job(job, OpEvent.FAILED, now, [["OpExecError", [reason]], PRECEDING_FAILED])
+    return end_job(job, OpEvent.FAILED, now, [[ExecutionError.wire_name, [reason]], PRECEDING_FAILED])
 
 
 def cancel_queued(job: Job, now: Timestamp) -> Job:

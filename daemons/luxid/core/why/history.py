@@ -28,7 +28,7 @@ from typing import Final
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.jobs import Job
+from common.queue.jobs import Job, to_seconds
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
 from daemons.luxid.core.choice.contest import Entry, HeldBy
 from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, Places
@@ -227,7 +227,7 @@ def _limit_cause(limit: Limit) -> Cause:
 def _known_until(job: Job) -> float | None:
     """When the job came, or went on to its next opcode."""
     stamps = [stamp for stamp in (job.received_at, *(op.end_at for op in job.ops)) if stamp is not None]
-    return max((seconds + micros / 1e6 for seconds, micros in stamps), default=None)
+    return max(map(to_seconds, stamps), default=None)
 
 
 def _joined(before: tuple[Span, ...], after: Iterable[Span]) -> tuple[Span, ...]:

@@ -6,20 +6,11 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
+from common.query.kinds import QueryKind, TagKind
 from common.query.qlang import Expression
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob
-from protocol.luxi.queries import (
-    Query,
-    QueryExports,
-    QueryFilters,
-    QueryInstances,
-    QueryJobs,
-    QueryKind,
-    QueryNodes,
-    QueryTags,
-    TagKind,
-)
+from protocol.luxi.queries import Query, QueryExports, QueryFilters, QueryInstances, QueryJobs, QueryNodes, QueryTags
 from tests.daemon.luxid.ops import after, delay, dummy
 from tests.support.cluster import Cluster
 

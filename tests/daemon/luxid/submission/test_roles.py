@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 
 from common.ids import JobId
+from common.query.kinds import QueryKind
 from common.query.qlang import Expression
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
 from protocol.luxi.output import ReadJobOutput
-from protocol.luxi.queries import Query, QueryJobs, QueryKind
+from protocol.luxi.queries import Query, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from tests.daemon.luxid.ops import command, dummy, gated, read_job

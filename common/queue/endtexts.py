@@ -1,0 +1,13 @@
+"""Results of opcodes that did not end by themselves, as luxid and the job process write them.
+
+Source: luxid.md 4.4, 5.8.
+"""
+
+from typing import Final
+
+from common.errors import ExecutionError
+
+CANCELED_TEXT: Final = "job was canceled on request"
+KILLED_TEXT: Final = "job was killed on request"
+# of the opcodes behind one that failed
+PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]]
