@@ -23,6 +23,7 @@ _OFFSET: Final = struct.Struct("d")
 _FILLER: Final = "filler"
 # a daemon needs some twenty to run; its connections, and the files that it opens, do not fit any more
 _FEW_DESCRIPTORS: Final = (12, 40)
+_MANY_DESCRIPTORS: Final = 1024
 _YEAR_S: Final = 365 * 86_400.0
 
 
@@ -76,8 +77,10 @@ def kill_all_daemons(scene: Scene) -> tuple[str, None]:
 
 def end_daemon(scene: Scene) -> tuple[str, None]:
     name = scene.chance.choice(ALL)
-    # one that is stopped would never hear of it
-    _signal(scene.farm.pids.get(name, 0), signal.SIGCONT)
+    pid = scene.farm.pids.get(name, 0)
+    # one that is stopped would never hear of it, and one without descriptors holds its last write until it has some
+    _signal(pid, signal.SIGCONT)
+    _give_back(pid, _MANY_DESCRIPTORS)
     scene.farm.kill(name, number=signal.SIGTERM)
     return f"kill -TERM {name}", None
 
