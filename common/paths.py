@@ -13,6 +13,7 @@ from typing import Final, Self
 
 import attrs
 
+from common.daemons import daemon_named, start_order
 from common.errors import InvalidRequest
 from common.system.atomicfile import sync_folders
 
@@ -24,18 +25,6 @@ QUEUE_VERSION: Final = 1
 ARCHIVE_FOLDER_JOBS: Final = 10_000
 # jobs whose ids have the same quotient by this share a file for what they waited for
 WAITS_FILE_JOBS: Final = 100
-
-# the stems are historical: programs and logs have never been called alike
-_PID_FILES: Final = {
-    "luxid": "ganeti-luxid.pid",
-    "wconfd": "ganeti-wconfd.pid",
-    "forkserver": "gantry-forkserver.pid",
-}
-_LOG_FILES: Final = {
-    "luxid": "luxi-daemon.log",
-    "wconfd": "wconf-daemon.log",
-    "forkserver": "jobs.log",
-}
 
 
 @attrs.frozen
@@ -174,22 +163,28 @@ class Paths:
     def sockets(self) -> Path:
         return self.run / "socket"
 
+    def socket(self, daemon: str) -> Path:
+        """Where a daemon listens. Args: daemon: the name of one that has a Unix socket, from `common.daemons`."""
+        name = daemon_named(daemon).socket
+        assert name is not None, f"{daemon} has no Unix socket"
+        return self.sockets / name
+
     @property
     def query_socket(self) -> Path:
         """Where luxid listens."""
-        return self.sockets / "ganeti-query"
+        return self.socket("luxid")
 
     @property
     def wconfd_socket(self) -> Path:
-        return self.sockets / "ganeti-wconfd"
+        return self.socket("wconfd")
 
     @property
     def forkserver_socket(self) -> Path:
-        return self.sockets / "gantry-forkserver"
+        return self.socket("forkserver")
 
     def pid_file(self, daemon: str) -> Path:
-        """Args: daemon: luxid, wconfd or forkserver."""
-        return self.run / _PID_FILES[daemon]
+        """Args: daemon: its name in `common.daemons`."""
+        return self.run / daemon_named(daemon).pid_file
 
     @property
     def supervisor_pid_file(self) -> Path:
@@ -197,14 +192,14 @@ class Paths:
         return self.run / "gantry-supervisor.pid"
 
     def notify_socket(self, daemon: str) -> Path:
-        """Where the supervisor hears that a daemon is ready; ours. Args: daemon: as for `pid_file`."""
+        """Where the supervisor hears that a daemon is ready; ours."""
         return self.sockets / f"notify-{daemon}"
 
     # log
 
     def log_file(self, daemon: str) -> Path:
-        """Args: daemon: luxid, wconfd or forkserver (whose file the job processes share)."""
-        return self.log / _LOG_FILES[daemon]
+        """Args: daemon: as for `pid_file`; the job processes share the fork server's."""
+        return self.log / daemon_named(daemon).log_file
 
     @property
     def supervisor_log(self) -> Path:
@@ -234,7 +229,7 @@ class Paths:
 
     def check_socket_paths(self) -> None:
         """Raises: InvalidRequest: a socket's path is longer than the kernel takes."""
-        for path in (self.query_socket, self.wconfd_socket, self.forkserver_socket):
+        for path in (self.socket(daemon.name) for daemon in start_order() if daemon.socket is not None):
             size = len(os.fsencode(path))
             if size > SOCKET_PATH_MAX_BYTES:
                 raise InvalidRequest(

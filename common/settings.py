@@ -24,7 +24,6 @@ ROOT_VARIABLE: Final = "GANTRY_ROOT"
 WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
 
-_TABLES: Final = ("paths", "luxid", "wconfd", "jobproc", "limits", "access", "ganeti")
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 
@@ -180,6 +179,15 @@ class Settings:
     source: Path | None = None
 
 
+# name of a table -> its class, as `Settings` has them
+_CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
+    field.name: field.type
+    for field in attrs.fields(Settings)
+    if field.name not in ("paths", "source") and field.type is not None
+}
+_TABLES: Final = ("paths", *_CLASSES)
+
+
 def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
     """The settings of the installation in `root`, else in $GANTRY_ROOT, else of the system.
 
@@ -231,16 +239,8 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
             raise _refuse(file, f"unknown table '[{name}]'{_nearest(name, _TABLES)}")
         if not isinstance(table, dict):
             raise _refuse(file, f"'{name}' is a table, write '[{name}]' and its keys below")
-    return Settings(
-        paths=_read_paths(file, tables.get("paths", {}), paths),
-        luxid=_read_table(file, "luxid", LuxidSettings, tables.get("luxid", {})),
-        wconfd=_read_table(file, "wconfd", WconfdSettings, tables.get("wconfd", {})),
-        jobproc=_read_table(file, "jobproc", JobprocSettings, tables.get("jobproc", {})),
-        limits=_read_table(file, "limits", LimitsSettings, tables.get("limits", {})),
-        access=_read_table(file, "access", AccessSettings, tables.get("access", {})),
-        ganeti=_read_table(file, "ganeti", GanetiSettings, tables.get("ganeti", {})),
-        source=file,
-    )
+    read: dict[str, Any] = {name: _read_table(file, name, cls, tables.get(name, {})) for name, cls in _CLASSES.items()}
+    return Settings(paths=_read_paths(file, tables.get("paths", {}), paths), source=file, **read)
 
 
 def _parse(file: Path, text: bytes) -> dict[str, Any]:

@@ -16,15 +16,11 @@ import time
 from pathlib import Path
 from typing import Final
 
+from common.daemons import daemon_named
 from common.errors import Unavailable
 from common.paths import Paths
 from common.system.log import open_log
 
-MODULES: Final = {
-    "wconfd": "daemons.wconfd.main",
-    "forkserver": "daemons.jobproc.forkserver.main",
-    "luxid": "daemons.luxid.main",
-}
 # a queue of 100,000 jobs is read in a few seconds; this is for disks that have a bad day
 READY_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 20.0
@@ -148,7 +144,7 @@ class DaemonProcess:
 
 def _command(name: str, root: Path | None) -> list[str]:
     place = [] if root is None else ["--root", str(root)]
-    return [sys.executable, "-P", "-m", MODULES[name], *place]
+    return [sys.executable, "-P", "-m", daemon_named(name).module, *place]
 
 
 def _environment(address: Path) -> dict[str, str]:

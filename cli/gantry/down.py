@@ -15,6 +15,7 @@ from cli.live.follow import job_changes
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
 from cli.words.times import DURATION
+from common.daemons import start_order
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
@@ -60,7 +61,7 @@ def _tell(text: str, *, was_up: bool, left: int) -> None:
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:
-    found = [(name, find_daemon(paths, name)) for name in ("luxid", "wconfd", "forkserver")]
+    found = [(daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order())]
     return [(name, running.pid) for name, running in found if running is not None]
 
 

@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from common.daemons import start_order
 from common.errors import GantryError
 from common.paths import QUEUE_VERSION, Paths
 from protocol.dial import dial
@@ -65,13 +66,12 @@ def _queue(paths: Paths) -> Iterator[str]:
 
 
 def _sockets(paths: Paths) -> Iterator[str]:
-    for name, path in (
-        ("luxid", paths.query_socket),
-        ("wconfd", paths.wconfd_socket),
-        ("forkserver", paths.forkserver_socket),
-    ):
+    # as they are stopped: the one that most of the others miss comes first
+    for daemon in reversed(start_order()):
+        if daemon.socket is None:
+            continue
         try:
-            dial(path, name).close()
+            dial(paths.socket(daemon.name), daemon.name).close()
         except GantryError as error:
             yield error.message
 

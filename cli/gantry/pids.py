@@ -16,9 +16,6 @@ import attrs
 
 from common.paths import Paths
 
-# in the order in which they are started; each needs those before it
-DAEMONS: Final = ("wconfd", "forkserver", "luxid")
-
 # struct flock of 64-bit Linux: type, whence, start, length, pid
 _FLOCK: Final = struct.Struct("@hhqqi")
 
@@ -51,7 +48,7 @@ def find_running(pid_file: Path) -> Running | None:
 
 
 def find_daemon(paths: Paths, name: str) -> Running | None:
-    """Args: name: one of DAEMONS. Raises: as `find_running`."""
+    """Args: name: from `common.daemons`. Raises: as `find_running`."""
     return find_running(paths.pid_file(name))
 
 

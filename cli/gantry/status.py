@@ -12,11 +12,12 @@ from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import paths as installation_paths
 from cli.context import up_command, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
-from cli.gantry.pids import DAEMONS, Running, find_daemon, find_supervisor
+from cli.gantry.pids import Running, find_daemon, find_supervisor
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.words.times import clock
+from common.daemons import Daemon, start_order
 from common.errors import GantryError, RemoteError
 from common.paths import Paths
 from common.queue.jobs import JobState
@@ -57,13 +58,14 @@ def status() -> int:
 
 def tell_status(paths: Paths) -> int:
     """Print it; the exit code. For no process that holds a pid file: one that closes a file loses its locks."""
-    daemons = [_daemon_status(paths, name) for name in DAEMONS]
+    daemons = [_daemon_status(paths, daemon) for daemon in start_order()]
+    has_luxid = any(daemon.name == "luxid" and daemon.is_ready for daemon in daemons)
     # luxid answers other users, too; whether the rest runs they cannot know
-    is_up = daemons[-1].is_ready and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
+    is_up = has_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
     if not is_up:
         paths.check_socket_paths()
-    jobs = _count_jobs() if daemons[-1].is_ready else None
-    drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if daemons[-1].is_ready else None
+    jobs = _count_jobs() if has_luxid else None
+    drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
     supervisor = _supervisor(paths)
     if wants_json():
         say_json(_as_json(daemons, supervisor, jobs, drained))
@@ -109,31 +111,33 @@ def _cells(name: str, state: str, running: Running | None) -> list[str]:
     return [name, state, str(running.pid) if running else "", clock(running.since) if running else ""]
 
 
-def _daemon_status(paths: Paths, name: str) -> DaemonStatus:
-    is_hidden = False
+def _daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
+    name, is_hidden = daemon.name, False
     try:
         running = find_daemon(paths, name)
     except PermissionError:
         running, is_hidden = None, True
+    # without a socket to ask at, a daemon is known by its pid file alone
+    may_be_up = running is not None or (is_hidden and daemon.socket is not None)
     try:
-        is_ready = (is_hidden or running is not None) and _answers(paths, name)
+        is_ready = may_be_up and _answers(paths, daemon)
     except TimeoutError:
         return DaemonStatus(name, running, is_ready=False, is_hidden=is_hidden, is_silent=True)
     return DaemonStatus(name, running, is_ready, is_hidden)
 
 
-def _answers(paths: Paths, name: str) -> bool:
-    """Whether it does. Raises: TimeoutError: it took the call and is silent."""
+def _answers(paths: Paths, daemon: Daemon) -> bool:
+    """Whether a daemon whose process was found answers. Raises: TimeoutError: it took the call and is silent."""
     try:
-        match name:
+        match daemon.name:
             case "luxid":
                 with open_luxid(is_patient=False) as luxid:
                     luxid.call(QueryConfigValues(()), timeout_s=_ANSWER_S)
             case "wconfd":
                 with open_wconfd(is_patient=False) as wconfd:
                     wconfd.call(Echo("status"), timeout_s=_ANSWER_S)
-            case _:
-                dial(paths.forkserver_socket, name).close()
+            case name if daemon.socket is not None:
+                dial(paths.socket(name), name).close()
     except RemoteError:
         # it says that this user may not ask
         return True

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Final, Self, TextIO
 
 from cli.gantry.daemonprocess import DaemonProcess, StopAsked
-from cli.gantry.pids import DAEMONS
 from cli.run import explain
+from common.daemons import start_order
 from common.errors import GantryError, Unavailable
 from common.paths import Paths
 from common.settings import load_settings
@@ -74,9 +74,9 @@ class Supervisor:
 
         Raises: Unavailable: one does not get ready, and why. StopAsked.
         """
-        for name in DAEMONS:
-            self._launch(name).wait_ready(self._signals.reader)
-            self._note_ready(name)
+        for daemon in start_order():
+            self._launch(daemon.name).wait_ready(self._signals.reader)
+            self._note_ready(daemon.name)
 
     def keep_running(self) -> None:
         """Restart what ends, until a signal asks us to stop."""
@@ -90,12 +90,11 @@ class Supervisor:
                 self._try_again(name)
 
     def stop(self) -> None:
-        """Stop all daemons, the last one started first."""
-        # luxid before the lock daemon it asks, the fork server at the end: jobs end through it
-        for name in ("luxid", "wconfd", "forkserver"):
-            process = self._running.pop(name, None)
+        """Stop all daemons, each before those that it needs."""
+        for daemon in reversed(start_order()):
+            process = self._running.pop(daemon.name, None)
             if process is not None and not process.stop():
-                self._tell(f"{name} did not end in time and was killed")
+                self._tell(f"{daemon.name} did not end in time and was killed")
 
     def _launch(self, name: str) -> DaemonProcess:
         process = self._running[name] = DaemonProcess(name, self._paths, self._root)

@@ -13,10 +13,11 @@ from cli.connection import open_luxid
 from cli.context import command_line, effective_root, installation, up_command, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.gantry.daemonprocess import StopAsked, python_environment
-from cli.gantry.pids import DAEMONS, find_daemon, find_supervisor
+from cli.gantry.pids import find_daemon, find_supervisor
 from cli.gantry.supervisor import Supervisor
 from cli.query import query_jobs
 from cli.screen import remark, say
+from common.daemons import start_order
 from common.errors import Conflict, GantryError, Unavailable
 from common.installation import take_up
 from common.paths import Paths
@@ -59,10 +60,10 @@ def _tell_status(paths: Paths) -> int:
 
 
 def _refuse_others(paths: Paths) -> None:
-    for name in DAEMONS:
-        if (daemon := find_daemon(paths, name)) is not None:
+    for daemon in start_order():
+        if (running := find_daemon(paths, daemon.name)) is not None:
             raise Conflict(
-                f"{name} runs already with pid {daemon.pid}, and no supervisor keeps it; "
+                f"{daemon.name} runs already with pid {running.pid}, and no supervisor keeps it; "
                 f"stop it with: {command_line('gantry', 'down')}"
             )
 
@@ -135,7 +136,7 @@ def _up_detached(paths: Paths) -> int:
     if any(line.startswith("error: ") for line in lines):
         supervisor.wait()
         return FAILED
-    if len(lines) < len(DAEMONS):
+    if len(lines) < len(start_order()):
         code = supervisor.wait()
         raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.supervisor_log}'")
     # ours no longer: it is not waited for

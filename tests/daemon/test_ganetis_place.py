@@ -11,12 +11,13 @@ from pathlib import Path
 import orjson
 import pytest
 
+from common.daemons import daemon_named
 from common.settings import load_settings
 from common.system.program import read_options
 from protocol.luxi.cluster import QueryClusterInfo
 from protocol.luxi.jobs import CancelJob
 from protocol.wconfd.locks import Echo
-from tests.support.cluster import CHECKOUT, MODULES, Cluster
+from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.wait import wait_until
 
 SETTINGS = '[ganeti]\nprocess_names = true\nrelease = "3.0.3"\n'
@@ -66,7 +67,7 @@ def test_the_options_of_ganetis_daemons_are_taken() -> None:
 
 def test_wconfd_refuses_to_start_where_nobody_makes_the_copies_that_others_should_have(idle: Cluster) -> None:
     add_candidate(idle)
-    command = [sys.executable, "-P", "-m", MODULES["wconfd"], "--root", str(idle.root)]
+    command = [sys.executable, "-P", "-m", daemon_named("wconfd").module, "--root", str(idle.root)]
 
     ended = subprocess.run(
         command, env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=False

@@ -15,7 +15,7 @@ from common.system.livelock import Livelock
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.support.checked import checked_cluster
-from tests.support.cluster import Cluster
+from tests.support.cluster import ALL, Cluster
 from tests.support.stamps import Stamps
 
 
@@ -183,7 +183,7 @@ def test_two_daemons_of_a_kind_do_not_run_in_one_installation(idle: Cluster) -> 
     idle.start()
     running = dict(idle.daemons)
 
-    for name in ("luxid", "wconfd", "forkserver"):
+    for name in ALL:
         with pytest.raises(AssertionError, match=f"{name} ended with 1: .*{name}: error: "):
             idle.start(name)
 

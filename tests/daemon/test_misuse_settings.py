@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cluster import CHECKOUT, MODULES
+from common.daemons import daemon_named
+from tests.support.cluster import ALL, CHECKOUT
 from tests.support.wait import PATIENCE_S
 
 
 def run(daemon: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-P", "-m", MODULES[daemon], *arguments],
+        [sys.executable, "-P", "-m", daemon_named(daemon).module, *arguments],
         env={"PYTHONPATH": str(CHECKOUT)},
         capture_output=True,
         text=True,
@@ -21,7 +22,7 @@ def run(daemon: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.mark.parametrize("daemon", sorted(MODULES))
+@pytest.mark.parametrize("daemon", sorted(ALL))
 @pytest.mark.parametrize(
     ("text", "matter"),
     [
@@ -67,7 +68,7 @@ def test_each_kind_of_bad_setting_is_named(tmp_path: Path, text: str, matter: st
     assert len(ended.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize("daemon", sorted(MODULES))
+@pytest.mark.parametrize("daemon", sorted(ALL))
 def test_a_settings_file_that_cannot_be_read_is_named(tmp_path: Path, daemon: str) -> None:
     (tmp_path / "gantry.toml").mkdir()
 
@@ -97,7 +98,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     assert "Traceback" not in ended.stderr
 
 
-@pytest.mark.parametrize("daemon", sorted(MODULES))
+@pytest.mark.parametrize("daemon", sorted(ALL))
 def test_a_wrong_option_ends_with_2(daemon: str) -> None:
     ended = run(daemon, "--no-such-option")
 

@@ -18,14 +18,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from common.daemons import daemon_named, start_order
 from common.paths import Paths
 
-MODULES: Final = {
-    "wconfd": "daemons.wconfd.main",
-    "forkserver": "daemons.jobproc.forkserver.main",
-    "luxid": "daemons.luxid.main",
-}
-ALL: Final = tuple(MODULES)
+ALL: Final = tuple(daemon.name for daemon in start_order())
 START_S: Final = 60.0
 _PR_SET_CHILD_SUBREAPER: Final = 36
 # the backstops are seconds away, and kills are quick
@@ -39,8 +35,8 @@ class CannotStart(Exception):
 def be_a_runner() -> None:
     """Load what the daemons need, once for all of them; SIGTERM ends the runner as Ctrl-C does, with all it started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    for module in MODULES.values():
-        importlib.import_module(module)
+    for daemon in start_order():
+        importlib.import_module(daemon.module)
     importlib.import_module("daemons.jobproc.forkserver.warmup").warm_up()
     # it saves the jobs a millisecond each, and costs each run a fifth of a second, twice
     forkserver: Any = importlib.import_module("daemons.jobproc.forkserver.main")
@@ -164,7 +160,7 @@ class Farm:
             os.dup2(fd, 1)
             os.dup2(fd, 2)
             self._in_child(name)
-            importlib.import_module(MODULES[name]).main()
+            importlib.import_module(daemon_named(name).module).main()
             code = 0
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else 1

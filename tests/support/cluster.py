@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from common.clusterinit import create_cluster
+from common.daemons import daemon_named, start_order
 from common.ids import JobId
 from common.paths import Paths
 from common.settings import load_settings
@@ -33,12 +34,7 @@ from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")
 CHECKOUT = Path(__file__).resolve().parents[2]
-MODULES = {
-    "wconfd": "daemons.wconfd.main",
-    "forkserver": "daemons.jobproc.forkserver.main",
-    "luxid": "daemons.luxid.main",
-}
-ALL = tuple(MODULES)
+ALL = tuple(daemon.name for daemon in start_order())
 FINAL = ("success", "error", "canceled")
 
 
@@ -179,7 +175,7 @@ class Cluster:
             # a file, since the job processes keep it open when the fork server is gone
             with self._errors(name).open("wb") as errors:
                 daemon = subprocess.Popen(
-                    [sys.executable, "-P", "-m", MODULES[name], "--root", str(self.root)],
+                    [sys.executable, "-P", "-m", daemon_named(name).module, "--root", str(self.root)],
                     env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
                     stderr=errors,
                     preexec_fn=self._limit if self._descriptors else None,

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cli.gantry.pids import DAEMONS, find_daemon, find_supervisor
+from cli.gantry.pids import find_daemon, find_supervisor
 from common.paths import Paths
 from tests.cli.command import Background, Ended, normalised, run
+from tests.support.cluster import ALL
 from tests.support.wait import wait_until
 
 READY = """\
@@ -39,7 +40,7 @@ def gantry(root: Path, *words: object) -> Ended:
 
 def pids(root: Path) -> dict[str, int]:
     paths = Paths.under_root(root)
-    found = {name: find_daemon(paths, name) for name in DAEMONS}
+    found = {name: find_daemon(paths, name) for name in ALL}
     return {name: running.pid for name, running in found.items() if running}
 
 
@@ -55,7 +56,7 @@ def test_up_makes_a_cluster_of_an_empty_root_and_down_ends_it(root: Path) -> Non
     assert up.out.partition("\n")[2] == READY
     assert status.code == 0
     assert status.out.endswith("\nqueue: empty\n")
-    assert [line.split()[:2] for line in status.out.splitlines()[1:4]] == [[name, "ready"] for name in DAEMONS]
+    assert [line.split()[:2] for line in status.out.splitlines()[1:4]] == [[name, "ready"] for name in ALL]
     assert (again.code, again.err) == (0, "")
     assert again.out == "already up with pid PID; 'gantry --root ROOT status' tells more\n"
     assert down == Ended(0, "down\n", "")

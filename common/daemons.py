@@ -1,0 +1,96 @@
+"""The daemons of an installation, one row each.
+
+Whatever starts, stops, watches, checks or tests daemons reads these rows. A new daemon is a row here, its folder under
+`daemons/`, its console script `gantry-NAME` and its unit in `deploy/systemd/`.
+
+Source: DESIGN sections 11 and 12.
+"""
+
+import enum
+from typing import Final
+
+import attrs
+
+from common.errors import NotFound
+
+
+class Place(enum.Enum):
+    """The nodes of a cluster that run a daemon; each kind of node runs also what the kinds after it run."""
+
+    MASTER = "master"
+    CANDIDATES = "candidates"
+    ALL = "all"
+
+
+@attrs.frozen
+class Daemon:
+    name: str
+    # has `main()`, and is run by `python -m`
+    module: str
+    # file names in the run folder and in the log folder
+    pid_file: str
+    log_file: str
+    # file name of its Unix socket, in the folder of the sockets; None: it listens elsewhere, as its settings say
+    socket: str | None = None
+    runs_on: Place = Place.MASTER
+    # its table in gantry.toml; None: it has no settings of its own
+    settings: str | None = None
+    # names of the daemons that must be ready before it is started
+    started_after: tuple[str, ...] = ()
+
+
+# the stems of Ganeti's files are historical: programs and logs have never been called alike
+DAEMONS: Final[tuple[Daemon, ...]] = (
+    Daemon(
+        name="wconfd",
+        module="daemons.wconfd.main",
+        pid_file="ganeti-wconfd.pid",
+        log_file="wconf-daemon.log",
+        socket="ganeti-wconfd",
+        settings="wconfd",
+    ),
+    Daemon(
+        name="forkserver",
+        module="daemons.jobproc.forkserver.main",
+        pid_file="gantry-forkserver.pid",
+        # shared by the job processes
+        log_file="jobs.log",
+        socket="gantry-forkserver",
+        settings="jobproc",
+    ),
+    Daemon(
+        name="luxid",
+        module="daemons.luxid.main",
+        pid_file="ganeti-luxid.pid",
+        log_file="luxi-daemon.log",
+        socket="ganeti-query",
+        settings="luxid",
+        started_after=("wconfd", "forkserver"),
+    ),
+)
+
+
+def daemon_named(name: str) -> Daemon:
+    """The row of a daemon. Raises: NotFound."""
+    for daemon in DAEMONS:
+        if daemon.name == name:
+            return daemon
+    known = ", ".join(daemon.name for daemon in DAEMONS)
+    raise NotFound(f"there is no daemon '{name}'; known are {known}")
+
+
+def start_order(place: Place = Place.MASTER) -> tuple[Daemon, ...]:
+    """The daemons of such a node, each after those that it needs; otherwise as the rows stand.
+
+    They are stopped in the opposite order.
+    """
+    kinds = list(Place)
+    waiting = [daemon for daemon in DAEMONS if kinds.index(daemon.runs_on) >= kinds.index(place)]
+    ordered: list[Daemon] = []
+    while waiting:
+        unstarted = {daemon.name for daemon in waiting}
+        # fails where rows wait for each other in a ring
+        chosen = next(daemon for daemon in waiting if unstarted.isdisjoint(daemon.started_after))
+        waiting.remove(chosen)
+        ordered.append(chosen)
+    return tuple(ordered)
