@@ -15,7 +15,7 @@ from common.system.daemon import run_daemon
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.configcache import ConfigCache
-from daemons.luxid.core.choice.spellings import spellings_of
+from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.store import Store, open_store
@@ -108,7 +108,7 @@ def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyP
     scheduler.obstruct(UNKNOWN)
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
     config = ConfigCache(settings.paths.config_data, wconfd)
-    config.on_read = lambda index: scheduler.queue.respell(spellings_of(index.config))
+    config.on_read = lambda index: scheduler.queue.aliases_changed(aliases_of(index.config))
     return _EarlyParts(watch, scheduler, wconfd, config, FilterRules(scheduler, config))
 
 

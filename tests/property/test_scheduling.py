@@ -15,7 +15,7 @@ from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.filters import ActionKind
 from common.queue.jobs import Job, JobOp, JobState, set_priority
-from daemons.luxid.core.choice.spellings import Spellings
+from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.weights import LEVELS, WeightRules
 from daemons.luxid.core.filters import judging
 from daemons.luxid.core.queue.decisions import Phase
@@ -119,8 +119,8 @@ class Scheduling(RuleBasedStateMachine):
     def draw(self, data: st.DataObject, *busy: Phase | None) -> NaiveJob:
         return self.twin.jobs[data.draw(st.sampled_from(self.twin.ids(*busy)))]
 
-    def respell(self) -> None:
-        self.queue.respell(Spellings((LEVELS, tuple(pair)) for pair in self.twin.same))
+    def aliases_changed(self) -> None:
+        self.queue.aliases_changed(Aliases((LEVELS, tuple(pair)) for pair in self.twin.same))
 
     def report_locks(self) -> None:
         for job_id in self.twin.ids(Phase.RUNNING):
@@ -264,7 +264,7 @@ class Scheduling(RuleBasedStateMachine):
         """Two pairs of words for one lock each."""
         pairs = [same[:2], same[2:]]
         self.twin.same = [frozenset(pair) for pair in pairs]
-        self.respell()
+        self.aliases_changed()
         self.settle()
 
     @rule(by_s=st.sampled_from((1, 10, 25, 100)))
@@ -286,7 +286,7 @@ class Scheduling(RuleBasedStateMachine):
         self.queue.decide(self.now_s, may_start=False)
         told = {
             "rules": lambda: self.queue.filters_changed(self.twin.rules),
-            "words": self.respell,
+            "words": self.aliases_changed,
             "locks": self.report_locks,
         }
         for what in order:

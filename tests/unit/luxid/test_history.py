@@ -339,7 +339,7 @@ def test_an_event_touches_no_more_jobs_for_the_history() -> None:
 
     assert story.queue.touched - before < 10
     entries = [story.queue.entry(JobId(number)) for number in range(3, 1001)]
-    assert {(entry.held_since, entry.waited) for entry in entries if entry} == {(10, ())}
+    assert {(entry.waiting_since, entry.waited) for entry in entries if entry} == {(10, ())}
 
 
 def test_jobs_that_nothing_happens_to_have_nothing_of_their_own() -> None:
@@ -351,9 +351,9 @@ def test_jobs_that_nothing_happens_to_have_nothing_of_their_own() -> None:
     entries = [entry for number in range(2, 200) if (entry := story.queue.entry(JobId(number))) is not None]
 
     assert len(entries) == 198
-    assert len({id(entry.held_since) for entry in entries}) <= 2
+    assert len({id(entry.waiting_since) for entry in entries}) <= 2
     assert all(entry.waited == () for entry in entries)
-    assert all(entry.held_by in (Phase.BLOCKED, entry.buckets) for entry in entries)
+    assert all(entry.waiting_on in (Phase.BLOCKED, entry.buckets) for entry in entries)
 
 
 def test_a_timeline_ignores_short_gaps_and_short_stretches() -> None:

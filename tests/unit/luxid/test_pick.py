@@ -387,7 +387,7 @@ def test_news_of_a_job_whose_process_is_gone_take_no_locks() -> None:
     queue.advanced(make_job(1, command(node_b="exclusive")))
     queue.locks_changed(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
 
-    assert queue.contest.footprints.weight_of(next_needs(make_job(2, command(node_b="exclusive")))) == 1
+    assert queue.contest.running_locks.weight_of(next_needs(make_job(2, command(node_b="exclusive")))) == 1
 
 
 def test_age_makes_a_heavy_job_overtake() -> None:

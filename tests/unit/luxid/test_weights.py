@@ -6,9 +6,9 @@ from common.ids import JobId
 from common.lockdecl import BIG_LOCK, LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, LockLevel, LockMode, group_lock, parse_lock
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.choice.footprints import Footprints
 from daemons.luxid.core.choice.needs import NO_NEEDS, UNREADABLE, Needs, needs_of
 from daemons.luxid.core.choice.readings import next_needs
+from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 
 RULES = WeightRules()
@@ -45,10 +45,10 @@ def needs(*levels: tuple[LockLevel, str]) -> Needs:
 
 
 def weigh(pending: Needs, *running: Needs) -> float:
-    footprints = Footprints(RULES)
+    running_locks = RunningLocks(RULES)
     for number, taken in enumerate(running, 1):
-        footprints.declare(JobId(number), taken)
-    return footprints.weight_of(pending)
+        running_locks.declare(JobId(number), taken)
+    return running_locks.weight_of(pending)
 
 
 @pytest.mark.parametrize(
@@ -113,36 +113,36 @@ def test_an_opcode_that_nobody_can_read_is_as_bad_as_the_big_lock_but_repels_nob
 
 
 def test_live_locks_of_a_level_count_in_place_of_the_declared_ones() -> None:
-    footprints = Footprints(RULES)
-    footprints.declare(JobId(1), needs((LockLevel.NODE, "X*"), (LockLevel.INSTANCE, "X{x}")))
+    running_locks = RunningLocks(RULES)
+    running_locks.declare(JobId(1), needs((LockLevel.NODE, "X*"), (LockLevel.INSTANCE, "X{x}")))
     pending = needs((LockLevel.NODE, "X{x}"))
-    assert footprints.weight_of(pending) == 4
+    assert running_locks.weight_of(pending) == 4
 
-    footprints.hold(JobId(1), {parse_lock("node/y"): LockMode.EXCLUSIVE})
+    running_locks.set_held(JobId(1), {parse_lock("node/y"): LockMode.EXCLUSIVE})
 
-    assert footprints.weight_of(pending) == 1.5
-    assert footprints.weight_of(needs((LockLevel.INSTANCE, "X{x}"))) == 4
-    footprints.hold(JobId(1), {})
-    assert footprints.weight_of(pending) == 4
+    assert running_locks.weight_of(pending) == 1.5
+    assert running_locks.weight_of(needs((LockLevel.INSTANCE, "X{x}"))) == 4
+    running_locks.set_held(JobId(1), {})
+    assert running_locks.weight_of(pending) == 4
 
 
 def test_a_live_group_lock_is_all_and_a_live_big_lock_repels() -> None:
-    footprints = Footprints(RULES)
-    footprints.declare(JobId(1), needs())
-    footprints.hold(JobId(1), {group_lock(LockLevel.NODE): LockMode.SHARED})
-    assert footprints.weight_of(needs((LockLevel.NODE, "X{x}"))) == 4
+    running_locks = RunningLocks(RULES)
+    running_locks.declare(JobId(1), needs())
+    running_locks.set_held(JobId(1), {group_lock(LockLevel.NODE): LockMode.SHARED})
+    assert running_locks.weight_of(needs((LockLevel.NODE, "X{x}"))) == 4
 
-    footprints.hold(JobId(1), {BGL: LockMode.EXCLUSIVE})
+    running_locks.set_held(JobId(1), {BGL: LockMode.EXCLUSIVE})
 
-    assert footprints.weight_of(needs((LockLevel.NODE, "S{x}"))) == 16
+    assert running_locks.weight_of(needs((LockLevel.NODE, "S{x}"))) == 16
 
 
 def test_the_weight_names_level_and_culprits() -> None:
-    footprints = Footprints(RULES)
+    running_locks = RunningLocks(RULES)
     for number, text in enumerate(("X{x}", "S{y}", "X{x}"), 1):
-        footprints.declare(JobId(number), needs((LockLevel.NODE, text)))
+        running_locks.declare(JobId(number), needs((LockLevel.NODE, text)))
 
-    assert list(footprints.culprits(needs((LockLevel.NODE, "X{x}")))) == [(2, 3.0, (1, 3))]
+    assert list(running_locks.causes(needs((LockLevel.NODE, "X{x}")))) == [(2, 3.0, (1, 3))]
 
 
 @pytest.mark.parametrize(
@@ -160,11 +160,11 @@ def test_the_weight_fades_by_whole_ticks_down_to_nothing(age_s: int, factor: flo
 def test_base_tick_and_number_of_ticks_are_settings() -> None:
     rules = WeightRules(base=2, tick_s=10, ticks=4)
 
-    assert Footprints(rules).weight_of(needs((LockLevel.NODE, "X*"))) == 2
+    assert RunningLocks(rules).weight_of(needs((LockLevel.NODE, "X*"))) == 2
     assert rules.factor(rules.tick(100), rules.tick(119)) == 0.75
 
 
 def test_switched_off_all_weigh_nothing() -> None:
     rules = WeightRules(is_enabled=False)
 
-    assert Footprints(rules).weight_of(needs_of(BIG_LOCK)) == 0
+    assert RunningLocks(rules).weight_of(needs_of(BIG_LOCK)) == 0

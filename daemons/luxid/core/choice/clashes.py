@@ -18,28 +18,30 @@ _UNNAMED: Final = {
 _NAMED: Final = {LockMode.SHARED: Taking.SHARED_NAMED, LockMode.EXCLUSIVE: Taking.EXCLUSIVE_NAMED}
 
 
-def clashing_locks(needs: Needs, held: Mapping[Lock, LockMode], place: int | None) -> Iterator[tuple[Lock, LockMode]]:
+def clashing_locks(
+    needs: Needs, held: Mapping[Lock, LockMode], level_index: int | None
+) -> Iterator[tuple[Lock, LockMode]]:
     """The locks held that could keep the needs out, in lock order.
 
     Args:
-        place: of a level in `LEVELS`; None: the BGL.
+        level_index: of a level in `LEVELS`; None: the BGL.
     """
     for lock, mode in sorted(held.items()):
-        if place is None:
+        if level_index is None:
             if meets(BGL, lock):
                 yield lock, mode
-        elif lock.level is LEVELS[place] and _clashes(needs, place, lock, mode):
+        elif lock.level is LEVELS[level_index] and _clashes(needs, level_index, lock, mode):
             yield lock, mode
 
 
-def _clashes(needs: Needs, place: int, lock: Lock, mode: LockMode) -> bool:
+def _clashes(needs: Needs, level_index: int, lock: Lock, mode: LockMode) -> bool:
     """As `common.locks.conflicts`, with needs that may have no names yet."""
-    return any(mode.excludes(wanted) and _may_meet(needs, place, lock, wanted) for wanted in LockMode)
+    return any(mode.excludes(wanted) and _may_meet(needs, level_index, lock, wanted) for wanted in LockMode)
 
 
-def _may_meet(needs: Needs, place: int, lock: Lock, wanted: LockMode) -> bool:
+def _may_meet(needs: Needs, level_index: int, lock: Lock, wanted: LockMode) -> bool:
     """Whether a lock that is needed in this mode may be this one, its group or a member of it."""
-    takings = needs.shape.takings[place]
+    takings = needs.shape.takings[level_index]
     if _UNNAMED[wanted].intersection(takings) or (lock.is_group and _NAMED[wanted] in takings):
         return True
-    return (place, lock.name) in (needs.shared if wanted is LockMode.SHARED else needs.exclusive)
+    return (level_index, lock.name) in (needs.shared if wanted is LockMode.SHARED else needs.exclusive)

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from daemons.luxid.core.choice.footprints import Crossing, Footprints
 from daemons.luxid.core.choice.needs import Name, Needs
+from daemons.luxid.core.choice.runninglocks import NameChange, RunningLocks
 
 
 @attrs.define(eq=False)
@@ -21,53 +21,52 @@ class LockClass:
 
     needs: Needs
     # by level, how many of the names clash; None: none does
-    _counts: dict[int, int] | None = None
+    _clash_counts: dict[int, int] | None = None
     # one bit a level: at least one clashes
     clashes: int = 0
-    # of the picker: the `clashes` by which the lanes have their places
-    placed: int = 0
-    # of the picker: the class's jobs, apart by what else divides them, which is their gate and priority; one lane
-    # has no dict
-    _lane: Any = None
-    _lanes: dict[tuple[Any, int], Any] | None = None
+    # `clashes` when the picker last filed the job classes
+    filed_clashes: int = 0
+    # job classes of these needs, by admission class and priority; written by the picker. A single one has no dict
+    _job_class: Any = None
+    _job_classes: dict[tuple[Any, int], Any] | None = None
 
-    def count(self, place: int, step: int) -> None:
+    def count(self, level_index: int, step: int) -> None:
         """One name more or less clashes on a level."""
-        counts = self._counts if self._counts is not None else {}
-        counts[place] = count = counts.get(place, 0) + step
-        self.clashes = self.clashes | 1 << place if count else self.clashes & ~(1 << place)
-        self._counts = counts if self.clashes else None
+        counts = self._clash_counts if self._clash_counts is not None else {}
+        counts[level_index] = count = counts.get(level_index, 0) + step
+        self.clashes = self.clashes | 1 << level_index if count else self.clashes & ~(1 << level_index)
+        self._clash_counts = counts if self.clashes else None
 
     @property
-    def lanes(self) -> tuple[Any, ...]:
-        if self._lanes is not None:
-            return tuple(self._lanes.values())
-        return (self._lane,) if self._lane is not None else ()
+    def job_classes(self) -> tuple[Any, ...]:
+        if self._job_classes is not None:
+            return tuple(self._job_classes.values())
+        return (self._job_class,) if self._job_class is not None else ()
 
-    def find_lane(self, gate: Any, priority: int) -> Any:
+    def find_class(self, admission: Any, priority: int) -> Any:
         """None: there is none."""
-        if self._lanes is not None:
-            return self._lanes.get((gate, priority))
-        only = self._lane
-        return only if only is not None and only.gate is gate and only.priority == priority else None
+        if self._job_classes is not None:
+            return self._job_classes.get((admission, priority))
+        only = self._job_class
+        return only if only is not None and only.admission is admission and only.priority == priority else None
 
-    def add_lane(self, lane: Any) -> None:
-        """One of a gate and priority that has none."""
-        if self._lanes is None and self._lane is None:
-            self._lane = lane
+    def add_class(self, job_class: Any) -> None:
+        """One of an admission class and priority that has none."""
+        if self._job_classes is None and self._job_class is None:
+            self._job_class = job_class
             return
-        if self._lanes is None:
-            self._lanes = {(self._lane.gate, self._lane.priority): self._lane}
-            self._lane = None
-        self._lanes[lane.gate, lane.priority] = lane
+        if self._job_classes is None:
+            self._job_classes = {(self._job_class.admission, self._job_class.priority): self._job_class}
+            self._job_class = None
+        self._job_classes[job_class.admission, job_class.priority] = job_class
 
-    def drop_lane(self, lane: Any) -> None:
-        if self._lanes is None:
-            self._lane = None
+    def drop_class(self, job_class: Any) -> None:
+        if self._job_classes is None:
+            self._job_class = None
             return
-        del self._lanes[lane.gate, lane.priority]
-        if not self._lanes:
-            self._lanes = None
+        del self._job_classes[job_class.admission, job_class.priority]
+        if not self._job_classes:
+            self._job_classes = None
 
 
 # a name that one class has needs no dict
@@ -77,8 +76,8 @@ _Index = dict[Name, LockClass | dict[LockClass, None]]
 class LockClasses:
     """All classes that have queued jobs."""
 
-    def __init__(self, footprints: Footprints) -> None:
-        self._footprints = footprints
+    def __init__(self, running_locks: RunningLocks) -> None:
+        self._running_locks = running_locks
         self._classes: dict[Needs, LockClass] = {}
         # name -> classes that need it in shared, and in exclusive mode
         self._shared: _Index = {}
@@ -97,13 +96,13 @@ class LockClasses:
             found = self._classes[needs] = LockClass(needs)
             for name in needs.shared:
                 _list(self._shared, name, found)
-                if self._footprints.is_taken(name, exclusively=True):
+                if self._running_locks.is_taken(name, exclusively=True):
                     found.count(name[0], 1)
             for name in needs.exclusive:
                 _list(self._exclusive, name, found)
-                if self._footprints.is_taken(name, exclusively=False):
+                if self._running_locks.is_taken(name, exclusively=False):
                     found.count(name[0], 1)
-            found.placed = found.clashes
+            found.filed_clashes = found.clashes
         return found
 
     def drop(self, lock_class: LockClass) -> None:
@@ -114,16 +113,16 @@ class LockClasses:
         for name in lock_class.needs.exclusive:
             _unlist(self._exclusive, name, lock_class)
 
-    def concerned(self, crossings: Iterable[Crossing]) -> Iterator[LockClass]:
+    def concerned(self, changes: Iterable[NameChange]) -> Iterator[LockClass]:
         """The classes that need one of these names in a mode that clashes; their `clashes` is right by then.
 
         Cost: linear in the answer.
         """
-        for crossing in crossings:
-            index = self._shared if crossing.is_exclusive else self._exclusive
-            there = index.get(crossing.name, ())
+        for change in changes:
+            index = self._shared if change.is_exclusive else self._exclusive
+            there = index.get(change.name, ())
             for lock_class in (there,) if isinstance(there, LockClass) else there:
-                lock_class.count(crossing.name[0], 1 if crossing.is_taken else -1)
+                lock_class.count(change.name[0], 1 if change.is_taken else -1)
                 yield lock_class
 
 

@@ -14,7 +14,7 @@ from common.locks import BGL, Lock, LockLevel, LockMode, meets
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
 
-# place in LEVELS, name
+# index in LEVELS, name
 Name = tuple[int, str]
 
 _NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
@@ -24,7 +24,7 @@ _NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
 class Shape:
     """What is left of the needs without the names: few, however many jobs there are."""
 
-    # by the place in LEVELS
+    # by the index in LEVELS
     takings: tuple[tuple[Taking, ...], ...]
     # None: not even the BGL
     bgl: LockMode | None
@@ -44,8 +44,8 @@ class Needs:
     def takes_big_lock(self) -> bool:
         return self.shape.bgl is LockMode.EXCLUSIVE
 
-    def names_at(self, place: int, names: Iterable[Name]) -> frozenset[str]:
-        return frozenset(name for level, name in names if level == place)
+    def names_at(self, level_index: int, names: Iterable[Name]) -> frozenset[str]:
+        return frozenset(name for level, name in names if level == level_index)
 
 
 # one object for each: they are compared often
@@ -57,11 +57,11 @@ def needs_of(declaration: LockDeclaration) -> Needs:
     shared: list[Name] = []
     exclusive: list[Name] = []
     for level, entries in declaration.levels.items():
-        place = LEVELS.index(level)
-        takings[place] = takings_of(entries)
+        level_index = LEVELS.index(level)
+        takings[level_index] = takings_of(entries)
         for entry in entries:
             names = shared if entry.mode is LockMode.SHARED else exclusive
-            names += [(place, name) for name in entry.names]
+            names += [(level_index, name) for name in entry.names]
     return Needs(_shape(tuple(takings), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
 
 
@@ -81,16 +81,18 @@ def as_running(needs: Needs, held: Mapping[Lock, LockMode]) -> Needs:
     takings: list[tuple[Taking, ...]] = []
     shared: list[Name] = []
     exclusive: list[Name] = []
-    for place, level in enumerate(LEVELS):
+    for level_index, level in enumerate(LEVELS):
         entries = tuple(_entries(level, held))
-        takings.append(takings_of(entries) if entries else declared.shape.takings[place])
-        named = [(place, lock.name, mode) for lock, mode in held.items() if lock.level is level and not lock.is_group]
+        takings.append(takings_of(entries) if entries else declared.shape.takings[level_index])
+        named = [
+            (level_index, lock.name, mode) for lock, mode in held.items() if lock.level is level and not lock.is_group
+        ]
         if entries:
-            shared += [(place, name) for place, name, mode in named if mode is LockMode.SHARED]
-            exclusive += [(place, name) for place, name, mode in named if mode is LockMode.EXCLUSIVE]
+            shared += [(level_index, name) for level_index, name, mode in named if mode is LockMode.SHARED]
+            exclusive += [(level_index, name) for level_index, name, mode in named if mode is LockMode.EXCLUSIVE]
         else:
-            shared += [name for name in declared.shared if name[0] == place]
-            exclusive += [name for name in declared.exclusive if name[0] == place]
+            shared += [name for name in declared.shared if name[0] == level_index]
+            exclusive += [name for name in declared.exclusive if name[0] == level_index]
     shape = _shape(tuple(takings), _bgl(held) or declared.shape.bgl)
     return Needs(shape, tuple(sorted(shared)), tuple(sorted(exclusive)))
 

@@ -33,7 +33,7 @@ class RuleLimit(Limit):
     """By the filter rule with this uuid."""
 
 
-class Places:
+class LimitUsage:
     """Who has a place in which limit."""
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Places:
         self._members: dict[Limit, set[JobId]] = {}
         self._changed: dict[Limit, None] = {}
 
-    def take(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
+    def enter(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
         """Give the job a place in each; answers those that are full now and were not."""
         return [limit for limit in limits if self._join(limit, job_id)]
 

@@ -69,7 +69,7 @@ def next_needs(job: Job) -> Needs:
 
 
 def as_written(_: LockLevel, name: str) -> str:
-    """The resolver of predictions: names stand for themselves, and `spellings` knows which are for the same lock."""
+    """The resolver of predictions: names stand for themselves, and `aliases` knows which are for the same lock."""
     return name
 
 

@@ -3,7 +3,7 @@
 Theory. A rule that did not match a job will not, as long as both stay what they are. So of a new chain only those
 rules are asked that may change the word of the one before: rules that came with it, if they are before the one that
 applied; and if that one is gone, also those behind it. Which of them are out of the question for all jobs with opcodes
-of certain names, or match all of them, says `outlook`; the jobs themselves are held against the rest.
+of certain names, or match all of them, says `static match`; the jobs themselves are held against the rest.
 
 Source: luxid.md 6.2; DESIGN section 11.
 """
@@ -18,7 +18,7 @@ from common.queue.filters import ActionKind, CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
 from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, RuleLimit
-from daemons.luxid.core.filters.outlook import OpIds, Outlook, outlook_of
+from daemons.luxid.core.filters.staticmatch import OpIds, StaticMatch, static_match_of
 
 
 @attrs.frozen(eq=False)
@@ -50,13 +50,13 @@ class RuleInForce:
 
     compiled: CompiledRule
     ruling: Ruling
-    outlook: Callable[[OpIds], Outlook]
+    static_match: Callable[[OpIds], StaticMatch]
     # the number of the chain with which it came
     since: int
 
 
 @attrs.frozen(eq=False)
-class Foresight:
+class Shortlist:
     """What is known of the word on some jobs before they are looked at."""
 
     # the first of these that matches applies
@@ -73,7 +73,7 @@ class Filtering:
         self._rules: tuple[RuleInForce, ...] = ()
         self._chain: list[FilterRule] = []
         # of a job of which nothing is known
-        self._unforeseen = Foresight((), ACCEPTED)
+        self._whole_chain = Shortlist((), ACCEPTED)
         # grows with each other chain
         self._version = 0
         # jobs that were held against rules so far
@@ -92,46 +92,46 @@ class Filtering:
         had = {each.compiled.rule.uuid: each for each in self._rules}
         applicable = [each for each in chain if each.action.kind is not ActionKind.CONTINUE]
         self._rules = tuple(self._renewed(each, had.get(each.rule.uuid)) for each in applicable)
-        self._unforeseen = Foresight(self._rules, ACCEPTED)
+        self._whole_chain = Shortlist(self._rules, ACCEPTED)
         return True
 
     def judge(self, job: Job) -> Ruling:
         """The word of the chain on a job of which nothing is known."""
-        return self.judge_by(job, self._unforeseen)
+        return self.judge_by(job, self._whole_chain)
 
-    def judge_by(self, job: Job, foresight: Foresight) -> Ruling:
-        """The word of the chain on one of the jobs that this foresight is about."""
-        if not foresight.rules:
-            return foresight.otherwise
+    def judge_by(self, job: Job, shortlist: Shortlist) -> Ruling:
+        """The word of the chain on one of the jobs that this shortlist is about."""
+        if not shortlist.rules:
+            return shortlist.otherwise
         self.judged += 1
-        return next((each.ruling for each in foresight.rules if each.compiled.matches(job)), foresight.otherwise)
+        return next((each.ruling for each in shortlist.rules if each.compiled.matches(job)), shortlist.otherwise)
 
-    def foresee(self, ruling: Ruling, op_ids: OpIds) -> Foresight:
+    def shortlist(self, ruling: Ruling, op_ids: OpIds) -> Shortlist:
         """What may be said of jobs with opcodes of these names, if `ruling` was the word of the chain before."""
         may_apply: list[RuleInForce] = []
         for rule in self._rules:
             if rule.ruling is ruling:
-                return Foresight(tuple(may_apply), ruling)
+                return Shortlist(tuple(may_apply), ruling)
             if rule.since == self._version or _was_behind(rule.compiled.rule, ruling.rule):
-                outlook = rule.outlook(op_ids)
-                if outlook is Outlook.ALWAYS:
-                    return Foresight(tuple(may_apply), rule.ruling)
-                if outlook is Outlook.OPEN:
+                static_match = rule.static_match(op_ids)
+                if static_match is StaticMatch.ALWAYS:
+                    return Shortlist(tuple(may_apply), rule.ruling)
+                if static_match is StaticMatch.MAYBE:
                     may_apply.append(rule)
-        return Foresight(tuple(may_apply), ACCEPTED)
+        return Shortlist(tuple(may_apply), ACCEPTED)
 
     def _renewed(self, compiled: CompiledRule, had: RuleInForce | None) -> RuleInForce:
         if had is not None and had.compiled.rule == compiled.rule:
             return had
-        return RuleInForce(compiled, _ruling(compiled), outlook_of(compiled.rule), self._version)
+        return RuleInForce(compiled, _ruling(compiled), static_match_of(compiled.rule), self._version)
 
 
 def _was_behind(rule: FilterRule, applied: FilterRule | None) -> bool:
     """Whether the chain before never came to this rule, as one that applied was first."""
-    return applied is not None and _place(rule) >= _place(applied)
+    return applied is not None and _order_key(rule) >= _order_key(applied)
 
 
-def _place(rule: FilterRule) -> tuple[int, int, str]:
+def _order_key(rule: FilterRule) -> tuple[int, int, str]:
     return rule.priority, rule.watermark, rule.uuid
 
 

@@ -1,7 +1,7 @@
 """The word of the filters on every job, and how another chain of rules reaches all of them.
 
 Theory. A job is held against a chain when it comes and when its opcodes change; and against another chain only so far
-as that may say something else of it: `filtering` tells of which `dockets`, and by which rules. The jobs of the
+as that may say something else of it: `filtering` tells of which `filter classes`, and by which rules. The jobs of the
 others are not touched, however many there are. Those with a process are judged at once, as they are few and may
 have to stop; the others a slice at a time, as long as some are left. If yet another chain comes meanwhile, of those
 that are left nothing is known any more, and they are held against all rules.
@@ -22,8 +22,8 @@ from common.queue.filters import ActionKind
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.contest import Contest, Entry
 from daemons.luxid.core.choice.readings import Reading, next_reading
-from daemons.luxid.core.filters.dockets import Dockets
-from daemons.luxid.core.filters.filtering import Filtering, Foresight, bucket_limits
+from daemons.luxid.core.filters.filterclasses import FilterClasses
+from daemons.luxid.core.filters.filtering import Filtering, Shortlist, bucket_limits
 from daemons.luxid.core.queue.decisions import Phase, Rejected
 from daemons.luxid.core.queue.entries import Entries
 
@@ -38,12 +38,12 @@ class Judging:
         self._entries = entries
         self._contest = contest
         self._filtering = Filtering()
-        self._dockets = Dockets()
+        self._filter_classes = FilterClasses()
         # found to be rejected since they were last taken
         self._rejected: list[Rejected] = []
         # jobs without a process to be judged by the chain in force, last one first; None: by all of its rules
-        self._held_back: dict[JobId, Foresight | None] = {}
-        self._let_through: dict[JobId, Foresight | None] = {}
+        self._restrained: dict[JobId, Shortlist | None] = {}
+        self._admitted: dict[JobId, Shortlist | None] = {}
         self.touched = 0
 
     @property
@@ -54,18 +54,18 @@ class Judging:
     @property
     def is_unfinished(self) -> bool:
         """Whether jobs have still to be judged by the chain in force."""
-        return bool(self._held_back or self._let_through)
+        return bool(self._restrained or self._admitted)
 
     @property
     def is_best_known(self) -> bool:
         """Whether no job that is not yet judged may be better than the best of those that show."""
-        return not self._held_back
+        return not self._restrained
 
     def new_entry(self, job: Job) -> Entry:
         """The entry of a job that has none; it is held."""
-        docket = self._dockets.enter(job, self._filtering.judge(job))
+        filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
         reading = next_reading(job)
-        return Entry(job, Phase.HELD, docket, bucket_limits(job), reading.needs, _only_summary(job, reading))
+        return Entry(job, Phase.HELD, filter_class, bucket_limits(job), reading.needs, _only_summary(job, reading))
 
     def renew(self, entry: Entry, job: Job) -> None:
         """Take note of a held job as it is now; what follows from its opcodes is worked out again if they changed."""
@@ -78,13 +78,13 @@ class Judging:
         if is_unjudged or _inputs(job) != _inputs(before):
             self._take(job.job_id)
             entry.buckets = bucket_limits(job)
-            self._dockets.leave(job.job_id, entry.docket)
-            entry.docket = self._dockets.enter(job, self._filtering.judge(job))
+            self._filter_classes.leave(job.job_id, entry.filter_class)
+            entry.filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
 
     def forget(self, entry: Entry) -> None:
         """The job has ended."""
         self._take(entry.job.job_id)
-        self._dockets.leave(entry.job.job_id, entry.docket)
+        self._filter_classes.leave(entry.job.job_id, entry.filter_class)
 
     def replace(self, rules: Iterable[FilterRule]) -> None:
         """These are the rules.
@@ -93,30 +93,30 @@ class Judging:
         """
         if not self._filtering.replace(rules):
             return
-        held_back, let_through = dict.fromkeys(self._held_back), dict.fromkeys(self._let_through)
-        for docket in self._dockets:
+        restrained, admitted = dict.fromkeys(self._restrained), dict.fromkeys(self._admitted)
+        for filter_class in self._filter_classes:
             self.touched += 1
-            foresight = self._filtering.foresee(docket.ruling, docket.op_ids)
-            if foresight.rules or foresight.otherwise is not docket.ruling:
-                unjudged = self._held_back if docket.ruling.is_restraint else self._let_through
-                unjudged |= dict.fromkeys(reversed(docket.members), foresight)
-        self._held_back |= held_back
-        self._let_through |= let_through
+            shortlist = self._filtering.shortlist(filter_class.ruling, filter_class.op_ids)
+            if shortlist.rules or shortlist.otherwise is not filter_class.ruling:
+                unjudged = self._restrained if filter_class.ruling.is_restraint else self._admitted
+                unjudged |= dict.fromkeys(reversed(filter_class.members), shortlist)
+        self._restrained |= restrained
+        self._admitted |= admitted
         for entry in self._entries.with_process():
             self._take(entry.job.job_id)
             ruling = self._filtering.judge(entry.job)
-            self._contest.rule(entry, self._dockets.move(entry.job.job_id, entry.docket, ruling))
+            self._contest.rule(entry, self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling))
             self._entries.pausing.note(entry)
 
     def judge_slice(self) -> list[JobId]:
         """Judge some of those that have still to be; answers which of them must be held, as they are rejected."""
-        count = min(SLICE, len(self._held_back) + len(self._let_through))
-        taken = ((self._held_back or self._let_through).popitem() for _ in range(count))
-        return [job_id for job_id, foresight in taken if self._rejudge(self._entries[job_id], foresight)]
+        count = min(SLICE, len(self._restrained) + len(self._admitted))
+        taken = ((self._restrained or self._admitted).popitem() for _ in range(count))
+        return [job_id for job_id, shortlist in taken if self._rejudge(self._entries[job_id], shortlist)]
 
     def is_unjudged(self, job_id: JobId) -> bool:
         """Whether the job has still to be judged by the chain in force."""
-        return job_id in self._let_through or job_id in self._held_back
+        return job_id in self._admitted or job_id in self._restrained
 
     def judge(self, job_id: JobId) -> bool:
         """Judge a job that has still to be; answers whether it must be held, as it is rejected."""
@@ -140,25 +140,25 @@ class Judging:
         ruling = self._filtering.judge(job)
         return ruling.rule if ruling.kind is ActionKind.REJECT else None
 
-    def _rejudge(self, entry: Entry, foresight: Foresight | None) -> bool:
+    def _rejudge(self, entry: Entry, shortlist: Shortlist | None) -> bool:
         self.touched += 1
         judge, before = self._filtering, entry.ruling
-        ruling = judge.judge_by(entry.job, foresight) if foresight is not None else judge.judge(entry.job)
+        ruling = judge.judge_by(entry.job, shortlist) if shortlist is not None else judge.judge(entry.job)
         if ruling is before:
             return False
-        entry.docket = self._dockets.move(entry.job.job_id, entry.docket, ruling)
+        entry.filter_class = self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling)
         if entry.phase not in (Phase.READY, Phase.BLOCKED):
             return False
         self._entries.history.note(entry)
         if self.is_rejected(entry):
             return True
         if entry.phase is Phase.READY and (before.kind, before.limits) != (ruling.kind, ruling.limits):
-            self._contest.regate(entry)
+            self._contest.refile(entry)
         return False
 
-    def _take(self, job_id: JobId) -> Foresight | None:
+    def _take(self, job_id: JobId) -> Shortlist | None:
         """Have the job judged, or need it no longer."""
-        unjudged = self._held_back if job_id in self._held_back else self._let_through
+        unjudged = self._restrained if job_id in self._restrained else self._admitted
         return unjudged.pop(job_id, None)
 
 

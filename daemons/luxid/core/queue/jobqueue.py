@@ -21,9 +21,9 @@ from common.objects.filter import FilterRule
 from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState
 from common.queue.waithistory import Span
+from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.contest import Contest, Entry
 from daemons.luxid.core.choice.readings import next_needs
-from daemons.luxid.core.choice.spellings import Spellings
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
@@ -57,7 +57,7 @@ class JobQueue:
         self._archived_state = archived_state
         self.contest = Contest(weights or WeightRules())
         self._waits = Waits(self._state_of)
-        self._history = History(self.contest.places, self._waits)
+        self._history = History(self.contest.limit_usage, self._waits)
         self._entries = Entries(self.contest, self._history)
         self._judging = Judging(self._entries, self.contest)
         self._doomed: list[Doomed] = []
@@ -70,14 +70,14 @@ class JobQueue:
 
     def add(self, job: Job) -> None:
         """A job without a process: new, or found at start, or left by its process between two opcodes."""
-        self._place(job, self._entry(job))
+        self._enqueue(job, self._entry(job))
 
     def add_all(self, jobs: Iterable[Job]) -> None:
         """`add` for jobs that may depend on each other, in any order."""
         added = list(jobs)
         entries = list(map(self._entry, added))
         for job, entry in zip(added, entries, strict=True):
-            self._place(job, entry)
+            self._enqueue(job, entry)
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""
@@ -102,11 +102,11 @@ class JobQueue:
 
     def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """The job with this process holds exactly these locks; nothing follows for one that has none."""
-        self.contest.hold(job_id, held)
+        self.contest.set_held(job_id, held)
 
-    def respell(self, spellings: Spellings) -> None:
+    def aliases_changed(self, aliases: Aliases) -> None:
         """These are the words for locks now; concerns the jobs with a process, and what their locks clash with."""
-        self.contest.respell(spellings)
+        self.contest.set_aliases(aliases)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
         """These are the rules.
@@ -242,7 +242,7 @@ class JobQueue:
             self._entries.add(entry)
         return entry
 
-    def _place(self, job: Job, entry: Entry) -> None:
+    def _enqueue(self, job: Job, entry: Entry) -> None:
         self._touched += 1
         self.hold(job.job_id)
         self._judging.renew(entry, job)
@@ -267,7 +267,7 @@ class JobQueue:
 
     def _picked(self, now_s: float) -> Iterator[JobId]:
         unjudged = 0
-        while self._free_places() > 0 and (job_id := self.contest.best(now_s)) is not None:
+        while self._free_starts() > 0 and (job_id := self.contest.best(now_s)) is not None:
             if not self._judging.is_unjudged(job_id):
                 self._entries.move(self._entries[job_id], Phase.STARTING)
                 yield job_id
@@ -278,7 +278,7 @@ class JobQueue:
             else:
                 return
 
-    def _free_places(self) -> int:
+    def _free_starts(self) -> int:
         return min(self._start_limit - self._entries.count(Phase.STARTING), self.free_slots())
 
     def _state_of(self, job_id: JobId) -> JobState | None:

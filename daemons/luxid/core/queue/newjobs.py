@@ -40,8 +40,8 @@ def parse_jobs(
             Ganeti refuses the whole call for it.
     """
     parsed: list[Wanted] = []
-    for place, ops in enumerate(jobs, 1):
-        parsed.append((yield from _parse_job(ops, bounds, [f"job {place}"] if len(jobs) > 1 else [])))
+    for number, ops in enumerate(jobs, 1):
+        parsed.append((yield from _parse_job(ops, bounds, [f"job {number}"] if len(jobs) > 1 else [])))
     return tuple(parsed)
 
 
@@ -55,11 +55,11 @@ def _parse_job(ops: Sequence[Mapping[str, Any]], bounds: JobBounds, where: list[
         return _at(error, ": ".join([*where, ""]))
     parsed = []
     for n, op in enumerate(ops, 1):
-        parsed.append(_parse_op(op, place := ", ".join([*where, f"opcode {n}"])))
+        parsed.append(_parse_op(op, position := ", ".join([*where, f"opcode {n}"])))
         try:
             bounds.check_opcode(parsed[-1], size)
         except InvalidRequest as error:
-            return _at(error, f"{place}: ")
+            return _at(error, f"{position}: ")
         yield 1
     return tuple(parsed)
 

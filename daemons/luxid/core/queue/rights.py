@@ -51,13 +51,13 @@ def authorize(jobs: Sequence[ParsedJob], submitter: Submitter, host: Host) -> tu
     if submitter.role is Role.FULL:
         return tuple(tuple(map(_without_owner, ops)) for ops in jobs)
     return tuple(
-        tuple(_authorize(op, submitter, host, _where(len(jobs), place, index)) for index, op in enumerate(ops, 1))
-        for place, ops in enumerate(jobs, 1)
+        tuple(_authorize(op, submitter, host, _where(len(jobs), number, index)) for index, op in enumerate(ops, 1))
+        for number, ops in enumerate(jobs, 1)
     )
 
 
-def _where(count: int, place: int, index: int) -> str:
-    return f"job {place}, opcode {index}" if count > 1 else f"opcode {index}"
+def _where(count: int, number: int, index: int) -> str:
+    return f"job {number}, opcode {index}" if count > 1 else f"opcode {index}"
 
 
 def _authorize(op: OpCode, submitter: Submitter, host: Host, where: str) -> OpCode:

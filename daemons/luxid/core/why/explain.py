@@ -209,7 +209,7 @@ def _rule(entry: Entry) -> Iterator[Reason]:
 def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
     rule = entry.ruling.rule
     for limit in entry.limits:
-        members = sorted(queue.contest.places.members(limit))
+        members = sorted(queue.contest.limit_usage.members(limit))
         if len(members) < limit.count:
             continue
         if rule is not None and isinstance(limit, RuleLimit):
@@ -227,16 +227,16 @@ def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
     count, first = contest.ahead(entry, now_s, AHEAD_NAMED)
     yield InLine(count + 1, first)
     ticks = max(0, contest.weights.tick(now_s) - contest.tick_of(entry.job))
-    yield Faded(contest.footprints.weight_of(entry.needs), contest.place(entry, now_s)[1], ticks)
-    for place, weight, job_ids in contest.footprints.culprits(entry.needs):
-        level = "big lock" if place is None else LEVELS[place].value
-        yield LevelWeight(level, weight, job_ids, tuple(_held(queue, entry, place, job_ids)))
+    yield Faded(contest.running_locks.weight_of(entry.needs), contest.rank(entry, now_s)[1], ticks)
+    for level_index, weight, job_ids in contest.running_locks.causes(entry.needs):
+        level = "big lock" if level_index is None else LEVELS[level_index].value
+        yield LevelWeight(level, weight, job_ids, tuple(_held(queue, entry, level_index, job_ids)))
 
 
-def _held(queue: JobQueue, entry: Entry, place: int | None, job_ids: Iterable[JobId]) -> Iterator[Holding]:
-    footprints = queue.contest.footprints
-    needs = footprints.in_all_words(entry.needs)
+def _held(queue: JobQueue, entry: Entry, level_index: int | None, job_ids: Iterable[JobId]) -> Iterator[Holding]:
+    running_locks = queue.contest.running_locks
+    needs = running_locks.with_aliases(entry.needs)
     for job_id in job_ids:
-        clashing = clashing_locks(needs, footprints.held_by(job_id), place)
+        clashing = clashing_locks(needs, running_locks.held_locks(job_id), level_index)
         for lock, mode in islice(clashing, LOCKS_NAMED):
             yield Holding(f"job/{job_id}", job_id, str(lock), mode.value)

@@ -30,8 +30,8 @@ import attrs
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, to_seconds
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
-from daemons.luxid.core.choice.contest import Entry, HeldBy
-from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, Places
+from daemons.luxid.core.choice.contest import Entry, WaitingOn
+from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, LimitUsage
 from daemons.luxid.core.queue.decisions import Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits
 from daemons.luxid.core.why.timeline import Timeline
@@ -55,8 +55,8 @@ class _Line:
 class History:
     """The spans of the jobs in the queue."""
 
-    def __init__(self, places: Places, waits: Waits) -> None:
-        self._places = places
+    def __init__(self, limit_usage: LimitUsage, waits: Waits) -> None:
+        self._limit_usage = limit_usage
         self._waits = waits
         # with the jobs that a blocked one waited for until then
         self._noted: dict[Entry, Cause | None] = {}
@@ -93,9 +93,9 @@ class History:
         if self._began_at is None:
             self._began_at = now_s
         self._nobody_starts.set(not may_start, now_s)
-        for limit in self._places.take_changed():
+        for limit in self._limit_usage.take_changed():
             if (line := self._lines.get(limit)) is not None:
-                line.full.set(self._places.is_full(limit), now_s)
+                line.full.set(self._limit_usage.is_full(limit), now_s)
         noted, self._noted = self._noted, {}
         let_go = [entry for entry, before in noted.items() if self._settle(entry, before, now_s) and entry.waited]
         self._gone.clear()
@@ -110,7 +110,7 @@ class History:
     def close(self, entries: Iterable[Entry], now_s: float) -> Iterator[Waited]:
         """The spans of all jobs, as if they were let go: nothing will be noted any more."""
         for entry in entries:
-            if entry.held_by is not None:
+            if entry.waiting_on is not None:
                 before = self._set_aside.get(entry) or self._noted.get(entry) or self._blocking(entry)
                 entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))
             if (waited := self._let_go(entry)).spans:
@@ -125,27 +125,27 @@ class History:
             if before is not None:
                 self._set_aside[entry] = before
             return False
-        held_by = None if is_gone else _held_by(entry)
-        if not self._is_same(entry, held_by, before, now_s):
-            self._change(entry, held_by, before, now_s)
-        return held_by in (None, Phase.STARTING) or len(entry.waited) > MOST
+        waiting_on = None if is_gone else _waiting_on(entry)
+        if not self._is_same(entry, waiting_on, before, now_s):
+            self._change(entry, waiting_on, before, now_s)
+        return waiting_on in (None, Phase.STARTING) or len(entry.waited) > MOST
 
-    def _is_same(self, entry: Entry, held_by: HeldBy, before: Cause | None, now_s: float) -> bool:
-        match entry.held_by, held_by:
+    def _is_same(self, entry: Entry, waiting_on: WaitingOn, before: Cause | None, now_s: float) -> bool:
+        match entry.waiting_on, waiting_on:
             case Phase.BLOCKED, Phase.BLOCKED:
                 # what is too short for a span begins the next one
-                return before == self._blocking(entry) or now_s - entry.held_since < SHORTEST_S
+                return before == self._blocking(entry) or now_s - entry.waiting_since < SHORTEST_S
             case FilterRule() as old, FilterRule() as new:
                 return old.uuid == new.uuid
-        return entry.held_by == held_by
+        return entry.waiting_on == waiting_on
 
-    def _change(self, entry: Entry, held_by: HeldBy, before: Cause | None, now_s: float) -> None:
+    def _change(self, entry: Entry, waiting_on: WaitingOn, before: Cause | None, now_s: float) -> None:
         entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))
-        if isinstance(entry.held_by, tuple):
-            self._leave_lines(entry.held_by)
-        if isinstance(held_by, tuple):
-            self._enter_lines(held_by, now_s)
-        entry.held_by, entry.held_since = held_by, now_s
+        if isinstance(entry.waiting_on, tuple):
+            self._leave_lines(entry.waiting_on)
+        if isinstance(waiting_on, tuple):
+            self._enter_lines(waiting_on, now_s)
+        entry.waiting_on, entry.waiting_since = waiting_on, now_s
 
     def _let_go(self, entry: Entry) -> Waited:
         spans, entry.waited = entry.waited, ()
@@ -159,15 +159,15 @@ class History:
 
     def _until_now(self, entry: Entry, before: Cause | None, now_s: float) -> Iterator[Span]:
         """What held the job since that was last something else."""
-        held_by, since = entry.held_by, entry.held_since
-        if held_by is None:
+        waiting_on, since = entry.waiting_on, entry.waiting_since
+        if waiting_on is None:
             return
         if since == self._began_at and (known_until := _known_until(entry.job)) is not None:
             yield Span(_UNKNOWN, known_until, since)
-        if isinstance(held_by, tuple):
-            yield from self._divided(held_by, since, now_s)
+        if isinstance(waiting_on, tuple):
+            yield from self._divided(waiting_on, since, now_s)
         else:
-            yield Span(_cause(held_by, before), since, now_s)
+            yield Span(_cause(waiting_on, before), since, now_s)
 
     # ready jobs
 
@@ -192,7 +192,7 @@ class History:
             line = self._lines.get(limit)
             if line is None:
                 line = self._lines[limit] = _Line()
-                line.full.set(self._places.is_full(limit), now_s)
+                line.full.set(self._limit_usage.is_full(limit), now_s)
             line.jobs += 1
 
     def _leave_lines(self, limits: tuple[Limit, ...]) -> None:
@@ -203,7 +203,7 @@ class History:
                 del self._lines[limit]
 
 
-def _held_by(entry: Entry) -> HeldBy:
+def _waiting_on(entry: Entry) -> WaitingOn:
     match entry.phase:
         case Phase.BLOCKED | Phase.STARTING:
             return entry.phase
@@ -212,11 +212,11 @@ def _held_by(entry: Entry) -> HeldBy:
     return None
 
 
-def _cause(held_by: Phase | FilterRule, blocking: Cause | None) -> Cause:
-    if isinstance(held_by, FilterRule):
-        reasons = (entry.reason for entry in held_by.reason_trail if entry.reason)
-        return Cause(WaitKind.FILTER, names=(held_by.uuid,), reason=next(reasons, ""))
-    return blocking if blocking is not None and held_by is Phase.BLOCKED else _START
+def _cause(waiting_on: Phase | FilterRule, blocking: Cause | None) -> Cause:
+    if isinstance(waiting_on, FilterRule):
+        reasons = (entry.reason for entry in waiting_on.reason_trail if entry.reason)
+        return Cause(WaitKind.FILTER, names=(waiting_on.uuid,), reason=next(reasons, ""))
+    return blocking if blocking is not None and waiting_on is Phase.BLOCKED else _START
 
 
 def _limit_cause(limit: Limit) -> Cause:

@@ -51,5 +51,5 @@ class Timeline:
         if len(past) >= 2 and past[-2][1] - past[-2][0] < SHORTEST_S:
             del past[-2]
         if len(past) > MOST:
-            place = min(range(len(past) - 1), key=lambda at: past[at + 1][0] - past[at][1])
-            past[place : place + 2] = [(past[place][0], past[place + 1][1])]
+            index = min(range(len(past) - 1), key=lambda at: past[at + 1][0] - past[at][1])
+            past[index : index + 2] = [(past[index][0], past[index + 1][1])]

@@ -9,7 +9,7 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.filters.outlook import Outlook, op_ids_of, outlook_of
+from daemons.luxid.core.filters.staticmatch import StaticMatch, op_ids_of, static_match_of
 
 NAMES = ("OP_A", "OP_AB")
 words = st.sampled_from((*NAMES, "x"))
@@ -54,7 +54,7 @@ def test_never_and_always_are_what_the_rule_says(tested: list[Any], ops: list[Jo
     )
     job = Job(JobId(job_id), tuple(ops))
 
-    outlook = outlook_of(rule)(op_ids_of(job))
+    static_match = static_match_of(rule)(op_ids_of(job))
 
     matches = compile_chain([rule]).rules[0].matches(job)
-    assert outlook is Outlook.OPEN or matches is (outlook is Outlook.ALWAYS)
+    assert static_match is StaticMatch.MAYBE or matches is (static_match is StaticMatch.ALWAYS)

@@ -3,8 +3,8 @@
 from common.ids import JobId
 from common.locks import LockLevel, LockMode, member_lock
 from common.queue.jobs import Job, JobOp
+from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.readings import next_needs
-from daemons.luxid.core.choice.spellings import Spellings
 from daemons.luxid.core.choice.weights import CLASH, LEVELS, Taking
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.why.explain import LevelWeight, explain
@@ -41,7 +41,7 @@ def on_nodes(queue: JobQueue, job_id: int) -> LevelWeight:
 def test_a_held_uuid_clashes_with_every_word_for_the_node_and_with_no_other_node() -> None:
     words = (UUID, "n1", "n1.example.com", "n2", "n9")
     queue = run_first(make_job(1, "n5"), *(make_job(n, word) for n, word in enumerate(words, 2)))
-    queue.respell(Spellings(NODES))
+    queue.aliases_changed(Aliases(NODES))
 
     queue.locks_changed(JobId(1), HELD)
 
@@ -52,10 +52,10 @@ def test_jobs_that_were_queued_before_the_words_were_known_are_compared_right() 
     queue = run_first(make_job(1, UUID), make_job(2, "n1"))
     assert on_nodes(queue, 2).weight == 0.5
 
-    queue.respell(Spellings(NODES))
+    queue.aliases_changed(Aliases(NODES))
     assert on_nodes(queue, 2).weight == CLASH
 
-    queue.respell(Spellings())
+    queue.aliases_changed(Aliases())
     assert on_nodes(queue, 2).weight == 0.5
 
 
@@ -63,7 +63,7 @@ def test_a_short_name_of_two_hosts_is_a_word_for_neither() -> None:
     hosts = [(NODE_LEVELS, (UUID, "n1.a.com", "n1")), (NODE_LEVELS, (OTHER_UUID, "n1.b.com", "n1"))]
     queue = run_first(make_job(1, UUID), make_job(2, "n1"), make_job(3, "n1.a.com"))
 
-    queue.respell(Spellings(hosts))
+    queue.aliases_changed(Aliases(hosts))
 
     assert on_nodes(queue, 2).weight == 0.5
     assert on_nodes(queue, 3).weight == CLASH
@@ -71,7 +71,7 @@ def test_a_short_name_of_two_hosts_is_a_word_for_neither() -> None:
 
 def test_the_lock_in_the_way_is_named_as_it_is_held() -> None:
     queue = run_first(make_job(1, "n1"), make_job(2, "n1"))
-    queue.respell(Spellings(NODES))
+    queue.aliases_changed(Aliases(NODES))
     queue.locks_changed(JobId(1), HELD)
 
     assert [each.lock for each in on_nodes(queue, 2).held] == [f"node/{UUID}"]
@@ -81,7 +81,7 @@ def test_other_words_touch_only_what_clashes_with_running_jobs_however_many_wait
     queue = run_first(make_job(1, UUID), *(make_job(n, f"m{n}") for n in range(2, 1_000)), make_job(1_000, "n1"))
     before = queue.touched
 
-    queue.respell(Spellings(NODES))
+    queue.aliases_changed(Aliases(NODES))
     queue.decide(NOW)
 
     assert queue.touched - before <= 2
@@ -89,12 +89,12 @@ def test_other_words_touch_only_what_clashes_with_running_jobs_however_many_wait
 
 def test_the_same_words_again_touch_nothing() -> None:
     queue = run_first(make_job(1, UUID), make_job(2, "n1"))
-    queue.respell(Spellings(NODES))
-    before = queue.contest.footprints.epoch
+    queue.aliases_changed(Aliases(NODES))
+    before = queue.contest.running_locks.epoch
 
-    queue.respell(Spellings(reversed(NODES)))
+    queue.aliases_changed(Aliases(reversed(NODES)))
 
-    assert queue.contest.footprints.epoch == before
+    assert queue.contest.running_locks.epoch == before
 
 
 def test_a_name_is_named_before_anybody_knows_its_lock() -> None:

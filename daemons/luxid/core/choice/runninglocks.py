@@ -9,13 +9,13 @@ import attrs
 
 from common.ids import JobId
 from common.locks import Lock, LockMode
+from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.needs import Name, Needs, Shape, as_running
-from daemons.luxid.core.choice.spellings import Spellings
 from daemons.luxid.core.choice.weights import CLASH, LEVELS, PAIR_WEIGHTS, Taking, WeightRules, level_weight
 
 
 @attrs.frozen
-class Crossing:
+class NameChange:
     """A name that somebody began, or nobody goes on, to take."""
 
     name: Name
@@ -31,13 +31,13 @@ class _Runner:
     taken: Needs
 
 
-class Footprints:
+class RunningLocks:
     """Which locks running jobs take: those they hold, and where that is not known those they declared."""
 
     def __init__(self, rules: WeightRules) -> None:
         self._rules = rules
         self._runners: dict[JobId, _Runner] = {}
-        self._spellings = Spellings()
+        self._aliases = Aliases()
         # level -> taking -> jobs
         self._present = [[0] * len(Taking) for _ in LEVELS]
         # name -> jobs, in any mode, and in exclusive mode; no zeros
@@ -48,37 +48,37 @@ class Footprints:
         # grows when a static weight may have changed
         self.epoch = 0
 
-    def declare(self, job_id: JobId, declared: Needs) -> list[Crossing]:
+    def declare(self, job_id: JobId, declared: Needs) -> list[NameChange]:
         """The job has a process, and this is what its opcode declares."""
         runner = self._runners.get(job_id)
         return self._take(job_id, declared, runner.held if runner else {})
 
-    def hold(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> list[Crossing]:
+    def set_held(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> list[NameChange]:
         """The job holds exactly these locks; nothing if it has no process that we know of."""
         runner = self._runners.get(job_id)
         return self._take(job_id, runner.declared, held) if runner else []
 
-    def respell(self, spellings: Spellings) -> list[Crossing]:
+    def set_aliases(self, aliases: Aliases) -> list[NameChange]:
         """These are the words for locks now. Cost: linear in the jobs with a process."""
-        if spellings == self._spellings:
+        if aliases == self._aliases:
             return []
-        self._spellings = spellings
+        self._aliases = aliases
         runners = list(self._runners.items())
-        return [crossing for job_id, each in runners for crossing in self._take(job_id, each.declared, each.held)]
+        return [change for job_id, each in runners for change in self._take(job_id, each.declared, each.held)]
 
-    def leave(self, job_id: JobId) -> list[Crossing]:
+    def leave(self, job_id: JobId) -> list[NameChange]:
         """The job has no process any more."""
         runner = self._runners.pop(job_id, None)
         return self._count(runner.taken, -1) if runner else []
 
-    def held_by(self, job_id: JobId) -> Mapping[Lock, LockMode]:
+    def held_locks(self, job_id: JobId) -> Mapping[Lock, LockMode]:
         """The locks that a job with a process holds, as far as that is known."""
         runner = self._runners.get(job_id)
         return runner.held if runner else {}
 
-    def in_all_words(self, needs: Needs) -> Needs:
+    def with_aliases(self, needs: Needs) -> Needs:
         """The needs with all words for their locks."""
-        return self._spellings.widened(needs)
+        return self._aliases.with_aliases(needs)
 
     def is_taken(self, name: Name, *, exclusively: bool) -> bool:
         return name in (self._exclusive if exclusively else self._any)
@@ -92,17 +92,17 @@ class Footprints:
         if shape.bgl is LockMode.EXCLUSIVE or (self._bgl and shape.bgl is not None):
             return self._rules.big_lock()
         return self._rules.total(
-            CLASH if clashes >> place & 1 else self._mildest(place, takings)
-            for place, takings in enumerate(shape.takings)
+            CLASH if clashes >> level_index & 1 else self._mildest(level_index, takings)
+            for level_index, takings in enumerate(shape.takings)
         )
 
     def weight_of(self, needs: Needs) -> float:
         """The static weight of a job with these needs."""
         clashing = {name[0] for name in needs.shared if self.is_taken(name, exclusively=True)}
         clashing |= {name[0] for name in needs.exclusive if self.is_taken(name, exclusively=False)}
-        return self.static_weight(needs.shape, sum(1 << place for place in clashing))
+        return self.static_weight(needs.shape, sum(1 << level_index for level_index in clashing))
 
-    def culprits(self, needs: Needs) -> Iterator[tuple[int | None, float, tuple[JobId, ...]]]:
+    def causes(self, needs: Needs) -> Iterator[tuple[int | None, float, tuple[JobId, ...]]]:
         """By level, what weighs there and the running jobs that cause it; the level None is the BGL.
 
         Cost: linear in the jobs that run; for explanations.
@@ -114,39 +114,43 @@ class Footprints:
         if holders and needs.shape.bgl is not None:
             yield None, self._rules.big_lock(), tuple(sorted(holders))
             return
-        for place in range(len(LEVELS)):
-            weights = {job_id: _pair(needs, runner.taken, place) for job_id, runner in self._runners.items()}
+        for level_index in range(len(LEVELS)):
+            weights = {job_id: _pair(needs, runner.taken, level_index) for job_id, runner in self._runners.items()}
             worst = max(weights.values(), default=0.0)
             if worst > 0:
-                yield place, worst, tuple(sorted(job_id for job_id, weight in weights.items() if weight == worst))
+                yield level_index, worst, tuple(sorted(job_id for job_id, weight in weights.items() if weight == worst))
 
-    def _mildest(self, place: int, takings: tuple[Taking, ...]) -> float:
-        present = self._present[place]
+    def _mildest(self, level_index: int, takings: tuple[Taking, ...]) -> float:
+        present = self._present[level_index]
         return max(PAIR_WEIGHTS[mine][other] if present[other] else 0.0 for mine in takings for other in Taking)
 
-    def _take(self, job_id: JobId, declared: Needs, held: Mapping[Lock, LockMode]) -> list[Crossing]:
-        taken = self._spellings.widened(as_running(declared, held))
+    def _take(self, job_id: JobId, declared: Needs, held: Mapping[Lock, LockMode]) -> list[NameChange]:
+        taken = self._aliases.with_aliases(as_running(declared, held))
         before = self._runners.get(job_id)
         self._runners[job_id] = _Runner(declared, held, taken)
         if before is not None and before.taken == taken:
             return []
-        crossings = self._count(taken, 1)
-        return crossings + (self._count(before.taken, -1) if before else [])
+        changes = self._count(taken, 1)
+        return changes + (self._count(before.taken, -1) if before else [])
 
-    def _count(self, taken: Needs, step: int) -> list[Crossing]:
+    def _count(self, taken: Needs, step: int) -> list[NameChange]:
         self.epoch += 1
         self._bgl += step * taken.takes_big_lock
-        for place, takings in enumerate(taken.shape.takings):
+        for level_index, takings in enumerate(taken.shape.takings):
             for taking in takings:
-                self._present[place][taking] += step
+                self._present[level_index][taking] += step
         names = (*taken.shared, *taken.exclusive)
         return [
-            *(Crossing(name, False, step > 0) for name in names if _crosses(self._any, name, step)),
-            *(Crossing(name, True, step > 0) for name in taken.exclusive if _crosses(self._exclusive, name, step)),
+            *(NameChange(name, False, step > 0) for name in names if _crosses_zero(self._any, name, step)),
+            *(
+                NameChange(name, True, step > 0)
+                for name in taken.exclusive
+                if _crosses_zero(self._exclusive, name, step)
+            ),
         ]
 
 
-def _crosses(counts: dict[Name, int], name: Name, step: int) -> bool:
+def _crosses_zero(counts: dict[Name, int], name: Name, step: int) -> bool:
     """Count, and say whether that was the first or the last."""
     count = counts.pop(name, 0) + step
     if count:
@@ -154,10 +158,10 @@ def _crosses(counts: dict[Name, int], name: Name, step: int) -> bool:
     return count == (step > 0)
 
 
-def _pair(needs: Needs, taken: Needs, place: int) -> float:
+def _pair(needs: Needs, taken: Needs, level_index: int) -> float:
     """The weight on one level against one running job."""
-    mine, theirs = needs.names_at(place, needs.exclusive), taken.names_at(place, taken.exclusive)
-    shared, their_shared = needs.names_at(place, needs.shared), taken.names_at(place, taken.shared)
+    mine, theirs = needs.names_at(level_index, needs.exclusive), taken.names_at(level_index, taken.exclusive)
+    shared, their_shared = needs.names_at(level_index, needs.shared), taken.names_at(level_index, taken.shared)
     if mine & (theirs | their_shared) or shared & theirs:
         return CLASH
-    return level_weight(needs.shape.takings[place], taken.shape.takings[place])
+    return level_weight(needs.shape.takings[level_index], taken.shape.takings[level_index])

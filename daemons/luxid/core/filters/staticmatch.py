@@ -1,12 +1,12 @@
 """What a filter rule says of all jobs whose opcodes have certain names, before anything else of them is looked at.
 
 Theory. Most rules name an opcode, perhaps with a condition on its parameters. By the names alone many jobs are out of
-the question, at once for all of them. An outlook is one of three words, and they are in an order:
+the question, at once for all of them. A static match is one of three words, and they are in an order:
 
-    NEVER < OPEN < ALWAYS
+    NEVER < MAYBE < ALWAYS
 
 A rule is as bad as its worst predicate, a predicate as good as its best opcode. An expression over OP_ID alone is
-just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is OPEN:
+just tested. In any other, `&` is as bad as its worst part; `|` is NEVER if all of its parts are; the rest is MAYBE:
 so is a negation, since a condition on a parameter that is not there makes the whole false, and nothing else true.
 
 Source: luxid.md 6.2, 6.3; common/queue/filters.py.
@@ -29,12 +29,12 @@ _OP_ID: Final = "OP_ID"
 _FIELDS: Final[dict[str, Field[str]]] = {_OP_ID: Field(lambda op_id: op_id)}
 
 
-class Outlook(enum.IntEnum):
+class StaticMatch(enum.IntEnum):
     """Whether a rule matches jobs with opcodes of certain names."""
 
     NEVER = 0
     # it takes a look at each of them
-    OPEN = 1
+    MAYBE = 1
     ALWAYS = 2
 
 
@@ -48,27 +48,27 @@ def op_ids_of(job: Job) -> OpIds:
 _set_of: Final[Callable[[tuple[str | None, ...]], OpIds]] = lru_cache(maxsize=1024)(frozenset)
 
 
-def outlook_of(rule: FilterRule) -> Callable[[OpIds], Outlook]:
+def static_match_of(rule: FilterRule) -> Callable[[OpIds], StaticMatch]:
     """The question for this rule, which is one that compiles."""
     tests = [_compile(Expression.from_wire(value)) for name, value in rule.predicates if name == "opcode"]
-    best = Outlook.OPEN if any(name != "opcode" for name, _ in rule.predicates) else Outlook.ALWAYS
-    return lambda op_ids: min([best, *(max(map(test, op_ids), default=Outlook.NEVER) for test in tests)])
+    best = StaticMatch.MAYBE if any(name != "opcode" for name, _ in rule.predicates) else StaticMatch.ALWAYS
+    return lambda op_ids: min([best, *(max(map(test, op_ids), default=StaticMatch.NEVER) for test in tests)])
 
 
-def _compile(expression: Expression) -> Callable[[str | None], Outlook]:
+def _compile(expression: Expression) -> Callable[[str | None], StaticMatch]:
     test = _compile_named(expression)
-    return lambda op_id: Outlook.OPEN if op_id is None else test(op_id)
+    return lambda op_id: StaticMatch.MAYBE if op_id is None else test(op_id)
 
 
-def _compile_named(expression: Expression) -> Callable[[str], Outlook]:
+def _compile_named(expression: Expression) -> Callable[[str], StaticMatch]:
     if set(expression.field_names()) <= {_OP_ID}:
         holds = compile_expression(expression, _FIELDS.get, PREDICATE)
-        return lambda op_id: Outlook.ALWAYS if holds(op_id) else Outlook.NEVER
+        return lambda op_id: StaticMatch.ALWAYS if holds(op_id) else StaticMatch.NEVER
     match expression:
         case All(parts=parts):
             every = [_compile_named(part) for part in parts]
-            return lambda op_id: min(Outlook.OPEN, *(test(op_id) for test in every))
+            return lambda op_id: min(StaticMatch.MAYBE, *(test(op_id) for test in every))
         case Some(parts=parts):
             some = [_compile_named(part) for part in parts]
-            return lambda op_id: min(Outlook.OPEN, max(test(op_id) for test in some))
-    return lambda _: Outlook.OPEN
+            return lambda op_id: min(StaticMatch.MAYBE, max(test(op_id) for test in some))
+    return lambda _: StaticMatch.MAYBE

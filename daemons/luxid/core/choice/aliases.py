@@ -25,7 +25,7 @@ Words = tuple[str, ...]
 _NODE_LEVELS: Final = (LockLevel.NODE, LockLevel.NODE_RES)
 
 
-class Spellings:
+class Aliases:
     """All words for the objects of one configuration.
 
     Args:
@@ -37,17 +37,17 @@ class Spellings:
         self._others: dict[Name, Words] = {}
         shared: set[Name] = set()
         for levels, words in objects:
-            for place in map(LEVELS.index, levels):
-                names = [(place, word) for word in words]
+            for level_index in map(LEVELS.index, levels):
+                names = [(level_index, word) for word in words]
                 shared.update(name for name in names if name in self._others)
                 self._others.update(dict.fromkeys(names, words))
         for name in shared:
             del self._others[name]
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Spellings) and self._others == other._others
+        return isinstance(other, Aliases) and self._others == other._others
 
-    def widened(self, needs: Needs) -> Needs:
+    def with_aliases(self, needs: Needs) -> Needs:
         """The needs with all words for each of their names."""
         if not self._others or not (needs.shared or needs.exclusive):
             return needs
@@ -61,9 +61,9 @@ class Spellings:
         return tuple(sorted(found))
 
 
-def spellings_of(config: Config) -> Spellings:
+def aliases_of(config: Config) -> Aliases:
     """The words for the nodes, groups and networks of this configuration; instances are locked by name."""
-    return Spellings(_objects(config))
+    return Aliases(_objects(config))
 
 
 def _objects(config: Config) -> Iterator[tuple[Iterable[LockLevel], Words]]:
