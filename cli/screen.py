@@ -5,7 +5,7 @@ Source: STYLE section 8.
 
 import re
 import sys
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
@@ -33,7 +33,7 @@ def write(text: str) -> None:
     sys.stdout.flush()
 
 
-def say_json(value: Any) -> None:
+def say_json(value: object) -> None:
     """A result in its wire form, as one line."""
     sys.stdout.write(f"{json_text(value)}\n")
 
@@ -65,9 +65,16 @@ def defused(text: str) -> str:
     return text if text.isprintable() else _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
-def json_text(value: Any) -> str:
+def json_text(value: object) -> str:
     """JSON in which no character is left that a terminal would obey."""
-    return _NOT_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", orjson.dumps(value).decode())
+    return _NOT_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", orjson.dumps(value, default=_wire_form).decode())
+
+
+def _wire_form(value: object) -> object:
+    # imported late: most of what is shown is JSON already
+    from common.wire import unstructure
+
+    return unstructure(value)
 
 
 def is_interactive() -> bool:

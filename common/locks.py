@@ -14,11 +14,12 @@ Source: daemons design, "Locking"; wconfd.md sections 3 and 4.
 import enum
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from common.errors import InvalidRequest
+from common.shapes import OwnForm
 
 
 class LockLevel(enum.Enum):
@@ -211,7 +212,7 @@ class LockRequest:
         return [str(self.lock), self.mode.value if self.mode else _RELEASE]
 
     @classmethod
-    def from_wire(cls, item: Any) -> "LockRequest":
+    def from_wire(cls, item: object) -> "LockRequest":
         """Raises: InvalidRequest: not a pair of a lock name and shared, exclusive or release."""
         name, mode = _pair(item, "a lock request is [lock, mode]")
         return cls(parse_lock(name), None if mode == _RELEASE else parse_mode(mode))
@@ -230,7 +231,7 @@ def parse_mode(text: object) -> LockMode:
         raise InvalidRequest(f"unknown lock mode {text!r}; modes are shared and exclusive", mode=str(text)) from None
 
 
-def owned_from_wire(item: Any) -> tuple[Lock, LockMode]:
+def owned_from_wire(item: object) -> tuple[Lock, LockMode]:
     """Read `[lock, mode]`. Raises: InvalidRequest."""
     name, mode = _pair(item, "a held lock is [lock, mode]")
     return parse_lock(name), parse_mode(mode)
@@ -240,7 +241,7 @@ def owned_to_wire(owned: Iterable[tuple[Lock, LockMode]]) -> list[list[str]]:
     return [[str(lock), mode.value] for lock, mode in owned]
 
 
-def _pair(item: Any, what: str) -> tuple[str, str]:
+def _pair(item: object, what: str) -> tuple[str, str]:
     match item:
         case [str() as first, str() as second]:
             return first, second
@@ -248,7 +249,7 @@ def _pair(item: Any, what: str) -> tuple[str, str]:
 
 
 @attrs.frozen(cache_hash=True, order=False, repr=False)
-class Owner:
+class Owner(OwnForm):
     """Whoever holds locks: (job id or name, livelock path). The pid is where to send SIGHUP.
 
     The pid is shown again in listings, and is no part of the identity (DESIGN section 4).
@@ -271,12 +272,12 @@ class Owner:
 
     __repr__ = __str__
 
-    def to_wire(self) -> list[Any]:
+    def to_wire(self) -> list[int | str]:
         """Two parts, or three when a pid is known."""
         return [self.ident, self.livelock] if self.pid is None else [self.ident, self.livelock, self.pid]
 
     @classmethod
-    def from_wire(cls, value: Any) -> "Owner":
+    def from_wire(cls, value: object) -> "Owner":
         """Raises: InvalidRequest: not `[job id or name, livelock path]` with an optional pid."""
         match value:
             case [ident, str() as livelock]:
@@ -286,7 +287,7 @@ class Owner:
         raise InvalidRequest(f"an owner is [job id or name, livelock path, optional pid]; got {value!r}")
 
 
-def _ident(value: Any) -> int | str:
+def _ident(value: object) -> int | str:
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):

@@ -6,7 +6,7 @@ Source: wconfd.md 7.3; opcodes.md 3.
 import re
 from typing import Any, Final
 
-from common.wire import expected
+from common.shapehooks import expected
 
 _UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)

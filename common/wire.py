@@ -25,10 +25,8 @@ from cattrs.v import format_exception
 
 from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
-from common.locks import Lock, LockLevel, LockRequest, Owner, asked_lock, parse_lock
-from common.query.qlang import Expression
-from common.queue.dependencies import Dependency
-from common.queue.reasons import ReasonEntry
+from common.locks import Lock, LockLevel, LockRequest, asked_lock, parse_lock
+from common.shapehooks import expected, register_shapes
 
 T = TypeVar("T")
 
@@ -80,16 +78,6 @@ def _describe(error: BaseException, kind: type | None) -> str:
     if isinstance(error, KeyError):
         return f"required key {error.args[0]!r} is missing"
     return format_exception(error, kind)
-
-
-def expected(what: str, value: object) -> ValueError:
-    """The one wording for a value of a wrong type."""
-    return ValueError(f"expected {what}, got {_shorten(value)}")
-
-
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 _INT_END: Final = 2**63
@@ -178,9 +166,7 @@ def make_converter(*, detailed: bool) -> Converter:
     converter.register_structure_hook(LockLevel, lambda value, _: LockLevel.parse(value))
     converter.register_structure_hook(LockRequest, lambda value, _: _asked(LockRequest.from_wire(value)))
     converter.register_unstructure_hook(LockRequest, LockRequest.to_wire)
-    for kind in (Owner, Dependency, ReasonEntry, Expression):
-        converter.register_structure_hook(kind, lambda value, _, read=kind.from_wire: read(value))
-        converter.register_unstructure_hook(kind, kind.to_wire)
+    register_shapes(converter)
     return converter
 
 

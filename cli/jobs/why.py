@@ -5,7 +5,6 @@ Source: DESIGN section 6, "Explain".
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import click
 
@@ -77,7 +76,7 @@ def _end(job: Explanation) -> str | None:
 def _past(job: Explanation, now: float) -> str | None:
     """What it waited for so far; None if that says no more than its reasons, or it runs and the past is past."""
     is_held, is_finished = bool(job.reasons), job.row["status"] in FINAL_NAMES
-    if is_held and all(span["until"] is None for span in job.waits):
+    if is_held and all(span.until is None for span in job.waits):
         return None
     return waited_words(job.waits, now) if is_held or is_finished else None
 
@@ -90,6 +89,6 @@ def _heading(job: Explanation, now: float) -> str:
     return f"job {row['id']}: {status}{lasting}: {', '.join(row['summary'] or ())}"
 
 
-def _as_json(job: Explanation) -> dict[str, Any]:
+def _as_json(job: Explanation) -> dict[str, object]:
     end = None if job.outcome is None else end_words(job.outcome)
     return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}

@@ -13,12 +13,11 @@ from cli.query import query_jobs
 from cli.why.waithistory import job_waits
 from cli.words.fields import Row
 from cli.words.outcome import Outcome, fetch_outcomes
-from cli.words.reasons import Reason
-from cli.words.waits import WaitSpan
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
+from common.queue.waithistory import Span
 from protocol.blocking import BlockingClient
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.explain import ExplainJobs, Holding, LetsPass, LockChain, Reason, WaitsForJob, WaitsForLock
 
 FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
 # jobs that are looked at for one answer; chains may be long
@@ -33,7 +32,7 @@ class Explanation:
     # None: the job is not live
     reasons: tuple[Reason, ...] | None
     # so far
-    waits: tuple[WaitSpan, ...]
+    waits: tuple[Span, ...]
     # None: it has not ended
     outcome: Outcome | None = None
 
@@ -41,24 +40,22 @@ class Explanation:
     def culprits(self) -> Iterator[int]:
         """The jobs that hold it, by their locks or because it depends on them."""
         for reason in self.reasons or ():
-            match reason.get("kind"):
-                case "dependency":
-                    yield reason["job_id"]
-                case "lock":
-                    yield from _job_ids(reason["holders"])
-                case "turn":
-                    yield from reason["job_ids"]
-                case "lock chain":
+            match reason:
+                case WaitsForJob():
+                    yield reason.job_id
+                case WaitsForLock():
+                    yield from _job_ids(reason.holders)
+                case LetsPass():
+                    yield from reason.job_ids
+                case LockChain():
                     # behind an owner that is no job, and of which nothing is told by itself
-                    for wait in reason["waits"]:
-                        if wait["job_id"] is None:
-                            yield from _job_ids(wait["holders"])
+                    for wait in reason.waits:
+                        if wait.job_id is None:
+                            yield from _job_ids(wait.holders)
 
 
-def _job_ids(holders: Sequence[Mapping[str, int | None]]) -> Iterator[int]:
-    for holder in holders:
-        if (job_id := holder["job_id"]) is not None:
-            yield job_id
+def _job_ids(holders: Sequence[Holding]) -> Iterator[int]:
+    return (holder.job_id for holder in holders if holder.job_id is not None)
 
 
 def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
@@ -86,7 +83,7 @@ def _explain(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Exp
     return {
         row["id"]: Explanation(
             row,
-            None if reasons is None else tuple(reasons),
+            reasons,
             tuple(waits.get(row["id"], ())),
             outcomes.get(row["id"]),
         )

@@ -3,7 +3,7 @@
 Source: DESIGN section 16, "A job is over when its command is over".
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from cli.connection import ask_luxid
 from cli.context import command_line, job_program
@@ -34,7 +34,7 @@ def _owners(rows: Iterable[LockRow]) -> list[JobId]:
     return sorted(JobId(int(owner.removeprefix(JOB))) for owner in owners if owner.startswith(JOB))
 
 
-def _sentence(job_id: JobId, pids: list[int]) -> str:
+def _sentence(job_id: JobId, pids: Sequence[int]) -> str:
     named = ", ".join(map(str, pids[:PIDS_NAMED]))
     more = f" and {len(pids) - PIDS_NAMED} more" if len(pids) > PIDS_NAMED else ""
     end = command_line(job_program(), "cancel", "--kill", job_id)

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
-from cli.words.waits import WaitSpan
 from common.errors import RemoteError
 from common.ids import JobId
+from common.queue.waithistory import Span
 from protocol.blocking import BlockingClient
 from protocol.luxi.waits import ReadJobWaits
 
 
-def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Sequence[WaitSpan]]:
+def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:
     """The spans of these jobs, by id; of a job that does not exist, or if luxid is another one's, there are none.
 
     Raises: as `BlockingClient.call`, but that the daemon refuses.

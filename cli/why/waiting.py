@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 
 from cli.connection import ask_luxid
-from cli.words.reasons import Reason, in_words, worth_telling
+from cli.words.reasons import in_words, worth_telling
 from common.errors import GantryError
 from common.ids import JobId
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.explain import BeingWritten, ExplainJobs, Reason, WaitsForJob, WaitsForLock
 
 
 def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
@@ -23,16 +23,16 @@ def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
 
 
 def _reason(reasons: Sequence[Reason]) -> str:
-    jobs = [reason["job_id"] for reason in reasons if reason["kind"] == "dependency"]
+    jobs = [reason.job_id for reason in reasons if isinstance(reason, WaitsForJob)]
     if jobs:
         return f"waits for {', '.join(f'job/{job_id}' for job_id in dict.fromkeys(jobs))} to end"
-    locks = [_lock(reason) for reason in reasons if reason["kind"] == "lock"]
+    locks = [_lock(reason) for reason in reasons if isinstance(reason, WaitsForLock)]
     if locks:
         return f"waits for {'; '.join(locks)}"
-    lasting = [reason for reason in worth_telling(reasons) if reason["kind"] != "moment"]
+    lasting = [reason for reason in worth_telling(reasons) if not isinstance(reason, BeingWritten)]
     return in_words(lasting[0]) if lasting else ""
 
 
-def _lock(reason: Reason) -> str:
-    holders = dict.fromkeys(holder["owner"] for holder in reason["holders"])
-    return f"{reason['lock']} ({reason['mode']}), held by {', '.join(holders)}"
+def _lock(reason: WaitsForLock) -> str:
+    holders = dict.fromkeys(holder.owner for holder in reason.holders)
+    return f"{reason.lock} ({reason.mode.value}), held by {', '.join(holders)}"

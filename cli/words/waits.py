@@ -3,18 +3,17 @@
 Source: DESIGN section 6, "Explain"; `protocol.luxi.waits.ReadJobWaits`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Final, assert_never
 
 from cli.words.times import duration
+from common.queue.waithistory import Cause, Span, WaitKind
 
-# as luxid tells it
-WaitSpan = Mapping[str, Any]
 # causes that the line tells; the others are summed up
 _TOLD: Final = 6
 
 
-def waited_words(spans: Sequence[WaitSpan], now: float) -> str | None:
+def waited_words(spans: Sequence[Span], now: float) -> str | None:
     """`12.3s in all: 8.1s for job 17 to end, 4.2s for its turn`; None: it did not wait.
 
     Causes come as they first held the job, equal ones as a sum; of many the longest are told.
@@ -26,9 +25,9 @@ def waited_words(spans: Sequence[WaitSpan], now: float) -> str | None:
         return None
     sums: dict[str, float] = {}
     for span in spans:
-        words = _words(span)
-        sums[words] = sums.get(words, 0.0) + max(0.0, (now if span["until"] is None else span["until"]) - span["since"])
-    is_waiting = spans[-1]["until"] is None
+        words = _words(span.cause)
+        sums[words] = sums.get(words, 0.0) + max(0.0, (now if span.until is None else span.until) - span.since)
+    is_waiting = spans[-1].until is None
     told = ", ".join(_told(sums))
     total = f"{duration(sum(sums.values()))} {'so far' if is_waiting else 'in all'}: " if len(sums) > 1 else ""
     return f"{total}{told}{_still(spans[-1], len(sums)) if is_waiting else ''}"
@@ -42,57 +41,50 @@ def _told(sums: Mapping[str, float]) -> list[str]:
     return told
 
 
-def _still(span: WaitSpan, count: int) -> str:
-    return " (it still waits)" if count == 1 else f" (it still waits {_words(span)})"
+def _still(span: Span, count: int) -> str:
+    return " (it still waits)" if count == 1 else f" (it still waits {_words(span.cause)})"
 
 
-def _words(span: WaitSpan) -> str:
-    write = _WRITERS.get(span["kind"])
-    return write(span) if write is not None else f"for {span['kind']}"
+def _words(cause: Cause) -> str:
+    match cause.kind:
+        case WaitKind.DEPENDENCY:
+            return f"for {_jobs(cause)} to end"
+        case WaitKind.FILTER:
+            return f"under filter rule {_name(cause)}{f' ({cause.reason})' if cause.reason else ''}"
+        case WaitKind.LIMIT:
+            return _limit(cause)
+        case WaitKind.TURN:
+            return "for its turn"
+        case WaitKind.OBSTACLE:
+            return "as no job could be started"
+        case WaitKind.START:
+            return "for its process to be made"
+        case WaitKind.LOCKS:
+            return _locks(cause)
+        case WaitKind.UNKNOWN:
+            return "before luxid was restarted"
+    assert_never(cause.kind)
 
 
-def _dependency(span: WaitSpan) -> str:
-    return f"for {_jobs(span)} to end"
+def _limit(cause: Cause) -> str:
+    name = f"rate limit '{_name(cause)}'" if cause.is_bucket else f"the limit of filter rule {_name(cause)}"
+    return f"for one of the {cause.limit or ''} places in {name}" if cause.limit != 1 else f"for {name}"
 
 
-def _filter(span: WaitSpan) -> str:
-    reason = span.get("reason", "")
-    return f"under filter rule {_name(span)}{f' ({reason})' if reason else ''}"
-
-
-def _limit(span: WaitSpan) -> str:
-    name = f"rate limit '{_name(span)}'" if span.get("is_bucket") else f"the limit of filter rule {_name(span)}"
-    return f"for one of the {span.get('limit', '')} places in {name}" if span.get("limit") != 1 else f"for {name}"
-
-
-def _locks(span: WaitSpan) -> str:
-    names = span.get("names", ())
-    locks = f"{'the lock' if len(names) == 1 else 'the locks'} {', '.join(names)}"
-    others = ", ".join(span.get("owners", ()))
-    holders = " and ".join(each for each in (_jobs(span), others) if each)
+def _locks(cause: Cause) -> str:
+    locks = f"{'the lock' if len(cause.names) == 1 else 'the locks'} {', '.join(cause.names)}"
+    holders = " and ".join(each for each in (_jobs(cause), ", ".join(cause.owners)) if each)
     return f"for {locks}{f' held by {holders}' if holders else ''}"
 
 
-def _name(span: WaitSpan) -> str:
-    return str(next(iter(span.get("names", ())), "unknown"))
+def _name(cause: Cause) -> str:
+    return next(iter(cause.names), "unknown")
 
 
-def _jobs(span: WaitSpan) -> str:
+def _jobs(cause: Cause) -> str:
     """`job 1`, `jobs 1, 2 and 3 others`; empty: none."""
-    job_ids, more = span.get("job_ids", ()), span.get("more", 0)
-    if not job_ids:
+    if not cause.job_ids:
         return ""
-    left = f" and {more} others" if more > 1 else " and another" if more else ""
-    return f"{'job' if len(job_ids) == 1 and not more else 'jobs'} {', '.join(map(str, job_ids))}{left}"
-
-
-_WRITERS: Final[Mapping[str, Callable[[WaitSpan], str]]] = {
-    "dependency": _dependency,
-    "filter": _filter,
-    "limit": _limit,
-    "turn": lambda _: "for its turn",
-    "obstacle": lambda _: "as no job could be started",
-    "start": lambda _: "for its process to be made",
-    "locks": _locks,
-    "unknown": lambda _: "before luxid was restarted",
-}
+    left = f" and {cause.more} others" if cause.more > 1 else " and another" if cause.more else ""
+    noun = "job" if len(cause.job_ids) == 1 and not cause.more else "jobs"
+    return f"{noun} {', '.join(map(str, cause.job_ids))}{left}"

@@ -18,8 +18,9 @@ from common.objects.entity import UNWRITTEN
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
 from common.objects.ipolicy import Ipolicy, Ispec, PartialIpolicy, PartialIspec
 from common.objects.kinds import Mebibytes
+from common.shapehooks import expected
 from common.sizes import read_mebibytes
-from common.wire import expected, explain, make_converter
+from common.wire import explain, make_converter
 
 T = TypeVar("T")
 

@@ -19,7 +19,8 @@ from cattrs.gen import make_dict_unstructure_fn, override
 from common.locks import Lock, asked_lock, read_lock
 from common.opcodes.structures import Change, DiskParams, NicParams, RecreatedDisk
 from common.opcodes.types import Reader, Secrecy, number
-from common.wire import expected, make_converter, problems, read_text
+from common.shapehooks import expected
+from common.wire import make_converter, problems, read_text
 
 Hook = Callable[[Any, Any], Any]
 

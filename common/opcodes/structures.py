@@ -11,8 +11,8 @@ import attrs
 from common.errors import InvalidRequest
 from common.objects.kinds import DiskMode
 from common.opcodes.types import DiskIndex, JsonObject, ListAction, NonEmpty, Reader
+from common.shapehooks import expected
 from common.sizes import read_mebibytes
-from common.wire import expected
 
 P = TypeVar("P")
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 import attrs
 
 from common.query.kinds import QueryKind
-from common.wire import expected
+from common.shapehooks import expected
 
 
 class Secrecy(enum.Enum):

@@ -22,6 +22,7 @@ import attrs
 
 from common.errors import InvalidRequest
 from common.query.regex import Regex, parse_regex
+from common.shapes import OwnForm
 
 Value = str | int
 
@@ -39,11 +40,11 @@ class Order(enum.Enum):
 
 
 @attrs.frozen
-class Expression:
+class Expression(OwnForm):
     """A condition; one of the classes below."""
 
     @classmethod
-    def from_wire(cls, value: Any) -> "Expression":
+    def from_wire(cls, value: object) -> "Expression":
         """Read an expression.
 
         Raises: InvalidRequest: it is none; the message names the place: `filter $[2][1]: unknown
@@ -51,7 +52,7 @@ class Expression:
         """
         return _read(value, ())
 
-    def to_wire(self) -> Any:
+    def to_wire(self) -> object:
         """The normal form: `=` is written `==`, and `!=` as the negation of it."""
         return self._written()
 
@@ -59,7 +60,7 @@ class Expression:
         """All fields that are named, in order, with repetitions."""
         yield from ()
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         raise NotImplementedError
 
 
@@ -67,7 +68,7 @@ class Expression:
 class Always(Expression):
     """null: no condition."""
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return None
 
 
@@ -84,7 +85,7 @@ class _Combined(Expression):
 class All(_Combined):
     """True without parts; looks no further than the first false one."""
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return ["&", *(part.to_wire() for part in self.parts)]
 
 
@@ -92,7 +93,7 @@ class All(_Combined):
 class Some(_Combined):
     """False without parts; looks no further than the first true one."""
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return ["|", *(part.to_wire() for part in self.parts)]
 
 
@@ -100,7 +101,7 @@ class Some(_Combined):
 class Not(Expression):
     part: Expression
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return ["!", self.part.to_wire()]
 
     def field_names(self) -> Iterator[str]:
@@ -117,7 +118,7 @@ class _OnField(Expression):
 
 @attrs.frozen
 class IsTrue(_OnField):
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return ["?", self.field]
 
 
@@ -126,7 +127,7 @@ class Compare(_OnField):
     order: Order
     value: Value
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return [self.order.value, self.field, self.value]
 
 
@@ -134,7 +135,7 @@ class Compare(_OnField):
 class Matches(_OnField):
     regex: Regex
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return ["=~", self.field, self.regex.pattern]
 
 
@@ -142,7 +143,7 @@ class Matches(_OnField):
 class Contains(_OnField):
     value: Value
 
-    def _written(self) -> Any:
+    def _written(self) -> object:
         return ["=[]", self.field, self.value]
 
 
@@ -168,7 +169,7 @@ def named_values(expression: Expression, field: str) -> tuple[Value, ...] | None
 _Place = tuple[int, ...]
 
 
-def _read(value: Any, place: _Place) -> Expression:
+def _read(value: object, place: _Place) -> Expression:
     if value is None:
         return Always()
     if not isinstance(value, list | tuple) or not value or not isinstance(value[0], str):

@@ -9,30 +9,30 @@ Source: chained-jobs design; luxid.md 5.4; DESIGN section 11.
 
 import enum
 from collections.abc import Sequence
-from typing import Any
 
 import attrs
 
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.queue.jobs import FINAL, JobState
+from common.shapes import OwnForm
 
 # in digits, with the sign
 _LONGEST_ID = 20
 
 
 @attrs.frozen
-class Dependency:
+class Dependency(OwnForm):
     # absolute when >= 0, relative to the own place in the submission when negative
     job_id: int
     # only final states; empty: success or error
     wanted: tuple[JobState, ...] = ()
 
-    def to_wire(self) -> list[Any]:
+    def to_wire(self) -> list[object]:
         return [self.job_id, [state.value for state in self.wanted]]
 
     @classmethod
-    def from_wire(cls, value: Any) -> "Dependency":
+    def from_wire(cls, value: object) -> "Dependency":
         """Raises: InvalidRequest: not `[job id, [final states]]`."""
         match value:
             case [int() as job_id, list() as names] if not isinstance(job_id, bool):
@@ -46,7 +46,7 @@ def _is_number(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdigit() and len(text) <= _LONGEST_ID
 
 
-def _final_state(name: Any) -> JobState:
+def _final_state(name: object) -> JobState:
     for state in FINAL:
         if state.value == name:
             return state

@@ -12,7 +12,6 @@ loss of a plug-in does not take the other rules away.
 Source: filters design; luxid.md 6; DESIGN section 11.
 """
 
-import enum
 from collections.abc import Iterable
 from typing import Any
 
@@ -22,6 +21,7 @@ from common.errors import Denied, GantryError, InvalidRequest
 from common.objects.filter import FilterRule
 from common.query.predicate import Test
 from common.query.qlang import Expression
+from common.queue.filteractions import Action, ActionKind
 from common.queue.filterpredicates import known_predicates
 from common.queue.jobs import Job
 
@@ -36,40 +36,6 @@ def rejection(rule: FilterRule) -> str:
     """What the submitter is told, with the reasons that were given for the rule."""
     reasons = "; ".join(f"{entry.source}: {entry.reason}" for entry in rule.reason_trail if entry.reason)
     return f"rejected by filter rule {rule.uuid}{f' ({reasons})' if reasons else ''}"
-
-
-class ActionKind(enum.Enum):
-    """What becomes of a job to which the rule applies; the value is the word on the wire."""
-
-    ACCEPT = "ACCEPT"
-    PAUSE = "PAUSE"
-    REJECT = "REJECT"
-    CONTINUE = "CONTINUE"
-    RATE_LIMIT = "RATE_LIMIT"
-
-
-@attrs.frozen
-class Action:
-    kind: ActionKind
-    # > 0 with RATE_LIMIT, else None
-    limit: int | None = None
-
-    def to_wire(self) -> Any:
-        return self.kind.value if self.limit is None else [self.kind.value, self.limit]
-
-    @classmethod
-    def from_wire(cls, value: Any) -> "Action":
-        """Raises: InvalidRequest: no action, or a limit that is not greater than 0."""
-        match value:
-            case "ACCEPT" | "PAUSE" | "REJECT" | "CONTINUE":
-                return cls(ActionKind(value))
-            case ["RATE_LIMIT", int() as limit] if not isinstance(limit, bool):
-                if limit <= 0:
-                    raise InvalidRequest(f"action: RATE_LIMIT must be greater than 0, got {limit}; PAUSE lets none run")
-                return cls(ActionKind.RATE_LIMIT, limit)
-        raise InvalidRequest(
-            f"action: expected ACCEPT, PAUSE, REJECT, CONTINUE or ['RATE_LIMIT', n], got {value!r:.60}"
-        )
 
 
 @attrs.frozen(eq=False)

@@ -8,15 +8,16 @@ Source: luxid.md 2.1, 2.3, 5.5; opcodes.md 2; DESIGN section 11.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 from common.errors import InvalidRequest
+from common.shapes import OwnForm
 
 
 @attrs.frozen
-class ReasonEntry:
+class ReasonEntry(OwnForm):
     """One step of a trail, oldest first."""
 
     # conventional: gnt:user, gnt:client:<program>, gnt:opcode:<name>, gnt:daemon:luxid:<what>
@@ -25,11 +26,11 @@ class ReasonEntry:
     # nanoseconds since the epoch
     at_ns: int
 
-    def to_wire(self) -> list[Any]:
+    def to_wire(self) -> list[str | int]:
         return [self.source, self.reason, self.at_ns]
 
     @classmethod
-    def from_wire(cls, value: Any) -> "ReasonEntry":
+    def from_wire(cls, value: object) -> "ReasonEntry":
         """Raises: InvalidRequest: not `[source, reason, nanoseconds]`."""
         match value:
             case [str() as source, str() as reason, int() as at_ns] if not isinstance(at_ns, bool):

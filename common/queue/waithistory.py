@@ -14,9 +14,11 @@ Source: DESIGN section 6, "Explain".
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import attrs
+
+from common.shapes import OwnForm
 
 SHORTEST_S: Final = 0.1
 # jobs or locks that one span names; of the others only the number is kept
@@ -62,14 +64,14 @@ class Cause:
     # the first reason of a rule
     reason: str = ""
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> dict[str, object]:
         """Without what is empty."""
         rest = attrs.asdict(self, filter=lambda field, value: field.name != "kind" and value not in ((), "", 0, None))
         return {"kind": self.kind.value, **rest}
 
 
 @attrs.frozen
-class Span:
+class Span(OwnForm):
     """From when to when, in seconds since the epoch, a cause held a job."""
 
     cause: Cause
@@ -81,12 +83,14 @@ class Span:
     def is_short(self) -> bool:
         return self.until is not None and self.until - self.since < SHORTEST_S
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> dict[str, object]:
         return {**self.cause.to_wire(), "since": self.since, "until": self.until}
 
     @classmethod
-    def from_wire(cls, value: Mapping[str, Any]) -> Self:
+    def from_wire(cls, value: object) -> Self:
         """Raises: KeyError, TypeError, ValueError: it is no span of ours."""
+        if not isinstance(value, Mapping):
+            raise TypeError(f"expected a span, got {value!r:.60}")
         cause = Cause(
             WaitKind(value["kind"]),
             tuple(map(int, value.get("job_ids", ()))),

@@ -1,7 +1,5 @@
 """What jobs left running. Ours."""
 
-from typing import Any
-
 import attrs
 
 from common.ids import JobId
@@ -9,8 +7,8 @@ from protocol.messages import Request
 
 
 @attrs.frozen
-class ReadLeftProcesses(Request[tuple[Any, ...]]):
-    """What jobs that have ended left running under their locks: for each id, in order, the pids. Ours."""
+class ReadLeftProcesses(Request[tuple[tuple[int, ...], ...]]):
+    """What jobs that have ended left running under their locks: for each id, in order, the pids."""
 
     METHOD = "ReadLeftProcesses"
     job_ids: tuple[JobId, ...]

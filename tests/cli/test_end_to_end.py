@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.explain import ExplainJobs, Reason, WaitsForLock
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
@@ -35,10 +35,13 @@ def submit(cluster: Cluster, *words: object) -> int:
 def wait_for_lock(cluster: Cluster, job_id: int) -> None:
     """Wait until the job's request for locks is pending; it is *waiting* a moment before."""
 
-    def kinds() -> list[str]:
-        return [reason["kind"] for reason in cluster.luxi(ExplainJobs((JobId(job_id),)))[0] or ()]
+    def reasons() -> tuple[Reason, ...]:
+        return cluster.luxi(ExplainJobs((JobId(job_id),)))[0] or ()
 
-    wait_until(lambda: "lock" in kinds(), what=f"job {job_id} waits for a lock", state=kinds)
+    def waits() -> bool:
+        return any(isinstance(reason, WaitsForLock) for reason in reasons())
+
+    wait_until(waits, what=f"job {job_id} waits for a lock", state=reasons)
 
 
 def test_a_command_runs_as_if_it_ran_here(cluster: Cluster, tmp_path: Path) -> None:

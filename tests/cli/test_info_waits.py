@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from cli.words.waits import waited_words
+from common.queue.waithistory import Span
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 
@@ -17,7 +18,11 @@ NOW = 1000.0
 
 
 def span(kind: str, since: float, until: float | None, **rest: Any) -> dict[str, Any]:
-    return {"kind": kind, "since": since, "until": until, **rest}
+    return {"kind": kind, **rest, "since": since, "until": until}
+
+
+def words_of(spans: list[dict[str, Any]]) -> str | None:
+    return waited_words([Span.from_wire(each) for each in spans], NOW)
 
 
 @pytest.mark.parametrize(
@@ -42,15 +47,14 @@ def span(kind: str, since: float, until: float | None, **rest: Any) -> dict[str,
         ({"kind": "locks", "names": ["node/a"], "owners": ["me"]}, "for the lock node/a held by me"),
         ({"kind": "locks", "names": ["node/a"]}, "for the lock node/a"),
         ({"kind": "unknown"}, "before luxid was restarted"),
-        ({"kind": "weather", "rain": 3}, "for weather"),
     ],
 )  # fmt: skip
 def test_each_cause_has_its_words(cause: dict[str, Any], words: str) -> None:
-    assert waited_words([{**cause, "since": 1.0, "until": 9.1}], NOW) == f"8.1s {words}"
+    assert words_of([{**cause, "since": 1.0, "until": 9.1}]) == f"8.1s {words}"
 
 
 def test_a_job_that_did_not_wait_has_nothing_to_tell() -> None:
-    assert waited_words([], NOW) is None
+    assert words_of([]) is None
 
 
 def test_all_causes_are_summed_up_in_the_order_in_which_they_came() -> None:
@@ -62,7 +66,7 @@ def test_all_causes_are_summed_up_in_the_order_in_which_they_came() -> None:
         span("locks", 300, 300.2, names=["node/web1"], job_ids=[18]),
     ]
 
-    assert waited_words(spans, NOW) == (
+    assert words_of(spans) == (
         f"3m22s in all: 8.1s for job 17 to end, 4.0s for its turn, 3m10s under filter rule {UUID}, "
         "0.2s for the lock node/web1 held by job 18"
     )
@@ -71,8 +75,8 @@ def test_all_causes_are_summed_up_in_the_order_in_which_they_came() -> None:
 def test_a_job_that_still_waits_has_waited_until_now() -> None:
     waiting = span("turn", 990, None)
 
-    assert waited_words([waiting], NOW) == "10s for its turn (it still waits)"
-    assert waited_words([span("dependency", 980, 990, job_ids=[17]), waiting], NOW) == (
+    assert words_of([waiting]) == "10s for its turn (it still waits)"
+    assert words_of([span("dependency", 980, 990, job_ids=[17]), waiting]) == (
         "20s so far: 10s for job 17 to end, 10s for its turn (it still waits for its turn)"
     )
 
@@ -80,7 +84,7 @@ def test_a_job_that_still_waits_has_waited_until_now() -> None:
 def test_of_very_many_causes_the_longest_are_told() -> None:
     spans = [span("dependency", 0, 10 + number % 4, job_ids=[number]) for number in range(1, 10)]
 
-    assert waited_words(spans, NOW) == (
+    assert words_of(spans) == (
         "1m43s in all: 11s for job 1 to end, 12s for job 2 to end, 13s for job 3 to end, 11s for job 5 to end, "
         "12s for job 6 to end, 13s for job 7 to end, 31s for 3 other reasons"
     )

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
-from common.queue.filters import ActionKind
+from common.queue.filteractions import ActionKind
 from common.queue.jobs import Job, JobOp, JobState, set_priority
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.weights import LEVELS, WeightRules

@@ -19,6 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
+import orjson
+
+from common.asciijson import ascii_json
 from common.clusterinit import create_cluster
 from common.daemons import daemon_named, start_order
 from common.ids import JobId
@@ -28,7 +31,7 @@ from common.system.processes import Process, descendants, holders, is_living, se
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
-from protocol.messages import Request
+from protocol.messages import Request, reply_to_wire
 from tests.support.leftovers import processes_under
 from tests.support.wait import PATIENCE_S, wait_until
 
@@ -114,6 +117,10 @@ class Cluster:
     def luxi(self, request: Request[R]) -> R:
         """Call luxid; waits for it to come back if it is being restarted."""
         return self._client(self.paths.query_socket).call_retrying(request)
+
+    def luxi_wire(self, request: Request[R]) -> Any:
+        """The same, with the reply as it goes over the wire."""
+        return orjson.loads(ascii_json(reply_to_wire(self.luxi(request))))
 
     def wconf(self, request: Request[R]) -> R:
         """Call wconfd; waits for it to come back if it is being restarted."""

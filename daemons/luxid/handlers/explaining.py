@@ -8,7 +8,7 @@ Source: DESIGN section 6, "Explain".
 
 import time
 from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 import trio
@@ -19,12 +19,12 @@ from common.locks import Owner
 from common.queue.jobs import JobState, to_seconds
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
-from daemons.luxid.core.why.explain import BeingWritten, Ending, LevelWeight, Reason, Shown, Unreadable, explain
-from daemons.luxid.core.why.lockwaits import NotKnown, lock_reasons
+from daemons.luxid.core.why.explain import Shown, explain
+from daemons.luxid.core.why.lockwaits import lock_reasons
 from daemons.luxid.processes.signals import pids_of
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.explain import BeingWritten, Ending, ExplainJobs, LevelWeight, NotKnown, Obstacle, Reason, Unreadable
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.messages import Request
 from protocol.peer import Peer
@@ -47,43 +47,41 @@ class Explaining:
     _scheduler: Scheduler
     _wconfd: Client
 
-    async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> list[list[dict[str, Any]] | None]:
+    async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> tuple[tuple[Reason, ...] | None, ...]:
         asked = _Asked(self._wconfd, trio.current_time() + WCONFD_S)
-        told = []
+        told: list[tuple[Reason, ...] | None] = []
         for job_id in call.job_ids:
             told.append(await self._explain(job_id, asked))
             # with many queued jobs each takes a while
             await trio.lowlevel.checkpoint()
-        return told
+        return tuple(told)
 
-    async def read_left_processes(self, call: ReadLeftProcesses, peer: Peer) -> list[list[int]]:
+    async def read_left_processes(self, call: ReadLeftProcesses, peer: Peer) -> tuple[tuple[int, ...], ...]:
         left = []
         for job_id in call.job_ids:
             left.append(await self._left(job_id))
             # a look for a file that is not there takes a while, too
             await trio.lowlevel.checkpoint()
-        return left
+        return tuple(left)
 
-    async def _left(self, job_id: JobId) -> list[int]:
+    async def _left(self, job_id: JobId) -> tuple[int, ...]:
         if self._scheduler.queue.phase(job_id) is not None:
-            return []
+            return ()
         job = self._scheduler.table.get(job_id) or self._scheduler.store.find_archived(job_id)
-        return [] if job is None else list(await trio.to_thread.run_sync(pids_of, job))
+        return () if job is None else await trio.to_thread.run_sync(pids_of, job)
 
-    async def _explain(self, job_id: JobId, asked: "_Asked") -> list[dict[str, Any]] | None:
+    async def _explain(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...] | None:
         if job_id not in self._scheduler.table:
             return None
         reasons: Sequence[Reason] = explain(self._scheduler.queue, job_id, time.time(), self._shown)
         if unreadable := self._unreadable(job_id):
             # that it is held is told by why it is
             reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
-        obstacles: list[dict[str, Any]] = []
         if self._scheduler.queue.phase(job_id) is Phase.RUNNING:
             reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
         elif reasons:
-            obstacles = [{"kind": "obstacle", "what": what} for what in self._scheduler.obstacles]
-            reasons = await self._dated(reasons, asked)
-        return [*obstacles, *(reason.to_wire() for reason in reasons)]
+            reasons = (*map(Obstacle, self._scheduler.obstacles), *await self._dated(reasons, asked))
+        return tuple(reasons)
 
     async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
         """What still lives of a job that is being killed."""
@@ -147,6 +145,6 @@ class _Asked:
 
 
 def _with_instants(reason: LevelWeight, told: HoldingsExplanation) -> LevelWeight:
-    since = {(str(each.owner), str(each.lock)): each.since for each in told.held}
+    since = {(str(each.owner), each.lock): each.since for each in told.held}
     held = tuple(attrs.evolve(each, since=since.get((each.owner, each.lock))) for each in reason.held)
     return attrs.evolve(reason, held=held)

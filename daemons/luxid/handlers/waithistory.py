@@ -4,14 +4,13 @@ Source: DESIGN section 6, "Explain".
 """
 
 import time
-from typing import Any
 
 import attrs
 import trio
 
 from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_seconds
-from common.queue.waithistory import assemble
+from common.queue.waithistory import Span, assemble
 from daemons.luxid.scheduler import Scheduler
 from protocol.luxi.waits import ReadJobWaits
 from protocol.peer import Peer
@@ -23,10 +22,10 @@ class JobWaits:
 
     _scheduler: Scheduler
 
-    async def read_job_waits(self, call: ReadJobWaits, _: Peer) -> list[list[dict[str, Any]] | None]:
-        return [await self._history(job_id) for job_id in call.job_ids]
+    async def read_job_waits(self, call: ReadJobWaits, _: Peer) -> tuple[tuple[Span, ...] | None, ...]:
+        return tuple([await self._history(job_id) for job_id in call.job_ids])
 
-    async def _history(self, job_id: JobId) -> list[dict[str, Any]] | None:
+    async def _history(self, job_id: JobId) -> tuple[Span, ...] | None:
         job = self._scheduler.table.get(job_id)
         if job is None:
             job = await trio.to_thread.run_sync(self._scheduler.store.find_archived, job_id)
@@ -36,12 +35,12 @@ class JobWaits:
             return None
         return self._assembled(job)
 
-    def _assembled(self, job: Job) -> list[dict[str, Any]]:
+    def _assembled(self, job: Job) -> tuple[Span, ...]:
         # without a pause between: what is handed out is in memory before and in the file after
         written = self._scheduler.waits.read(job.job_id)
         current = self._scheduler.queue.spans(job.job_id, time.time())
         ended_at = _seconds(job.end_at or job.received_at) if job.next_index is None else None
-        return [span.to_wire() for span in assemble(written, current, _seconds(job.received_at) or 0.0, ended_at)]
+        return assemble(written, current, _seconds(job.received_at) or 0.0, ended_at)
 
 
 def _seconds(stamp: Timestamp | None) -> float | None:

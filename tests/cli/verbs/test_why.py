@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from cli.words.reasons import in_words
+from common.wire import structure
+from protocol.luxi.explain import Reason
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 
@@ -19,10 +21,10 @@ TRAIL = [["gnt:user", "the mirror is down", 1], ["luxid", "", 2]]
 @pytest.mark.parametrize(
     ("reason", "words"),
     [
-        ({"kind": "dependency", "job_id": 4, "state": "running", "wanted": ["success"]},
+        ({"kind": "dependency", "job_id": 4, "state": "running", "since": None, "wanted": ["success"]},
          "waits for job/4, which is running, to succeed"),
-        ({"kind": "dependency", "job_id": 4, "state": None, "wanted": []}, "waits for job/4 to end"),
-        ({"kind": "dependency", "job_id": 4, "state": "queued", "wanted": ["error", "canceled"]},
+        ({"kind": "dependency", "job_id": 4, "state": None, "since": None, "wanted": []}, "waits for job/4 to end"),
+        ({"kind": "dependency", "job_id": 4, "state": "queued", "since": None, "wanted": ["error", "canceled"]},
          "waits for job/4, which is queued, to fail or be canceled"),
         ({"kind": "filter", "uuid": UUID, "action": "PAUSE", "reason_trail": TRAIL},
          f"is paused by filter rule {UUID}: the mirror is down"),
@@ -40,7 +42,7 @@ TRAIL = [["gnt:user", "the mirror is down", 1], ["luxid", "", 2]]
         ({"kind": "order", "position": 4, "ahead": [1, 2]}, "is number 4 in line, behind job/1, job/2 and another"),
         ({"kind": "aged weight", "static": 7.5, "aged": 5.0, "ticks": 3},
          "its locks weigh 7.5 in the line, 5 of it left after 3 ticks"),
-        ({"kind": "weight", "level": "node", "weight": 7.5, "job_ids": [4]},
+        ({"kind": "weight", "level": "node", "weight": 7.5, "job_ids": [4], "held": []},
          "of that 7.5 for node locks, beside those of job/4"),
         ({"kind": "moment", "phase": "held"}, "luxid is busy with it (held), that takes a moment"),
         ({"kind": "obstacle", "what": "the fork server is away"}, "no job is started: the fork server is away"),
@@ -52,7 +54,7 @@ TRAIL = [["gnt:user", "the mirror is down", 1], ["luxid", "", 2]]
     ],
 )  # fmt: skip
 def test_each_reason_has_its_words(reason: dict[str, Any], words: str) -> None:
-    assert in_words(reason) == words
+    assert in_words(structure(reason, Reason)) == words
 
 
 def held(owner: str, lock: str, mode: str, since: float | None) -> dict[str, Any]:
@@ -61,7 +63,7 @@ def held(owner: str, lock: str, mode: str, since: float | None) -> dict[str, Any
 
 
 LOCK = {"kind": "lock", "lock": "node/a", "mode": "exclusive", "waiting_since": 940.0, "counting_since": 400.0}
-CHAIN = {"kind": "lock chain", "counting_since": 400.0}
+CHAIN = {"kind": "lock chain", "root_job_ids": [], "counting_since": 400.0}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ CHAIN = {"kind": "lock chain", "counting_since": 400.0}
 def test_durations_are_those_up_to_now(reason: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.time", lambda: 1000.0)
 
-    assert in_words(reason) == words
+    assert in_words(structure(reason, Reason)) == words
 
 
 def test_the_chain_is_told_to_its_root(start_luxid: Start, job: Job) -> None:

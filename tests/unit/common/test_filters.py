@@ -7,7 +7,8 @@ import pytest
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters import Action, ActionKind, FilterChain, compile_chain, read_rule
+from common.queue.filteractions import Action, ActionKind
+from common.queue.filters import FilterChain, compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
 
 REPLACE = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "web1", "early_release": True, "disks": [0, 1]}

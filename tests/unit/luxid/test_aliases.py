@@ -74,7 +74,7 @@ def test_the_lock_in_the_way_is_named_as_it_is_held() -> None:
     queue.aliases_changed(Aliases(NODES))
     queue.locks_changed(JobId(1), HELD)
 
-    assert [each.lock for each in on_nodes(queue, 2).held] == [f"node/{UUID}"]
+    assert [str(each.lock) for each in on_nodes(queue, 2).held] == [f"node/{UUID}"]
 
 
 def test_other_words_touch_only_what_clashes_with_running_jobs_however_many_wait() -> None:

@@ -7,8 +7,8 @@ from common.locks import LockLevel, LockMode, parse_lock
 from daemons.luxid.core.choice.clashes import clashing_locks
 from daemons.luxid.core.choice.needs import needs_of
 from daemons.luxid.core.choice.weights import LEVELS
-from daemons.luxid.core.why.explain import Holding
-from daemons.luxid.core.why.lockwaits import LetsPass, LockChain, LockWait, WaitsForLock, lock_reasons
+from daemons.luxid.core.why.lockwaits import lock_reasons
+from protocol.luxi.explain import Holding, LetsPass, LockChain, LockWait, WaitsForLock
 from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
 from tests.support.locks import owner
 
@@ -17,6 +17,11 @@ SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
 
 def row(lock: str, mode: LockMode, holder: str, held: str, held_mode: LockMode, since: float | None) -> InTheWay:
     return InTheWay(parse_lock(lock), mode, owner(holder), parse_lock(held), held_mode, since)
+
+
+def holding(who: str, lock: str, mode: LockMode, since: float | None) -> Holding:
+    ident = owner(who).ident
+    return Holding(who, ident if isinstance(ident, int) else None, parse_lock(lock), mode, since)
 
 
 def test_holders_are_gathered_by_the_lock_that_is_asked_for() -> None:
@@ -29,13 +34,13 @@ def test_holders_are_gathered_by_the_lock_that_is_asked_for() -> None:
 
     assert list(lock_reasons(told)) == [
         WaitsForLock(
-            "node/[lockset]",
-            "exclusive",
+            parse_lock("node/[lockset]"),
+            EXCLUSIVE,
             9.0,
-            (Holding("job/1", 1, "node/a", "shared", 5.0), Holding("me", None, "node/b", "exclusive", None)),
+            (holding("job/1", "node/a", SHARED, 5.0), holding("me", "node/b", EXCLUSIVE, None)),
             1.0,
         ),
-        WaitsForLock("node-res/a", "shared", 9.0, (Holding("job/1", 1, "node-res/a", "exclusive", 6.0),), 1.0),
+        WaitsForLock(parse_lock("node-res/a"), SHARED, 9.0, (holding("job/1", "node-res/a", EXCLUSIVE, 6.0),), 1.0),
     ]
 
 
@@ -44,10 +49,11 @@ def test_a_chain_a_ring_and_a_turn_are_told() -> None:
     second = OwnerWait(owner("job/2"), 0, (), 8.0, (row("node/a", EXCLUSIVE, "job/1", "node/a", SHARED, 5.0),), ())
     told = WaitExplanation((first, second), (owner("job/1"),), ((owner("job/4"), owner("job/5")),), 1.0)
 
+    holders = (holding("job/1", "node/a", SHARED, 5.0),)
     assert list(lock_reasons(told)) == [
         LetsPass(("job/2",), (2,), 9.0, 1.0),
         LockChain(
-            (LockWait("job/2", 2, "node/a", "exclusive", 8.0, (Holding("job/1", 1, "node/a", "shared", 5.0),)),),
+            (LockWait("job/2", 2, parse_lock("node/a"), EXCLUSIVE, 8.0, holders),),
             ("job/1",),
             (1,),
             (("job/4", "job/5"),),

@@ -14,7 +14,8 @@ from typing import Final
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.filters import ActionKind, CompiledRule, compile_chain
+from common.queue.filteractions import ActionKind
+from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
 from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, RuleLimit

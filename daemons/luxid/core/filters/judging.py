@@ -18,7 +18,7 @@ from typing import Final
 
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.queue.filters import ActionKind
+from common.queue.filteractions import ActionKind
 from common.queue.jobs import Job
 from daemons.luxid.core.choice.contest import Contest, Entry
 from daemons.luxid.core.choice.readings import Reading, next_reading

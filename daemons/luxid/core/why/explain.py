@@ -5,35 +5,36 @@ Source: DESIGN section 6, "Explain".
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, ClassVar, Final
+from typing import Final
 
 import attrs
 
 from common.ids import JobId
-from common.queue.filters import Action, ActionKind
+from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
-from common.queue.reasons import ReasonTrail
 from daemons.luxid.core.choice.clashes import clashing_locks
 from daemons.luxid.core.choice.contest import Entry
 from daemons.luxid.core.choice.ratelimit import BucketLimit, RuleLimit
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from protocol.luxi.explain import (
+    BeingWritten,
+    Faded,
+    HeldByRule,
+    Holding,
+    InLine,
+    LevelWeight,
+    LimitFull,
+    NoFreeSlot,
+    Reason,
+    WaitsForJob,
+)
 
-# of the jobs that come first, so many are named
+# jobs that come first and are named
 AHEAD_NAMED: Final = 10
-# of the locks of one running job
+# locks of one running job that are named
 LOCKS_NAMED: Final = 5
-
-
-@attrs.frozen
-class Reason:
-    """One of the classes below; on the wire an object with its `kind`."""
-
-    KIND: ClassVar[str]
-
-    def to_wire(self) -> dict[str, Any]:
-        return {"kind": self.KIND, **attrs.asdict(self)}
 
 
 @attrs.frozen
@@ -43,130 +44,6 @@ class Shown:
     state: JobState
     # seconds since the epoch: it runs or waits for locks since then, or was received then; None: unknown
     since: float | None
-
-
-@attrs.frozen
-class WaitsForJob(Reason):
-    """Its next opcode waits for the end of another job."""
-
-    KIND = "dependency"
-    job_id: JobId
-    # as it is shown; None: unknown
-    state: str | None
-    # see `Shown`
-    since: float | None
-    # the final states that will do; empty: success or error
-    wanted: tuple[str, ...]
-
-
-@attrs.frozen
-class HeldByRule(Reason):
-    """A filter rule applies. With PAUSE it is not started, or stops before its next opcode."""
-
-    KIND = "filter"
-    uuid: str
-    # as on the wire
-    action: Any
-    reason_trail: ReasonTrail
-
-    def to_wire(self) -> dict[str, Any]:
-        return super().to_wire() | {"reason_trail": [entry.to_wire() for entry in self.reason_trail]}
-
-
-@attrs.frozen
-class LimitFull(Reason):
-    """As many jobs run as a limit allows."""
-
-    KIND = "limit"
-    # the bucket's text; or the uuid of the rule
-    name: str
-    is_bucket: bool
-    running_count: int
-    limit: int
-    members: tuple[JobId, ...]
-
-
-@attrs.frozen
-class NoFreeSlot(Reason):
-    """As many jobs have a process as may."""
-
-    KIND = "slots"
-    used: int
-    slots: int
-    running: tuple[JobId, ...]
-
-
-@attrs.frozen
-class InLine(Reason):
-    """Others are started first."""
-
-    KIND = "order"
-    # 1: it is next
-    position: int
-    # the first of those that are started before, in order
-    ahead: tuple[JobId, ...]
-
-
-@attrs.frozen
-class Holding:
-    """A lock that somebody holds."""
-
-    owner: str
-    # None: the owner is no job
-    job_id: JobId | None
-    lock: str
-    mode: str
-    # seconds since the epoch; None: that is not known, or since before wconfd counts
-    since: float | None = None
-
-
-@attrs.frozen
-class LevelWeight(Reason):
-    """What makes it heavy on one level of locks; `big lock` is the BGL."""
-
-    KIND = "weight"
-    level: str
-    weight: float
-    # the running jobs beside which it weighs that; empty: it takes the BGL itself
-    job_ids: tuple[JobId, ...]
-    # of the locks they hold those that it could have to wait for, the first of each job
-    held: tuple[Holding, ...]
-
-
-@attrs.frozen
-class Faded(Reason):
-    """Its weight as it counts in the order: the static one, and what age has left of it."""
-
-    KIND = "aged weight"
-    static: float
-    aged: float
-    ticks: int
-
-
-@attrs.frozen
-class BeingWritten(Reason):
-    """luxid is rewriting its file, or making its process; that takes a moment."""
-
-    KIND = "moment"
-    phase: str
-
-
-@attrs.frozen
-class Ending(Reason):
-    """It is being killed, and something of it still lives."""
-
-    KIND = "ending"
-    # of what it started; of its own processes if nothing of that is left
-    pids: tuple[int, ...]
-
-
-@attrs.frozen
-class Unreadable(Reason):
-    """Its file, or that of a job it waits for, cannot be read for the moment; it is tried again."""
-
-    KIND = "unreadable"
-    job_id: JobId
-    why: str
 
 
 def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], Shown | None]) -> tuple[Reason, ...]:
@@ -196,14 +73,14 @@ def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown
     for dependency in queue.dependencies(job_id):
         target = JobId(dependency.job_id)
         found = shown(target)
-        wanted = tuple(each.value for each in dependency.wanted)
-        yield WaitsForJob(target, found.state.value if found else None, found.since if found else None, wanted)
+        state, since = (found.state, found.since) if found else (None, None)
+        yield WaitsForJob(target, state, since, dependency.wanted)
 
 
 def _rule(entry: Entry) -> Iterator[Reason]:
     rule = entry.ruling.rule
     if rule is not None and entry.ruling.kind in (ActionKind.PAUSE, ActionKind.REJECT):
-        yield HeldByRule(rule.uuid, Action(entry.ruling.kind).to_wire(), rule.reason_trail)
+        yield HeldByRule(rule.uuid, Action(entry.ruling.kind), rule.reason_trail)
 
 
 def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
@@ -213,7 +90,7 @@ def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
         if len(members) < limit.count:
             continue
         if rule is not None and isinstance(limit, RuleLimit):
-            yield HeldByRule(rule.uuid, Action(entry.ruling.kind, limit.count).to_wire(), rule.reason_trail)
+            yield HeldByRule(rule.uuid, Action(entry.ruling.kind, limit.count), rule.reason_trail)
         yield LimitFull(limit.name, isinstance(limit, BucketLimit), len(members), limit.count, tuple(members))
 
 
@@ -239,4 +116,4 @@ def _held(queue: JobQueue, entry: Entry, level_index: int | None, job_ids: Itera
     for job_id in job_ids:
         clashing = clashing_locks(needs, running_locks.held_locks(job_id), level_index)
         for lock, mode in islice(clashing, LOCKS_NAMED):
-            yield Holding(f"job/{job_id}", job_id, str(lock), mode.value)
+            yield Holding(f"job/{job_id}", job_id, lock, mode)

@@ -11,7 +11,7 @@ import pytest
 from common.errors import RemoteError
 from common.ids import JobId
 from common.system.livelock import is_alive
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.explain import ExplainJobs, Unreadable
 from protocol.luxi.output import ReadJobOutput
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster
@@ -60,12 +60,12 @@ def test_a_job_that_ends_unread_is_held_until_it_is_read_and_ends_as_it_did(clus
 
     assert cluster.wait(job_id, dependent) == ["success", "success"]
     assert (runs(first), runs(second)) == (1, 1)
-    assert cluster.luxi(ExplainJobs((job_id,))) == ([],)
+    assert cluster.luxi(ExplainJobs((job_id,))) == ((),)
 
 
 def is_held(cluster: Cluster, job_id: JobId) -> bool:
     (reasons,) = cluster.luxi(ExplainJobs((job_id,)))
-    return bool(reasons) and reasons[0]["kind"] == "unreadable" and "too many open files" in reasons[0]["why"]
+    return any(isinstance(each, Unreadable) and "too many open files" in each.why for each in reasons or ())
 
 
 def test_a_death_that_cannot_be_probed_is_found_when_it_can(cluster: Cluster) -> None:

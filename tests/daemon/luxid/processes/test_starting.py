@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.explain import ExplainJobs, Obstacle
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.fakes.disks import immutable
@@ -117,7 +117,7 @@ def test_processes_that_cannot_make_their_livelocks_fail_no_job(cluster: Cluster
 def why_not(cluster: Cluster, job_id: JobId) -> list[str]:
     """What keeps luxid from starting the job."""
     (reasons,) = cluster.luxi(ExplainJobs((job_id,)))
-    return [reason["what"] for reason in reasons or () if reason["kind"] == "obstacle"]
+    return [reason.what for reason in reasons or () if isinstance(reason, Obstacle)]
 
 
 def test_a_process_that_is_killed_is_noticed_by_an_event_and_its_slot_is_free(cluster: Cluster) -> None:

@@ -25,7 +25,7 @@ def epoch(stamp: list[int]) -> float:
 
 
 def reasons(cluster: Cluster, job_id: int) -> dict[str, Any]:
-    [found] = cluster.luxi(ExplainJobs((JobId(job_id),)))
+    [found] = cluster.luxi_wire(ExplainJobs((JobId(job_id),)))
     return {reason.pop("kind"): reason for reason in found}
 
 
@@ -50,7 +50,7 @@ def test_every_reason_is_told_with_its_culprit(cluster: Cluster) -> None:
     assert epoch(cluster.job(running[3], "received_ts")[0]) < since < time.time()
     assert found["aged weight"] == {"static": 4.0, "aged": 4.0, "ticks": 0}
     assert reasons(cluster, running[0]) == {}
-    assert list(cluster.luxi(ExplainJobs((JobId(99),)))) == [None]
+    assert list(cluster.luxi_wire(ExplainJobs((JobId(99),)))) == [None]
 
 
 def test_a_pausing_rule_is_told_with_its_reasons(cluster: Cluster) -> None:
@@ -178,7 +178,7 @@ def test_many_jobs_wait_for_a_slow_wconfd_once(cluster: Cluster) -> None:
     os.kill(wconfd, signal.SIGSTOP)
 
     try:
-        told = cluster.luxi(ExplainJobs(tuple(map(JobId, waiters))))
+        told = cluster.luxi_wire(ExplainJobs(tuple(map(JobId, waiters))))
     finally:
         os.kill(wconfd, signal.SIGCONT)
 

@@ -23,7 +23,7 @@ ON_A = [["gnt:user", "rate-limit:1:a", 1]]
 
 
 def waits(cluster: Cluster, job_id: int) -> list[dict[str, Any]]:
-    [found] = cluster.luxi(ReadJobWaits((JobId(job_id),)))
+    [found] = cluster.luxi_wire(ReadJobWaits((JobId(job_id),)))
     return [dict(span) for span in found]
 
 
@@ -171,7 +171,7 @@ def test_jobs_that_wait_for_nothing_leave_nothing_behind(cluster: Cluster) -> No
 
 
 def test_of_a_job_that_does_not_exist_there_is_no_history(cluster: Cluster) -> None:
-    assert list(cluster.luxi(ReadJobWaits((JobId(99),)))) == [None]
+    assert list(cluster.luxi_wire(ReadJobWaits((JobId(99),)))) == [None]
 
 
 def _pid(cluster: Cluster, job_id: int) -> int | None:

@@ -1,0 +1,47 @@
+"""What a filter rule says of the jobs to which it applies.
+
+Source: luxid.md 6.1; filters design.
+"""
+
+import enum
+
+import attrs
+
+from common.errors import InvalidRequest
+from common.shapes import OwnForm
+
+
+class ActionKind(enum.Enum):
+    """What becomes of a job to which the rule applies; the value is the word on the wire."""
+
+    ACCEPT = "ACCEPT"
+    PAUSE = "PAUSE"
+    REJECT = "REJECT"
+    CONTINUE = "CONTINUE"
+    RATE_LIMIT = "RATE_LIMIT"
+
+
+@attrs.frozen
+class Action(OwnForm):
+    """What a rule says; on the wire a word, or `["RATE_LIMIT", n]`."""
+
+    kind: ActionKind
+    # > 0 with RATE_LIMIT, else None
+    limit: int | None = None
+
+    def to_wire(self) -> object:
+        return self.kind.value if self.limit is None else [self.kind.value, self.limit]
+
+    @classmethod
+    def from_wire(cls, value: object) -> "Action":
+        """Raises: InvalidRequest: no action, or a limit that is not greater than 0."""
+        match value:
+            case "ACCEPT" | "PAUSE" | "REJECT" | "CONTINUE":
+                return cls(ActionKind(value))
+            case ["RATE_LIMIT", int() as limit] if not isinstance(limit, bool):
+                if limit <= 0:
+                    raise InvalidRequest(f"action: RATE_LIMIT must be greater than 0, got {limit}; PAUSE lets none run")
+                return cls(ActionKind.RATE_LIMIT, limit)
+        raise InvalidRequest(
+            f"action: expected ACCEPT, PAUSE, REJECT, CONTINUE or ['RATE_LIMIT', n], got {value!r:.60}"
+        )
