@@ -8,7 +8,7 @@ from typing import Final
 import click
 
 from common.paths import Paths
-from common.settings import ROOT_VARIABLE, Settings, find_installation
+from common.settings import Settings, find_installation, named_root
 
 # keys of click's context, under which the common options leave what was said
 ROOT: Final = "gantry.root"
@@ -24,9 +24,7 @@ def given_root() -> Path | None:
 
 def effective_root() -> Path | None:
     """The folder named by `--root` or $GANTRY_ROOT, absolute; None for the installation of the system."""
-    text = os.environ.get(ROOT_VARIABLE)
-    root = given_root() or (Path(text) if text else None)
-    return None if root is None else Path(os.path.abspath(root))
+    return named_root(given_root())
 
 
 def installation() -> Settings:
@@ -61,8 +59,10 @@ def command_line(program: str, *words: object) -> str:
 
 def up_command() -> str:
     """The command that starts the daemons meant."""
-    root = effective_root()
-    return "gantry up" if root is None else f"gantry --root {_quoted(root)} up"
+    # imported late, as only hints need it
+    from common.installation import up_command
+
+    return up_command(effective_root())
 
 
 def _quoted(path: Path) -> str:

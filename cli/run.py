@@ -3,7 +3,6 @@
 Source: STYLE section 8; cli.md 1.1.
 """
 
-import errno
 import io
 import os
 import sys
@@ -14,7 +13,16 @@ import click
 
 from cli.exitcodes import DONE, FAILED, INTERRUPTED, NOT_REACHED, OURS, USAGE, FailedToWait
 from cli.screen import complain
-from common.errors import ConnectionLost, GantryError, InvalidRequest, JobLost, NotFound, RemoteError, Unavailable
+from common.errors import (
+    ConnectionLost,
+    GantryError,
+    InvalidRequest,
+    JobLost,
+    NotFound,
+    RemoteError,
+    Unavailable,
+    explain_os_error,
+)
 
 DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
 
@@ -123,10 +131,7 @@ def explain(error: GantryError | OSError) -> str:
         return f"{error.message}; whether it acted is unknown, look with 'gnt-job list' and 'gantry status'"
     if isinstance(error, GantryError):
         return error.message
-    if error.errno == errno.ELOOP:
-        return f"'{error.filename}' leads over a link that is not followed; take the link away"
-    place = f" '{error.filename}'" if error.filename else ""
-    return f"{(error.strerror or str(error)).lower()}{place}; check the path and its owner"
+    return explain_os_error(error)
 
 
 def _report_bug(error: Exception, program: str) -> int:

@@ -9,6 +9,8 @@ from typing import Final
 
 import orjson
 
+from common.printable import printable
+
 # what a terminal obeys: C0 but for tab, line feed and the four separators; DEL and C1; and what turns the direction of
 # writing, so that a text reads as another one
 _BIDI: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
@@ -55,9 +57,7 @@ def warn(text: str) -> None:
 
 def one_line(text: str) -> str:
     """The text with control characters escaped: for a table's cell or an error, whatever a job says."""
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return printable(text)
 
 
 def defused(text: str) -> str:

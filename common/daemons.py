@@ -68,6 +68,8 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         started_after=("wconfd", "forkserver"),
     ),
 )
+# of the program that keeps them running, where systemd does not
+SUPERVISOR_MODULE: Final = "daemons.supervisor.main"
 
 
 def daemon_named(name: str) -> Daemon:

@@ -7,6 +7,7 @@ mapping to HTTP; and `wire_name`, Ganeti's, which its clients raise as an except
 Source: STYLE section 8; luxid.md 1.6; wconfd.md 1.5.
 """
 
+import errno
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -256,3 +257,11 @@ _REMOTE_KINDS: Final[Mapping[str | None, type[RemoteError]]] = {
 def remote_class(kind: object) -> type[RemoteError]:
     """The class of errors that a daemon names by this kind; of one that is not known here, the plain one."""
     return _REMOTE_KINDS.get(kind, RemoteError) if isinstance(kind, str) else RemoteError
+
+
+def explain_os_error(error: OSError) -> str:
+    """What to tell a user of an error of the system that a path of ours has caused."""
+    if error.errno == errno.ELOOP:
+        return f"'{error.filename}' leads over a link that is not followed; take the link away"
+    place = f" '{error.filename}'" if error.filename else ""
+    return f"{(error.strerror or str(error)).lower()}{place}; check the path and its owner"

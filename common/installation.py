@@ -6,6 +6,7 @@ Source: DESIGN sections 4 and 11.
 """
 
 import os
+import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -56,3 +57,8 @@ def _let_others_through(folder: Path) -> None:
     status = folder.stat()
     if status.st_uid == os.geteuid():
         folder.chmod(stat.S_IMODE(status.st_mode) | stat.S_IXGRP | stat.S_IXOTH)
+
+
+def up_command(root: Path | None) -> str:
+    """The command that starts the daemons. Args: root: None: of the system's installation."""
+    return "gantry up" if root is None else f"gantry --root {shlex.quote(str(root))} up"

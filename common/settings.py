@@ -197,7 +197,7 @@ def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.envi
         InvalidRequest: the file is not TOML, has an unknown table or key, or a wrong value.
         OSError: the file cannot be read.
     """
-    root = root or _root_of(environ)
+    root = named_root(root, environ)
     if root is None:
         return _read_settings(SYSTEM_FILE, SYSTEM_PATHS)
     paths = Paths.under_root(root)
@@ -213,8 +213,7 @@ def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.
         InvalidRequest, OSError: as `load_settings`.
     """
     settings = load_settings(root, environ)
-    is_named = root is not None or _root_of(environ) is not None
-    if is_named or settings.source is not None or settings.paths.query_socket.exists():
+    if named_root(root, environ) is not None or settings.source is not None or settings.paths.query_socket.exists():
         return settings
     raise NotFound(
         f"no installation found: no --root given, ${ROOT_VARIABLE} not set, no file '{SYSTEM_FILE}', "
@@ -222,10 +221,12 @@ def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.
     )
 
 
-def _root_of(environ: Mapping[str, str]) -> Path | None:
+def named_root(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
+    """The folder given, else that of $GANTRY_ROOT, absolute; None: the installation of the system is meant."""
     # an empty variable is as good as none
     text = environ.get(ROOT_VARIABLE)
-    return Path(text) if text else None
+    root = root or (Path(text) if text else None)
+    return None if root is None else Path(os.path.abspath(root))
 
 
 def _read_settings(file: Path, paths: Paths) -> Settings:

@@ -1,27 +1,25 @@
 """`gantry up`: start the daemons of an installation, and keep them running."""
 
 import os
+import signal
 import socket
 import subprocess
 import sys
-from typing import Final
+from typing import Final, NoReturn
 
 import click
 
 from cli.commands import Command
-from cli.connection import open_luxid
-from cli.context import command_line, effective_root, installation, up_command, wants_json
+from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.daemonprocess import StopAsked, python_environment
 from cli.gantry.pids import find_daemon, find_supervisor
-from cli.gantry.supervisor import Supervisor
-from cli.query import query_jobs
 from cli.screen import remark, say
-from common.daemons import start_order
-from common.errors import Conflict, GantryError, Unavailable
+from common.daemons import SUPERVISOR_MODULE, start_order
+from common.errors import Conflict, Unavailable
 from common.installation import take_up
 from common.paths import Paths
-from common.system.log import open_log, set_up_logging
+from common.system.interpreter import python_command, python_environment
+from common.system.log import open_log
 
 _CLUSTER: Final = "gantry"
 
@@ -47,7 +45,7 @@ def up(detach: bool) -> int:
     _refuse_others(paths)
     _make_cluster(paths)
     if not detach:
-        return _up_here(paths)
+        _up_here()
     code = _up_detached(paths)
     return _tell_status(paths) if code == DONE and wants_json() else code
 
@@ -79,18 +77,21 @@ def _make_cluster(paths: Paths) -> None:
     _tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 
-def _up_here(paths: Paths) -> int:
-    set_up_logging("supervisor", path=paths.supervisor_log)
-    try:
-        with Supervisor(paths, effective_root(), _tell) as supervisor:
-            supervisor.start_all()
-            _tell("up; Ctrl-C stops the daemons")
-            supervisor.keep_running()
-            remark(_farewell())
-    except StopAsked:
-        remark("stopped before all daemons were ready")
-        return FAILED
-    return DONE
+def _up_here() -> NoReturn:
+    """Become the supervisor: the terminal, and what it sends, are its from now on."""
+    sys.stdout.flush()
+    if wants_json():
+        # what happens is for people
+        os.dup2(sys.stderr.fileno(), 1)
+    # what ends it waits until it can stop the daemons in order
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
+    os.execve(sys.executable, _supervisor(), python_environment())
+
+
+def _supervisor(*words: str) -> list[str]:
+    root = effective_root()
+    place = () if root is None else ("--root", str(root))
+    return python_command(SUPERVISOR_MODULE, *place, *words)
 
 
 def _tell(text: str) -> None:
@@ -102,27 +103,12 @@ def _tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def _farewell() -> str:
-    """What becomes of the jobs; asked while luxid still runs."""
-    try:
-        # does not wait: that would ask for the supervisor's pid file, and a process that closes a file loses its locks
-        with open_luxid(is_patient=False) as client:
-            running = len(query_jobs(client, None, ("id", "status"), ("waiting", "canceling", "running")))
-    except (GantryError, OSError):
-        return f"\nstopping; jobs that run go on, found again by: {up_command()}"
-    if not running:
-        return "\nstopping; no job runs"
-    return f"\nstopping; {running} job{'s go' if running > 1 else ' goes'} on, found again by: {up_command()}"
-
-
 def _up_detached(paths: Paths) -> int:
-    root = effective_root()
-    place = "-" if root is None else str(root)
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
         with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
             supervisor = subprocess.Popen(
-                [sys.executable, "-P", "-m", "cli.gantry.supervisor", place, str(writer)],
+                _supervisor("--report", str(writer)),
                 env=python_environment(),
                 cwd="/",
                 stdin=subprocess.DEVNULL,

@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 from typing import Final
 
+from common.printable import printable
+
 _FIELDS: Final = "gantry_fields"
 _SPECIAL: Final = frozenset(' "=\\')
 _FILE_MODE: Final = 0o640
@@ -159,14 +161,14 @@ class _Formatter(logging.Formatter):
             f"{at}.{int(record.msecs):03d}Z",
             self.program,
             record.levelname.lower(),
-            _escaped(record.getMessage()),
+            printable(record.getMessage()),
         ]
         fields: dict[str, object] = getattr(record, _FIELDS, {})
         parts += [f"{key}={format_value(value)}" for key, value in fields.items()]
         line = " ".join(parts)
         if record.exc_info:
             traceback = self.formatException(record.exc_info)
-            line += "".join(f"\n  {_escaped(part)}" for part in traceback.splitlines())
+            line += "".join(f"\n  {printable(part)}" for part in traceback.splitlines())
         return line
 
 
@@ -181,10 +183,4 @@ def format_value(value: object) -> str:
     text = str(value)
     if text and text.isprintable() and _SPECIAL.isdisjoint(text):
         return text
-    return '"' + _escaped(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'
-
-
-def _escaped(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+    return '"' + printable(text.replace("\\", "\\\\").replace('"', '\\"')) + '"'

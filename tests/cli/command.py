@@ -106,6 +106,10 @@ class Background:
         self._process.communicate()
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def has_ended(self) -> bool:
         return self._process.poll() is not None
 

@@ -161,7 +161,7 @@ def _in_shell(module: str, words: str, root: Path) -> Ended:
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
-@pytest.mark.parametrize("module", ["cli.job", "cli.jobs.list", "cli.jobs.watch", "cli.gantry.supervisor"])
+@pytest.mark.parametrize("module", ["cli.job", "cli.jobs.list", "cli.jobs.watch", "daemons.supervisor.main"])
 def test_a_start_imports_neither_trio_nor_rich(module: str) -> None:
     code = f"import sys, {module}; print(sorted({{'trio', 'rich', 'asyncio'}} & set(sys.modules)))"
 

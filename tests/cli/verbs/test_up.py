@@ -98,6 +98,22 @@ def test_a_daemon_that_dies_is_started_again(root: Path) -> None:
     assert pids(root) == {}
 
 
+def test_a_terminal_that_hangs_up_stops_the_daemons_of_the_foreground(root: Path) -> None:
+    with Background("gantry", "--root", root, "up") as up:
+        while not up.read_line().startswith("up;"):
+            pass
+        supervisor = find_supervisor(Paths.under_root(root))
+        assert supervisor is not None
+
+        os.kill(supervisor.pid, signal.SIGHUP)
+        last = up.end()
+
+    # it is the very process that the user has started
+    assert supervisor.pid == up.pid
+    assert last == Ended(0, "", "\nstopping; no job runs\n")
+    assert pids(root) == {}
+
+
 def test_a_daemon_that_cannot_start_again_is_tried_after_growing_pauses_until_it_can(root: Path) -> None:
     config = Paths.under_root(root).config_data
     with Background("gantry", "--root", root, "up") as up:

@@ -6,36 +6,30 @@ daemon gets a socket of its own, so that it is clear who is ready. Death is its 
 
 import contextlib
 import os
-import selectors
 import signal
 import socket
 import subprocess
-import sys
-import sysconfig
-import time
 from pathlib import Path
 from typing import Final
 
 from common.daemons import daemon_named
 from common.errors import Unavailable
 from common.paths import Paths
+from common.system.interpreter import python_command, python_environment
 from common.system.log import open_log
 
-# a queue of 100,000 jobs is read in a few seconds; this is for disks that have a bad day
-READY_TIMEOUT_S: Final = 120.0
 STOP_TIMEOUT_S: Final = 20.0
 _TAIL_LINES: Final = 12
-
-
-class StopAsked(Exception):
-    """SIGTERM or SIGINT came."""
 
 
 class DaemonProcess:
     """A running child of ours; `close` when it has ended."""
 
     def __init__(self, name: str, paths: Paths, root: Path | None) -> None:
-        """Start it; it leaves our session, so that a Ctrl-C reaches only us."""
+        """Start it; it leaves our session, so that a Ctrl-C reaches only us.
+
+        Raises: OSError: its log or its socket cannot be opened, or no process can be made.
+        """
         self.name = name
         self._paths = paths
         address = paths.notify_socket(name)
@@ -45,11 +39,12 @@ class DaemonProcess:
         self.notifications.bind(str(address))
         self.notifications.setblocking(False)
         self._address = address
+        place = [] if root is None else ["--root", str(root)]
         with os.fdopen(open_log(paths.log_file(name)), "ab") as log:
             self._log_start = log.seek(0, os.SEEK_END)
             self._process = subprocess.Popen(
-                _command(name, root),
-                env=_environment(address),
+                python_command(daemon_named(name).module, *place),
+                env={**python_environment(), "NOTIFY_SOCKET": str(address)},
                 cwd="/",
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -58,43 +53,22 @@ class DaemonProcess:
             )
         # readable once the process has ended
         self.pidfd = os.pidfd_open(self._process.pid)
-        # on the monotonic clock
-        self.ready_by = time.monotonic() + READY_TIMEOUT_S
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def wait_ready(self, stop: socket.socket) -> None:
-        """Return when the daemon says that it is ready.
-
-        Args:
-            stop: is readable once we are asked to stop.
-        Raises:
-            Unavailable: it ended before, or was silent for too long; with the end of its log.
-            StopAsked.
-        """
-        with selectors.DefaultSelector() as selector:
-            for source in (self.notifications, self.pidfd, stop):
-                selector.register(source, selectors.EVENT_READ)
-            while not self.check_ready():
-                events = selector.select(max(self.ready_by - time.monotonic(), 0))
-                if stop in [key.fileobj for key, _ in events]:
-                    raise StopAsked
-
     def check_ready(self) -> bool:
         """Whether it has said that it is ready; once it did, it is not asked again.
 
-        Raises: Unavailable: it ended before, or was silent for too long; with the end of its log.
+        Raises: Unavailable: it ended before; with the end of its log.
         """
         # in this order: one that ends at once after it was ready has been ready
         has_ended = self.has_ended
         if self._said_ready():
             return True
         if has_ended:
-            raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self._log_tail()}")
-        if time.monotonic() >= self.ready_by:
-            raise Unavailable(f"{self.name} was not ready after {READY_TIMEOUT_S:.0f} s{self._log_tail()}")
+            raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self.log_tail()}")
         return False
 
     @property
@@ -132,7 +106,8 @@ class DaemonProcess:
         self.notifications.close()
         self._address.unlink(missing_ok=True)
 
-    def _log_tail(self) -> str:
+    def log_tail(self) -> str:
+        """What it has logged since it was started, for the end of an error's text."""
         path = self._paths.log_file(self.name)
         with contextlib.suppress(OSError), path.open("rb") as log:
             log.seek(self._log_start)
@@ -140,21 +115,3 @@ class DaemonProcess:
             if lines:
                 return f"; its log '{path}' ends:\n" + "\n".join(f"  {line}" for line in lines)
         return f"; its log '{path}' says nothing"
-
-
-def _command(name: str, root: Path | None) -> list[str]:
-    place = [] if root is None else ["--root", str(root)]
-    return [sys.executable, "-P", "-m", daemon_named(name).module, *place]
-
-
-def _environment(address: Path) -> dict[str, str]:
-    return {**python_environment(), "NOTIFY_SOCKET": str(address)}
-
-
-def python_environment() -> dict[str, str]:
-    """Our environment, in which a Python finds our packages also when they are not installed."""
-    home = Path(__file__).resolve().parent.parent
-    if home == Path(sysconfig.get_path("purelib")).resolve():
-        return dict(os.environ)
-    others = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys([str(home), *others]))}

@@ -1,0 +1,1 @@
+"""What the supervisor decides; no I/O."""

@@ -1,0 +1,139 @@
+"""gantry-supervisor: keeps the daemons of an installation running; `gantry up` is or starts one.
+
+In the foreground it tells what happens on standard output, and errors on standard error, until SIGTERM, SIGINT or
+SIGHUP. With `--report FD` it tells on that descriptor, and closes it when all daemons are ready: what a
+program shows that starts it and goes on. It ends with 1 if a daemon does not start.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, Protocol, TextIO
+
+from common.errors import GantryError, explain_os_error
+from common.installation import take_up
+from common.printable import printable
+from common.settings import load_settings, named_root
+from common.system.log import get_log, set_up_logging
+from common.system.program import release
+from daemons.supervisor.farewell import farewell
+from daemons.supervisor.supervising import StopAsked, Supervisor
+
+PROGRAM: Final = "gantry-supervisor"
+_log = get_log(__name__)
+
+
+class Telling(Protocol):
+    """Where the supervisor says what happens."""
+
+    def tell(self, text: str) -> None: ...
+    def complain(self, text: str) -> None: ...
+    def all_ready(self) -> None: ...
+    def stopping(self, text: str) -> None: ...
+
+
+class Screen:
+    """The foreground: a user looks on until the end."""
+
+    def tell(self, text: str) -> None:
+        _print(_shown(text), sys.stdout)
+
+    def complain(self, text: str) -> None:
+        _print(_shown(f"error: {text}"), sys.stderr)
+
+    def all_ready(self) -> None:
+        self.tell("up; Ctrl-C stops the daemons")
+
+    def stopping(self, text: str) -> None:
+        # Ctrl-C stands at the beginning of this line
+        _print(f"\n{_shown(text)}", sys.stderr)
+
+
+def _print(text: str, stream: TextIO) -> None:
+    try:
+        print(text, file=stream, flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        # a terminal that has hung up
+        _log.info("supervisor.said", text=text.strip())
+
+
+class Report:
+    """A descriptor that somebody reads until all daemons are ready; later all is told to the log."""
+
+    def __init__(self, report: TextIO) -> None:
+        self._report = report
+
+    def tell(self, text: str) -> None:
+        if self._report.closed:
+            _log.info("supervisor.said", text=text)
+        else:
+            self._report.write(_shown(text) + "\n")
+
+    def complain(self, text: str) -> None:
+        self.tell(f"error: {text}")
+
+    def all_ready(self) -> None:
+        self._report.close()
+
+    def stopping(self, text: str) -> None:
+        _log.info("supervisor.stopping")
+
+
+def _shown(text: str) -> str:
+    return "\n".join(map(printable, text.splitlines()))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Keep the daemons running until a signal comes."""
+    given = _read_arguments(argv)
+    telling: Telling = Screen() if given.report is None else Report(os.fdopen(given.report, "w", buffering=1))
+    try:
+        is_done = _supervise(named_root(given.root), telling)
+    except BrokenPipeError:
+        # nobody reads what is told any more: the daemons have been stopped
+        os._exit(1)
+    except GantryError as error:
+        telling.complain(error.message)
+        sys.exit(1)
+    except OSError as error:
+        telling.complain(explain_os_error(error))
+        sys.exit(1)
+    except Exception as error:
+        _log.exception("supervisor.crashed")
+        telling.complain(f"internal error ({type(error).__name__}); the log of the supervisor tells where")
+        sys.exit(1)
+    sys.exit(0 if is_done else 1)
+
+
+def _supervise(root: Path | None, telling: Telling) -> bool:
+    """Returns: whether all daemons were ready before a signal came."""
+    settings = load_settings(root)
+    take_up(settings)
+    paths = settings.paths
+    set_up_logging("supervisor", path=paths.supervisor_log)
+    with Supervisor(paths, root, telling.tell) as supervisor:
+        try:
+            supervisor.start_all()
+        except StopAsked:
+            telling.complain("stopped before all daemons were ready")
+            return False
+        telling.all_ready()
+        supervisor.keep_running()
+        telling.stopping(farewell(paths, root))
+    return True
+
+
+def _read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(PROGRAM, description="Start the daemons, and keep them running.")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
+    parser.add_argument("--report", type=int, metavar="FD", help="tell there what happens, until all are ready")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""Starting the daemons and keeping them running.
+
+They are started in their order, each when the one before is ready. One that ends by itself is started again, as
+`core/restarts.py` decides. Nothing here waits for one daemon alone, so the end of another is seen meanwhile. SIGTERM,
+SIGINT and a terminal that hangs up stop all of them in the opposite order; job processes are children of nobody here
+and go on.
+"""
+
+import contextlib
+import selectors
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Self
+
+from common.daemons import start_order
+from common.errors import Unavailable
+from common.paths import Paths
+from common.system.log import get_log
+from common.system.pidfile import PidFile
+from daemons.supervisor.core.restarts import READY_TIMEOUT_S, Event, Keeping, Phase, step
+from daemons.supervisor.daemonprocess import DaemonProcess
+from daemons.supervisor.signalpipe import SignalPipe
+
+_log = get_log(__name__)
+
+
+class StopAsked(Exception):
+    """A signal came that ends the supervisor."""
+
+
+class Supervisor:
+    """Starts the daemons and keeps them running; a context manager that leaves none behind.
+
+    Args:
+        root: passed on to the daemons; None for the installation of the system.
+        tell: shows a line to the user.
+    """
+
+    def __init__(self, paths: Paths, root: Path | None, tell: Callable[[str], None]) -> None:
+        self._paths = paths
+        self._root = root
+        self._tell = tell
+        # name -> what is known of it, in the order in which they are started
+        self._kept = {daemon.name: Keeping() for daemon in start_order()}
+        # all that have been started and not been seen to end
+        self._running: dict[str, DaemonProcess] = {}
+        self._signals = SignalPipe()
+
+    def __enter__(self) -> Self:
+        """Raises: Conflict: another supervisor runs; the message names its pid."""
+        self._pid_file = PidFile.take(self._paths.supervisor_pid_file)
+        self._signals.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._signals.close()
+        self._pid_file.release()
+
+    def start_all(self) -> None:
+        """Start the daemons in order, each when the one before is ready.
+
+        Raises:
+            Unavailable, OSError: one does not get ready, and why.
+            StopAsked.
+        """
+        for name in self._kept:
+            self._launch(name)
+            while self._kept[name].phase is Phase.FIRST_START:
+                self._attend()
+
+    def keep_running(self) -> None:
+        """Restart what ends, until a signal asks us to stop."""
+        with contextlib.suppress(StopAsked):
+            while True:
+                self._attend()
+
+    def stop(self) -> None:
+        """Stop all daemons, each before those that it needs."""
+        for name in reversed(self._kept):
+            process = self._running.pop(name, None)
+            if process is not None and not process.stop():
+                self._tell(f"{name} did not end in time and was killed")
+
+    def _attend(self) -> None:
+        """Wait until something happens, and see to it. Raises: as `start_all`."""
+        self._wait_for_event()
+        for name, process in list(self._running.items()):
+            if self._kept[name].is_starting:
+                self._look_at_start(name, process)
+            elif process.has_ended:
+                self._note_end(name)
+        for name, kept in self._kept.items():
+            if kept.phase is Phase.PAUSING and kept.is_due(time.monotonic()):
+                self._launch(name)
+
+    def _wait_for_event(self) -> None:
+        """Wait until a daemon is ready or ends, or something is due. Raises: StopAsked."""
+        dues = [kept.due_at for kept in self._kept.values() if kept.due_at is not None]
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._signals.reader, selectors.EVENT_READ)
+            for name, process in self._running.items():
+                selector.register(process.pidfd, selectors.EVENT_READ)
+                if self._kept[name].is_starting:
+                    selector.register(process.notifications, selectors.EVENT_READ)
+            selector.select(max(min(dues) - time.monotonic(), 0) if dues else None)
+        if self._signals.has_come():
+            raise StopAsked
+
+    def _launch(self, name: str) -> None:
+        try:
+            self._running[name] = DaemonProcess(name, self._paths, self._root)
+        except OSError as error:
+            self._note_failure(name, error)
+        else:
+            self._step(name, Event.LAUNCHED)
+
+    def _look_at_start(self, name: str, process: DaemonProcess) -> None:
+        try:
+            if process.check_ready():
+                self._note_ready(name)
+            elif self._kept[name].is_due(time.monotonic()):
+                raise Unavailable(f"{name} was not ready after {READY_TIMEOUT_S:.0f} s{process.log_tail()}")
+        except Unavailable as error:
+            self._running.pop(name).stop()
+            self._note_failure(name, error)
+
+    def _note_ready(self, name: str) -> None:
+        self._step(name, Event.READY)
+        pid = self._running[name].pid
+        _log.info("supervisor.started", daemon=name, pid=pid)
+        self._tell(f"{name:<10}  ready  pid {pid}")
+
+    def _note_end(self, name: str) -> None:
+        process = self._running.pop(name)
+        how = process.how_ended()
+        process.close()
+        self._step(name, Event.ENDED)
+        self._tell_restart(name, f"ended {how}")
+
+    def _note_failure(self, name: str, error: Unavailable | OSError) -> None:
+        self._step(name, Event.FAILED)
+        if self._kept[name].phase is Phase.GIVEN_UP:
+            raise error
+        self._tell(str(error))
+        self._tell_restart(name, "did not start")
+
+    def _step(self, name: str, event: Event) -> None:
+        self._kept[name] = step(self._kept[name], event, time.monotonic())
+
+    def _tell_restart(self, name: str, why: str) -> None:
+        pause_s = self._kept[name].pause_s
+        _log.warning("supervisor.ended", daemon=name, why=why, restart_s=pause_s)
+        self._tell(f"{name:<10}  {why}; starting it again{f' in {pause_s:g} s' if pause_s else ''}")
