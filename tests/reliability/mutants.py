@@ -113,7 +113,7 @@ MUTANTS: Final = (
     _mutant(
         "end a job whose process died with an opcode under way",
         "daemons/luxid/core/queue/recovery.py",
-        "    return Fate.CONTINUE if is_between else Fate.DEAD",
+        "    return Fate.CONTINUE if _BETWEEN_OPCODES.issuperset([op.state for op in job.ops]) else Fate.DEAD",
         "    return Fate.CONTINUE",
         "tests/unit/luxid/test_recovery.py",
     ),
