@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, paths, uses_color, wants_json
@@ -172,6 +172,8 @@ def _show_one(followers: Followers, job: Outcome, screen: OutputScreen) -> None:
                 for line in log:
                     write(("" if line_ends else "\n") + log_text(line) + "\n")
                     line_ends = True
+            case _:
+                assert_never(event)
     write("" if line_ends else "\n")
 
 
@@ -203,6 +205,8 @@ def _show_as_own(followers: Followers, job_id: int, screen: OutputScreen) -> Non
             case Change(log=log):
                 for line in log:
                     remark(log_text(line))
+            case _:
+                assert_never(event)
 
 
 def _show_several(followers: Followers, job_ids: Sequence[int]) -> None:

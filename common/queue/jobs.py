@@ -5,9 +5,8 @@ follows from them (`job_state`). An opcode goes one way:
 
     queued -> waiting (for locks) -> running -> success | error | canceled
 
-with two exceptions: `canceling` is the time between a request to cancel and its effect, and of one that runs
-and is killed the time until nothing of it lives;
-and a logical unit that lacks a resource for the moment goes from running back to waiting.
+with two exceptions: `canceling` is the time from a request to kill an opcode until nothing of it lives, and one that a
+rule pauses while it waits is queued again.
 `EVENTS` below is the whole machine; nothing else in the house assigns a state. A job that is
 between two opcodes reads `queued` again: whoever finds it without a process continues it.
 
@@ -19,7 +18,7 @@ Source: job-queue design; luxid.md sections 3.1 and 4.
 
 import enum
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import attrs
 
@@ -65,8 +64,7 @@ class OpEvent(enum.Enum):
     PICKED = "picked"  # its process is about to ask for its locks
     LOCKED = "locked"  # all locks are held, execution begins
     HELD_BACK = "held back"  # a rule came to pause it before it had begun
-    RETRIED = "retried"  # a resource is lacking for the moment; locks are asked again
-    CANCEL_ASKED = "cancel asked"
+    CANCEL_ASKED = "asked to cancel"  # it is being killed
     CANCELED = "canceled"
     SUCCEEDED = "succeeded"
     FAILED = "failed"  # itself, an earlier opcode of the job, or its process
@@ -89,7 +87,6 @@ EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
     },
     _S.CANCELING: {_E.CANCELED: _S.CANCELED, _E.FAILED: _S.ERROR},
     _S.RUNNING: {
-        _E.RETRIED: _S.WAITING,
         _E.CANCEL_ASKED: _S.CANCELING,  # killed: until nothing of it lives
         _E.CANCELED: _S.CANCELED,
         _E.SUCCEEDED: _S.SUCCESS,
@@ -199,6 +196,8 @@ def job_state(states: Sequence[JobState]) -> JobState:
                 ended += 1
             case JobState.QUEUED:
                 pass
+            case _:
+                assert_never(state)
     return JobState.SUCCESS if ended == len(states) else tentative
 
 

@@ -7,7 +7,7 @@ Source: DESIGN sections 6 and 8.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, assert_never
 
 from common.errors import GantryError
 from common.ids import JobId
@@ -49,8 +49,11 @@ class Following:
                 await self._refresh_rules()
             case LocksChanged(holdings=holdings):
                 self._tell(holdings)
-            case ConfigChanged(filters_changed=True):
-                await self._refresh_rules()
+            case ConfigChanged(filters_changed=filters_changed):
+                if filters_changed:
+                    await self._refresh_rules()
+            case _:
+                assert_never(event)
 
     def _tell(self, holdings: Iterable[Holdings]) -> None:
         """Nobody can start because of it, so nothing is decided: who comes next may be another one."""

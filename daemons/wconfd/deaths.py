@@ -19,7 +19,7 @@ import os
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, Protocol, assert_never
 
 import trio
 
@@ -130,13 +130,15 @@ class Deaths:
     async def _look_at_newcomers(self, nursery: trio.Nursery) -> None:
         while True:
             for path in await self._locks.known.newcomers():
-                match probe(path):
+                match life := probe(path):
                     case Life.DEAD:
                         await self._bury(path)
                     case Life.UNKNOWN:
                         nursery.start_soon(self._probe, path)
                     case Life.ALIVE:
                         pass
+                    case _:
+                        assert_never(life)
 
     async def _try_again(self, nursery: trio.Nursery) -> None:
         while True:

@@ -3,7 +3,7 @@
 import errno
 import os
 import resource
-from typing import Final
+from typing import Final, assert_never
 
 from daemons.jobproc.commands.prelude import Failure, Step
 
@@ -32,6 +32,8 @@ def prelude_words(failure: Failure, user: str) -> str:
         case Step.LIMIT:
             number = int(failure.name)
             return f"the limit '{limit_name(number)}' cannot be set: user {user!r} has at most {_hard_limit(number)}"
+        case _:
+            assert_never(failure.step)
 
 
 def program_words(program: str, path: str, error: OSError) -> str:

@@ -3,13 +3,15 @@
 Theory. A command runs until its own process ends, its time is over, or it is to be stopped. To stop means SIGTERM for
 all of it, and after a grace time SIGKILL, again and again until nothing is left; the pause before the next round grows.
 What a command leaves behind when it ends by itself is given a moment to end as well (the `tee` at the end of a pipe
-still writes), and is then stopped; or it is left alone, if that was wanted.
+still writes), and is then stopped; or it is left alone, if that was wanted. `EVENTS` is the whole course; when nothing
+is left at all it is over, whatever the phase.
 
 Source: DESIGN section 16; everyday.md j, "kill order" and "left-overs".
 """
 
 import enum
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never
 
 import attrs
 
@@ -35,6 +37,39 @@ class Phase(enum.Enum):
     KEPT = "kept"  # the command has ended, what it left runs on under the job's locks
     TERMED = "termed"
     KILLED = "killed"
+
+
+class Event(enum.Enum):
+    """What can move a course on; of several at once the first in this order that the phase heeds."""
+
+    STOP_ASKED = "a stop is asked"
+    # the command has ended by itself, and has left processes behind
+    LEFT_TO_END = "it ended, what it left is to end"
+    LEFT_WITH_LOCKS = "it ended, what it left keeps the locks"
+    LEFT_ALONE = "it ended, what it left is detached"
+    # of the command, the grace time, the moment, or the pause between two rounds
+    TIME_OVER = "its time is over"
+
+
+# None: nothing more is to be done
+EVENTS: Final[Mapping[Phase, Mapping[Event, Phase | None]]] = {
+    Phase.RUNNING: {
+        Event.STOP_ASKED: Phase.TERMED,
+        Event.LEFT_TO_END: Phase.LINGERING,
+        Event.LEFT_WITH_LOCKS: Phase.KEPT,
+        Event.LEFT_ALONE: None,
+        Event.TIME_OVER: Phase.TERMED,
+    },
+    Phase.LINGERING: {Event.STOP_ASKED: Phase.TERMED, Event.TIME_OVER: Phase.TERMED},
+    Phase.KEPT: {Event.STOP_ASKED: Phase.TERMED},
+    Phase.TERMED: {Event.TIME_OVER: Phase.KILLED},
+    Phase.KILLED: {Event.TIME_OVER: Phase.KILLED},
+}
+_LEFT: Final = {
+    Leave.END: Event.LEFT_TO_END,
+    Leave.KEEP_LOCKS: Event.LEFT_WITH_LOCKS,
+    Leave.DETACH: Event.LEFT_ALONE,
+}
 
 
 class Step(enum.Enum):
@@ -80,42 +115,40 @@ def advance(course: Course, now: float, seen: Seen) -> tuple[Course, Step]:
     """What is to be done now, and the course after it."""
     if seen.has_command_ended and not seen.is_anything_left:
         return course, Step.OVER
-    is_due = course.look_at is not None and now >= course.look_at
-    match course.phase:
-        case Phase.RUNNING if seen.is_stop_asked or (is_due and not seen.has_command_ended):
-            return _term(course, now, timed_out=not seen.is_stop_asked)
-        case Phase.RUNNING if seen.has_command_ended:
-            return _after_end(course, now)
-        case Phase.LINGERING if seen.is_stop_asked or is_due:
-            return _term(course, now, timed_out=False)
-        case Phase.KEPT if seen.is_stop_asked:
-            return _term(course, now, timed_out=False)
-        case Phase.TERMED if is_due:
-            return _kill(course, now)
-        case Phase.KILLED if is_due:
-            return _kill(course, now)
-    return course, Step.WAIT
+    row = EVENTS[course.phase]
+    event = next((event for event in _events(course, now, seen) if event in row), None)
+    if event is None:
+        return course, Step.WAIT
+    phase = row[event]
+    if phase is None:
+        return course, Step.OVER
+    timed_out = course.timed_out or (course.phase is Phase.RUNNING and event is Event.TIME_OVER)
+    return _enter(attrs.evolve(course, phase=phase, timed_out=timed_out), phase, now)
 
 
-def _after_end(course: Course, now: float) -> tuple[Course, Step]:
-    match course.leave:
-        case Leave.DETACH:
-            return course, Step.OVER
-        case Leave.KEEP_LOCKS:
-            return attrs.evolve(course, phase=Phase.KEPT, look_at=None), Step.WAIT
-        case Leave.END:
-            return attrs.evolve(course, phase=Phase.LINGERING, look_at=now + MOMENT_S), Step.WAIT
+def _events(course: Course, now: float, seen: Seen) -> Iterator[Event]:
+    """What has happened, in the order of `Event`."""
+    if seen.is_stop_asked:
+        yield Event.STOP_ASKED
+    if seen.has_command_ended:
+        yield _LEFT[course.leave]
+    if course.look_at is not None and now >= course.look_at:
+        yield Event.TIME_OVER
 
 
-def _term(course: Course, now: float, *, timed_out: bool) -> tuple[Course, Step]:
-    return attrs.evolve(course, phase=Phase.TERMED, timed_out=timed_out, look_at=now + course.grace_s), Step.TERM
-
-
-def _kill(course: Course, now: float) -> tuple[Course, Step]:
-    after = attrs.evolve(
-        course,
-        phase=Phase.KILLED,
-        look_at=now + course.round_s,
-        round_s=min(2 * course.round_s, LONGEST_ROUND_S),
-    )
-    return after, Step.KILL
+def _enter(course: Course, phase: Phase, now: float) -> tuple[Course, Step]:
+    """What to do at the beginning of a phase, and when to look again."""
+    match phase:
+        case Phase.RUNNING:
+            return course, Step.WAIT
+        case Phase.LINGERING:
+            return attrs.evolve(course, look_at=now + MOMENT_S), Step.WAIT
+        case Phase.KEPT:
+            return attrs.evolve(course, look_at=None), Step.WAIT
+        case Phase.TERMED:
+            return attrs.evolve(course, look_at=now + course.grace_s), Step.TERM
+        case Phase.KILLED:
+            round_s = min(2 * course.round_s, LONGEST_ROUND_S)
+            return attrs.evolve(course, look_at=now + course.round_s, round_s=round_s), Step.KILL
+        case _:
+            assert_never(phase)

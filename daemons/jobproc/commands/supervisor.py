@@ -24,7 +24,7 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NoReturn, assert_never
 
 import attrs
 import orjson
@@ -275,9 +275,14 @@ class _Supervision:
                 self._send(signal.SIGCONT)
             case Step.KILL:
                 self._kill()
-            case Step.WAIT if self.course.phase is Phase.KILLED:
-                # who has ended may have left others to us
-                self._kill_children()
+            case Step.WAIT:
+                # a process that has ended may have left others to us
+                if self.course.phase is Phase.KILLED:
+                    self._kill_children()
+            case Step.OVER:
+                pass
+            case _:
+                assert_never(step)
         return step is Step.OVER and self.report < 0
 
     def _reap(self) -> None:

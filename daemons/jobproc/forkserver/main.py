@@ -26,7 +26,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import orjson
 import setproctitle
@@ -144,12 +144,16 @@ class ForkServer:
 
     def _answer(self, connection: ControlConnection, payload: bytes) -> None:
         """Raises: Closed."""
-        match read_start(payload):
+        match found := read_start(payload):
             case bytes() as refusal:
                 _log.warning("control.refused", message=payload[:200].decode(errors="replace"))
                 connection.send(refusal)
             case (call, request):
                 connection.send(self._start(connection, call, request))
+            case None:
+                pass
+            case _:
+                assert_never(found)
 
     def _start(self, connection: ControlConnection, call: Call, request: StartJob) -> bytes:
         try:

@@ -5,7 +5,7 @@ Source: luxid.md 2.2, 7.
 
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, assert_never
 
 import attrs
 import trio
@@ -165,11 +165,12 @@ class ObjectQueries:
                 return _one_piece(await self._lock_rows())
             case QueryKind.FILTER:
                 return _one_piece(_rules(await self._config.current()))
-        objects = _OBJECTS[what]
-        rows = objects.rows(await self._config.current())
-        if plan.asked is not None:
-            rows = find_named(rows, plan.asked, objects.things.what, is_host=objects.is_host)
-        return _one_piece(rows)
+            case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
+                return _one_piece(_asked_rows(_OBJECTS[what], plan, await self._config.current()))
+            case QueryKind.CLUSTER | QueryKind.OS:
+                raise _only_by_opcodes(what)
+            case _:
+                assert_never(what)
 
     def _job_rows(
         self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer
@@ -193,8 +194,19 @@ class ObjectQueries:
 def _things(what: QueryKind) -> Things[Any]:
     things = _THINGS.get(what)
     if things is None:
-        raise InvalidRequest(f"{what.value!r} can only be asked for by an opcode, OP_{what.value.upper()}_QUERY")
+        raise _only_by_opcodes(what)
     return things
+
+
+def _only_by_opcodes(what: QueryKind) -> InvalidRequest:
+    return InvalidRequest(f"{what.value!r} can only be asked for by an opcode, OP_{what.value.upper()}_QUERY")
+
+
+def _asked_rows(objects: _Objects, plan: Plan[Any], config: ConfigIndex) -> Sequence[Row[Any]]:
+    rows = objects.rows(config)
+    if plan.asked is None:
+        return rows
+    return find_named(rows, plan.asked, objects.things.what, is_host=objects.is_host)
 
 
 def _rules(config: ConfigIndex) -> list[FilterRule]:

@@ -14,7 +14,7 @@ Source: DESIGN section 16; everyday.md a, j.
 
 import os
 import signal
-from typing import Final
+from typing import Final, assert_never
 
 import trio
 
@@ -64,15 +64,17 @@ class Kills:
     def recover(self) -> None:
         """Know what an earlier luxid was asked; before jobs that died are settled, and before any is started."""
         for job_id in self._scheduler.kill_messages.found():
-            match self._scheduler.queue.phase(job_id):
+            match phase := self._scheduler.queue.phase(job_id):
                 case Phase.RUNNING:
                     self._scheduler.asks[job_id] = Ask.KILL
                 case None:
                     self._scheduler.kill_messages.withdraw(job_id)
-                case _:
+                case Phase.READY | Phase.BLOCKED | Phase.HELD | Phase.STARTING:
                     # its process had ended between two opcodes
                     self._scheduler.asks[job_id] = Ask.KILL
                     self._nursery.start_soon(self._cancel, job_id)
+                case _:
+                    assert_never(phase)
 
     async def _cancel(self, job_id: JobId) -> None:
         try:

@@ -8,14 +8,14 @@ Theory. Every job that has not ended has an entry, and the entry a phase:
     starting  a process is being made for it; takes a slot
     running   it has a process; takes a slot
 
-A ready job has its place in the contest. A job takes its places in limits, and its locks count against others, from
-when it begins to start until its process is gone. All this is left and entered where the phase changes, and
-nowhere else.
+`STEPS` says which phase may follow on which; a job comes and goes as held. A ready job has its place in the contest. A
+job takes its places in limits, and its locks count against others, from when it begins to start until its process is
+gone. All this is left and entered where the phase changes, and nowhere else.
 
 Source: DESIGN section 6.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from common.ids import JobId
@@ -24,6 +24,29 @@ from daemons.luxid.core.queue.decisions import Phase, QueueCounts
 from daemons.luxid.core.queue.pauses import Pausing
 from daemons.luxid.core.why.history import History
 
+# phase -> those that may follow, and by what
+STEPS: Final[Mapping[Phase, Mapping[Phase, str]]] = {
+    Phase.READY: {
+        Phase.STARTING: "it is its turn",
+        Phase.HELD: "its file is rewritten, or a rule rejects it",
+    },
+    Phase.BLOCKED: {
+        Phase.READY: "the last job it waited for has ended",
+        Phase.HELD: "its file is rewritten, it is doomed, or a rule rejects it",
+    },
+    Phase.HELD: {
+        Phase.READY: "its file is written, it waits for no job",
+        Phase.BLOCKED: "its file is written, it waits for other jobs",
+        Phase.RUNNING: "a process of an earlier luxid lives",
+    },
+    Phase.STARTING: {
+        Phase.RUNNING: "its file names the process",
+        Phase.HELD: "the start came to nothing",
+    },
+    Phase.RUNNING: {
+        Phase.HELD: "its process is gone",
+    },
+}
 _WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
 
 
@@ -58,14 +81,25 @@ class Entries:
         self._count[Phase.HELD] += 1
 
     def drop(self, job_id: JobId) -> None:
-        """The job, which is held, has ended."""
+        """The job, which is held, has ended.
+
+        Raises: ValueError: it is not held; nothing has changed.
+        """
+        entry = self._entries[job_id]
+        if entry.phase is not Phase.HELD:
+            raise ValueError(f"job {job_id} is {entry.phase.value} and cannot end before it is held")
         self.history.leave(self._entries.pop(job_id))
         self._count[Phase.HELD] -= 1
 
     def move(self, entry: Entry, phase: Phase) -> None:
-        """The one place where a phase changes; what a phase brings with it is left and entered here."""
-        self.history.note(entry)
+        """The one place where a phase changes; what a phase brings with it is left and entered here.
+
+        Raises: ValueError: no such step; nothing has changed.
+        """
         before, job_id = entry.phase, entry.job.job_id
+        if phase not in STEPS[before]:
+            raise ValueError(f"job {job_id} is {before.value} and cannot become {phase.value}")
+        self.history.note(entry)
         if before is Phase.READY:
             self._contest.withdraw(job_id)
         if before in _WITH_PROCESS and phase not in _WITH_PROCESS:

@@ -5,7 +5,7 @@ Source: DESIGN section 6, "Explain".
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
@@ -67,6 +67,8 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
             held = (*_rule(entry), *_limits(queue, entry), *_slots(queue))
             # one that is paused stands in no line, whoever else waits
             return held if entry.ruling.is_pause else (*held, *_order(queue, entry, now_s))
+        case _:
+            assert_never(entry.phase)
 
 
 def _dependencies(queue: JobQueue, job_id: JobId, shown: Callable[[JobId], Shown | None]) -> Iterator[Reason]:

@@ -23,7 +23,7 @@ Source: DESIGN section 6, "Explain".
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
@@ -209,7 +209,10 @@ def _waiting_on(entry: Entry) -> WaitingOn:
             return entry.phase
         case Phase.READY:
             return entry.ruling.rule if entry.ruling.is_pause else entry.limits
-    return None
+        case Phase.HELD | Phase.RUNNING:
+            return None
+        case _:
+            assert_never(entry.phase)
 
 
 def _cause(waiting_on: Phase | FilterRule, blocking: Cause | None) -> Cause:

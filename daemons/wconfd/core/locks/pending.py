@@ -15,7 +15,7 @@ from immutables import Map
 
 from common.locks import Lock, LockRequest, Owner
 from daemons.wconfd.core.locks.fairness import Fairness
-from daemons.wconfd.core.locks.requests import PendingRequest, Place
+from daemons.wconfd.core.locks.requests import PendingRequest, Place, Standing
 from daemons.wconfd.core.locks.table import Gate, LockTable
 
 __all__ = ["Behind", "LockState", "PendingRequest", "Place"]
@@ -63,6 +63,12 @@ class LockState:
     def pending_of(self, owner: Owner) -> PendingRequest | None:
         parked = self._parked.get(owner)
         return parked.request if parked else None
+
+    def standing_of(self, owner: Owner) -> Standing:
+        parked = self._parked.get(owner)
+        if parked is None:
+            return Standing.NONE
+        return Standing.BEHIND if isinstance(parked.spot, Behind) else Standing.PARKED
 
     def knows(self, owner: Owner) -> bool:
         """Whether the owner holds or waits. Cost: O(1)."""

@@ -3,8 +3,10 @@
 Source: wconfd.md 5.3.
 """
 
+import enum
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Final
 
 import attrs
 
@@ -12,6 +14,38 @@ from common.asciijson import ascii_json
 from common.locks import Lock, LockMode, LockRequest, Owner
 
 Place = tuple[int, tuple[bool, int, str, str]]
+
+
+class Standing(enum.Enum):
+    """Where an owner's request stands; the theory is in `waiting`."""
+
+    # its owner waits for nothing
+    NONE = "no request"
+    PARKED = "parked at a gate"
+    BEHIND = "held back"
+
+
+_ENDS: Final = {
+    "granted: the last of what kept it out has gone": Standing.NONE,
+    "given up, or its owner has died": Standing.NONE,
+}
+# standing -> what can happen -> standing; a request that is granted at once, or refused, never waits
+STANDINGS: Final[Mapping[Standing, Mapping[str, Standing]]] = {
+    Standing.NONE: {
+        "asked, and a holder is in the way": Standing.PARKED,
+        "asked, no holder is in the way but an overdue request": Standing.BEHIND,
+    },
+    Standing.PARKED: {
+        **_ENDS,
+        "its gate opens, another one is shut": Standing.PARKED,
+        "its gate opens, an overdue request goes first": Standing.BEHIND,
+    },
+    Standing.BEHIND: {
+        **_ENDS,
+        "the overdue request has gone, another one goes first": Standing.BEHIND,
+        "the overdue request has gone, a gate is shut": Standing.PARKED,
+    },
+}
 
 
 @attrs.frozen

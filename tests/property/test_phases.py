@@ -1,0 +1,90 @@
+"""The phases of jobs: the table of steps is walked, and what is not in it is refused and changes nothing."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.ids import JobId
+from common.queue.jobs import Job, JobOp
+from daemons.luxid.core.choice.contest import Contest, Entry
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.filters.judging import Judging
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.queue.entries import STEPS, Entries
+from daemons.luxid.core.why.history import History
+
+NOW = 1e9
+JOBS = 3
+
+
+class Walk:
+    """A few jobs, all held, beside what must follow from their phases."""
+
+    def __init__(self) -> None:
+        self.contest = Contest(WeightRules())
+        self.entries = Entries(self.contest, History(self.contest.places, Waits(lambda _: None)))
+        judging = Judging(self.entries, self.contest)
+        self.jobs: list[Entry] = []
+        for number in range(JOBS):
+            self.jobs.append(judging.new_entry(Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))))
+            self.entries.add(self.jobs[-1])
+
+    def seen(self) -> tuple[object, ...]:
+        return (
+            [entry.phase for entry in self.jobs],
+            self.entries.counts(),
+            self.entries.running(),
+            {entry.job.job_id for entry in self.entries.with_process()},
+            self.contest.best(NOW),
+        )
+
+    def check(self) -> None:
+        phases = {entry.job.job_id: entry.phase for entry in self.jobs}
+        assert {phase: self.entries.count(phase) for phase in Phase} == {
+            phase: list(phases.values()).count(phase) for phase in Phase
+        }
+        running = {job_id for job_id, phase in phases.items() if phase is Phase.RUNNING}
+        assert self.entries.running() == running
+        starting = {job_id for job_id, phase in phases.items() if phase is Phase.STARTING}
+        assert {entry.job.job_id for entry in self.entries.with_process()} == running | starting
+        ready = [job_id for job_id, phase in phases.items() if phase is Phase.READY]
+        assert self.contest.best(NOW) == min(ready, default=None)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, JOBS - 1), st.sampled_from(Phase)), max_size=40))
+def test_a_step_of_the_table_is_made_and_any_other_is_refused_without_a_trace(walk: list[tuple[int, Phase]]) -> None:
+    jobs = Walk()
+    for number, phase in walk:
+        entry, before = jobs.jobs[number], jobs.seen()
+        if phase in STEPS[entry.phase]:
+            jobs.entries.move(entry, phase)
+            assert entry.phase is phase
+        else:
+            with pytest.raises(ValueError, match=rf"job {number} is .* and cannot become {phase.value}"):
+                jobs.entries.move(entry, phase)
+            assert jobs.seen() == before
+        jobs.check()
+
+
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.HELD])
+def test_a_job_that_is_not_held_cannot_leave(phase: Phase) -> None:
+    jobs = Walk()
+    entry = jobs.jobs[0]
+    for step in _way_to(phase):
+        jobs.entries.move(entry, step)
+
+    with pytest.raises(ValueError, match=f"job 0 is {phase.value} and cannot end before it is held"):
+        jobs.entries.drop(entry.job.job_id)
+    jobs.check()
+
+
+def _way_to(phase: Phase) -> list[Phase]:
+    """The steps from held to a phase."""
+    ways: dict[Phase, list[Phase]] = {Phase.HELD: []}
+    while phase not in ways:
+        ways |= {
+            after: [*way, after] for before, way in list(ways.items()) for after in STEPS[before] if after not in ways
+        }
+    return ways[phase]
