@@ -1,0 +1,66 @@
+"""Drawings of the machines, made from their tables, between the markers in ARCHITECTURE.md.
+
+    python tests/drawings.py        draw them anew; a test compares
+
+One line a step: from, what happens, to.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+TOP: Final = Path(__file__).parents[1]
+sys.path.insert(0, str(TOP))
+
+from common.queue.jobs import EVENTS as OPCODE  # noqa: E402  # run as a script, too
+from daemons.jobproc.commands.stopping import EVENTS as COMMAND  # noqa: E402
+from daemons.luxid.core.queue.entries import STEPS as JOB  # noqa: E402
+from daemons.wconfd.core.locks.requests import STANDINGS as REQUEST  # noqa: E402
+
+FILE: Final = TOP / "ARCHITECTURE.md"
+OVER: Final = "over"
+_MARKED: Final = re.compile(r"(<!-- drawing: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+Step = tuple[str, str, str]
+
+
+def machines() -> Mapping[str, list[Step]]:
+    """The steps of each machine, in the order of its table."""
+    return {
+        "opcode": [
+            (state.value, event.value, after.value) for state, row in OPCODE.items() for event, after in row.items()
+        ],
+        "job": [(phase.value, why, after.value) for phase, row in JOB.items() for after, why in row.items()],
+        "command": [
+            (phase.value, event.value, after.value if after else OVER)
+            for phase, row in COMMAND.items()
+            for event, after in row.items()
+        ],
+        "request": [(before.value, why, after.value) for before, row in REQUEST.items() for why, after in row.items()],
+    }
+
+
+def drawing(steps: Iterable[Step]) -> str:
+    """The steps in columns; a state is named once for all that leave it."""
+    rows = list(steps)
+    first, second = (max(len(row[place]) for row in rows) for place in (0, 1))
+    lines: list[str] = []
+    last = None
+    for before, event, after in rows:
+        lines.append(
+            f"    {'' if before == last else before:<{first}}  -- {event} {'-' * (second - len(event))}-> {after}"
+        )
+        last = before
+    return "\n".join(lines)
+
+
+def drawn(text: str) -> str:
+    """The text with all its drawings made anew. Raises: KeyError: it has a marker of an unknown machine."""
+    all_steps = machines()
+    return _MARKED.sub(lambda found: f"{found[1]}\n{drawing(all_steps[found[2]])}\n\n{found[3]}", text)
+
+
+if __name__ == "__main__":
+    FILE.write_text(drawn(FILE.read_text()))
