@@ -40,18 +40,17 @@ class Explanation:
     def culprits(self) -> Iterator[int]:
         """The jobs that hold it, by their locks or because it depends on them."""
         for reason in self.reasons or ():
-            match reason:
-                case WaitsForJob():
-                    yield reason.job_id
-                case WaitsForLock():
-                    yield from _job_ids(reason.holders)
-                case LetsPass():
-                    yield from reason.job_ids
-                case LockChain():
-                    # behind an owner that is no job, and of which nothing is told by itself
-                    for wait in reason.waits:
-                        if wait.job_id is None:
-                            yield from _job_ids(wait.holders)
+            if isinstance(reason, WaitsForJob):
+                yield reason.job_id
+            elif isinstance(reason, WaitsForLock):
+                yield from _job_ids(reason.holders)
+            elif isinstance(reason, LetsPass):
+                yield from reason.job_ids
+            elif isinstance(reason, LockChain):
+                # behind an owner that is no job, and of which nothing is told by itself
+                for wait in reason.waits:
+                    if wait.job_id is None:
+                        yield from _job_ids(wait.holders)
 
 
 def _job_ids(holders: Sequence[Holding]) -> Iterator[int]:

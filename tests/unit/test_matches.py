@@ -39,19 +39,32 @@ def _heads(pattern: ast.pattern | None) -> Iterator[str]:
             yield name
 
 
-def _is_exhaustive(match: ast.Match) -> bool:
+def _is_exhaustive(match: ast.Match, behind: ast.stmt | None) -> bool:
+    """Whether the last case, or the statement behind cases that all return, tells the type checker so."""
     last = match.cases[-1]
-    return last.guard is None and isinstance(last.pattern, ast.MatchAs) and "assert_never(" in ast.unparse(last)
+    if last.guard is None and isinstance(last.pattern, ast.MatchAs):
+        return "assert_never(" in ast.unparse(last)
+    return behind is not None and ast.unparse(behind).startswith("assert_never(")
+
+
+def _matches(tree: ast.Module) -> Iterator[tuple[ast.Match, ast.stmt | None]]:
+    """Each match with the statement behind it."""
+    for node in ast.walk(tree):
+        for body in (getattr(node, name, None) for name in ("body", "orelse", "finalbody")):
+            if isinstance(body, list):
+                for place, statement in enumerate(body):
+                    if isinstance(statement, ast.Match):
+                        yield statement, next(iter(body[place + 1 :]), None)
 
 
 def test_every_match_on_a_closed_set_ends_in_assert_never() -> None:
     closed = _enums() | _members_of_unions()
     found = [
-        (f"{path.relative_to(TOP)}:{node.lineno}", _is_exhaustive(node))
+        (f"{path.relative_to(TOP)}:{match.lineno}", _is_exhaustive(match, behind))
         for path, tree in _modules().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Match) and any(name in closed for case in node.cases for name in _heads(case.pattern))
+        for match, behind in _matches(tree)
+        if any(name in closed for case in match.cases for name in _heads(case.pattern))
     ]
 
-    assert len(found) >= 10
+    assert len(found) >= 15
     assert [place for place, is_exhaustive in found if not is_exhaustive] == []
