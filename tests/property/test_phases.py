@@ -6,50 +6,46 @@ from hypothesis import strategies as st
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp
-from daemons.luxid.core.choice.contest import Contest, Entry
-from daemons.luxid.core.choice.weights import WeightRules
-from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.core.queue.dependents import Waits
-from daemons.luxid.core.queue.entries import STEPS, Entries
-from daemons.luxid.core.why.history import History
+from daemons.luxid.core.queue.entries import STEPS
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 NOW = 1e9
 JOBS = 3
 
 
 class Walk:
-    """A few jobs, all held, beside what must follow from their phases."""
+    """A few jobs of a queue, all held, beside what must follow from their phases."""
 
     def __init__(self) -> None:
-        self.contest = Contest(WeightRules())
-        self.entries = Entries(self.contest, History(self.contest.places, Waits(lambda _: None)))
-        judging = Judging(self.entries, self.contest)
-        self.jobs: list[Entry] = []
+        self.queue = JobQueue(JOBS, JOBS, lambda _: None)
+        # the steps themselves: from outside only those that events make can be seen
+        self.entries = self.queue._entries
         for number in range(JOBS):
-            self.jobs.append(judging.new_entry(Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))))
-            self.entries.add(self.jobs[-1])
+            self.queue.add(Job(JobId(number), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),)))
+            self.queue.hold(JobId(number))
+
+    def phases(self) -> dict[int, Phase]:
+        return {entry.job.job_id: entry.phase for entry in self.entries}
 
     def seen(self) -> tuple[object, ...]:
-        return (
-            [entry.phase for entry in self.jobs],
-            self.entries.counts(),
-            self.entries.running(),
-            {entry.job.job_id for entry in self.entries.with_process()},
-            self.contest.best(NOW),
-        )
+        taking = {entry.job.job_id for entry in self.entries.with_process()}
+        return self.phases(), self.queue.counts(), self.queue.running(), taking
 
     def check(self) -> None:
-        phases = {entry.job.job_id: entry.phase for entry in self.jobs}
+        phases = self.phases()
         assert {phase: self.entries.count(phase) for phase in Phase} == {
             phase: list(phases.values()).count(phase) for phase in Phase
         }
         running = {job_id for job_id, phase in phases.items() if phase is Phase.RUNNING}
-        assert self.entries.running() == running
+        assert self.queue.running() == running
         starting = {job_id for job_id, phase in phases.items() if phase is Phase.STARTING}
         assert {entry.job.job_id for entry in self.entries.with_process()} == running | starting
-        ready = [job_id for job_id, phase in phases.items() if phase is Phase.READY]
-        assert self.contest.best(NOW) == min(ready, default=None)
+
+    def check_starts(self) -> None:
+        """Those that are ready, and nobody else, are started next."""
+        ready = sorted(job_id for job_id, phase in self.phases().items() if phase is Phase.READY)
+        assert list(self.queue.decide(NOW).start) == ready
 
 
 @settings(max_examples=200, deadline=None)
@@ -57,7 +53,7 @@ class Walk:
 def test_a_step_of_the_table_is_made_and_any_other_is_refused_without_a_trace(walk: list[tuple[int, Phase]]) -> None:
     jobs = Walk()
     for number, phase in walk:
-        entry, before = jobs.jobs[number], jobs.seen()
+        entry, before = jobs.entries[JobId(number)], jobs.seen()
         if phase in STEPS[entry.phase]:
             jobs.entries.move(entry, phase)
             assert entry.phase is phase
@@ -66,12 +62,13 @@ def test_a_step_of_the_table_is_made_and_any_other_is_refused_without_a_trace(wa
                 jobs.entries.move(entry, phase)
             assert jobs.seen() == before
         jobs.check()
+    jobs.check_starts()
 
 
 @pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.HELD])
 def test_a_job_that_is_not_held_cannot_leave(phase: Phase) -> None:
     jobs = Walk()
-    entry = jobs.jobs[0]
+    entry = jobs.entries[JobId(0)]
     for step in _way_to(phase):
         jobs.entries.move(entry, step)
 
