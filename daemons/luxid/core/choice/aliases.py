@@ -17,9 +17,9 @@ from typing import Final
 
 from common.locks import LockLevel
 from common.objects.config import Config
+from common.objects.naming import short_names
 from daemons.luxid.core.choice.needs import Name, Needs
 from daemons.luxid.core.choice.weights import LEVELS
-from daemons.luxid.core.query.fields import short_names
 
 Words = tuple[str, ...]
 _NODE_LEVELS: Final = (LockLevel.NODE, LockLevel.NODE_RES)

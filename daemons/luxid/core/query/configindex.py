@@ -15,12 +15,11 @@ from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskTemplate, NodeUuid
-from common.objects.naming import natural_key
+from common.objects.naming import natural_key, short_names
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import NdParams, filled
-from daemons.luxid.core.query.fields import short_names
 
 O_co = TypeVar("O_co", covariant=True)
 N = TypeVar("N", Node, NodeGroup, Network, AnyInstance)

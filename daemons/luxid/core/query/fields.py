@@ -83,9 +83,3 @@ def unknown_field(name: str) -> QueryField[Any]:
 
 def or_unavailable(value: Any) -> Any:
     return Status.UNAVAILABLE if value is None else value
-
-
-def short_names(name: Any) -> Iterable[str]:
-    """The short forms of a host name: of `a.b.c` these are `a` and `a.b`."""
-    parts = name.split(".")
-    return [".".join(parts[:count]) for count in range(1, len(parts))]

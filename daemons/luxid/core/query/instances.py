@@ -9,13 +9,14 @@ from typing import Any, Final
 from common.objects.codec import to_json
 from common.objects.instance import AnyInstance, ForthcomingInstance
 from common.objects.kinds import AdminState
+from common.objects.naming import short_names
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import BeParams, filled
 from daemons.luxid.core.query.configindex import Row
 from daemons.luxid.core.query.diskfields import disk_fields
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields
-from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable, short_names
+from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
 from daemons.luxid.core.query.hvfields import NAMES, hv_fields
 from daemons.luxid.core.query.nicfields import nic_fields
 
