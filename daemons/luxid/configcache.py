@@ -21,8 +21,8 @@ import trio
 
 from common.errors import ConfigurationError, GantryError
 from common.objects.codec import decode_config
+from common.objects.index import ConfigIndex
 from common.system.log import get_log
-from daemons.luxid.core.query.configindex import ConfigIndex
 from protocol.client import Client
 from protocol.luxi.changes import WaitForJobChange
 from protocol.peer import Peer

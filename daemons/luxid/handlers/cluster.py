@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from common.errors import Unavailable
+from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.system.program import release
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
-from daemons.luxid.core.query.configindex import ConfigIndex
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.peer import Peer
 

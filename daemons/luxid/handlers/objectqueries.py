@@ -14,9 +14,9 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
+from common.objects.index import ConfigIndex, Row, find_named
 from common.query.kinds import QueryKind, TagKind
 from daemons.luxid.configcache import WAIT_S, ConfigCache
-from daemons.luxid.core.query.configindex import ConfigIndex, Row, find_named
 from daemons.luxid.core.query.engine import Plan, Things
 from daemons.luxid.core.query.groups import GROUPS
 from daemons.luxid.core.query.instances import INSTANCES

@@ -9,12 +9,12 @@ import pytest
 from common.errors import PrerequisiteError
 from common.objects.codec import decode_object, to_json
 from common.objects.config import Config
+from common.objects.index import ConfigIndex, find_named
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.query.qlang import Expression
-from daemons.luxid.core.query.configindex import ConfigIndex, find_named
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.groups import GROUPS
 from daemons.luxid.core.query.instances import INSTANCES

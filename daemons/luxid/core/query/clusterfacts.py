@@ -6,7 +6,7 @@ Source: luxid.md 2.8.
 from typing import Any, Final
 
 from common.objects.codec import to_json
-from daemons.luxid.core.query.configindex import ConfigIndex
+from common.objects.index import ConfigIndex
 
 # plain copies; null where the cluster object has none
 # fmt: off

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from common.objects.entity import Entity
+from common.objects.index import Row
 from common.objects.params import NdParams
-from daemons.luxid.core.query.configindex import Row
 from daemons.luxid.core.query.fields import Kind, QueryField
 
 E = TypeVar("E", bound=Entity)

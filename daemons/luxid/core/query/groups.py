@@ -6,9 +6,9 @@ Source: luxid.md 7.6, "group".
 from typing import Any, Final
 
 from common.objects.codec import to_json
+from common.objects.index import Row
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import NdParams, filled
-from daemons.luxid.core.query.configindex import Row
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields, nd_param_fields
 from daemons.luxid.core.query.fields import Kind, QueryField

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from common.objects.codec import to_json
+from common.objects.index import Row
 from common.objects.instance import AnyInstance, ForthcomingInstance
 from common.objects.kinds import AdminState
 from common.objects.naming import short_names
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import BeParams, filled
-from daemons.luxid.core.query.configindex import Row
 from daemons.luxid.core.query.diskfields import disk_fields
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields

@@ -6,10 +6,10 @@ Source: luxid.md 7.6, "network"; wconfd.md 2.4 (pools).
 import ipaddress
 from typing import Any, Final
 
+from common.objects.index import Row
 from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
 from common.objects.params import filled
-from daemons.luxid.core.query.configindex import Row
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable

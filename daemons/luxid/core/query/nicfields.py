@@ -6,11 +6,11 @@ Source: luxid.md 7.6, "instance".
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from common.objects.index import Row
 from common.objects.instance import AnyInstance
 from common.objects.kinds import NicMode
 from common.objects.nic import Nic
 from common.objects.params import NicParams, filled
-from daemons.luxid.core.query.configindex import Row
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
 
 _Row = Row[AnyInstance]
