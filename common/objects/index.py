@@ -1,4 +1,4 @@
-"""A configuration with the ways to find things in it; each is made when it is first gone.
+"""A configuration and its look-up indexes; each index is built on first use.
 
 Source: luxid.md 7.6.
 """
@@ -6,11 +6,10 @@ Source: luxid.md 7.6.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, Generic, TypeVar
-
-import attrs
+from typing import Final, TypeVar
 
 from common.errors import PrerequisiteError
+from common.objects.cluster import Cluster
 from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.instance import AnyInstance
@@ -21,45 +20,44 @@ from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import NdParams, filled
 
-O_co = TypeVar("O_co", covariant=True)
 N = TypeVar("N", Node, NodeGroup, Network, AnyInstance)
 
 _NOTHING: Final = ()
 
 
-@attrs.frozen(eq=False)
-class Row(Generic[O_co]):
-    """An object, and the configuration it is read in."""
-
-    object: O_co
-    config: "ConfigIndex"
-
-
 class ConfigIndex:
-    """A configuration, which never changes, and its indexes. Lists are sorted by name, digits as numbers."""
+    """A configuration, which never changes, and its look-up indexes. Lists are sorted by name, digits as numbers."""
 
     def __init__(self, config: Config) -> None:
-        self.config: Final = config
+        self._config = config
+
+    @property
+    def config(self) -> Config:
+        return self._config
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.config.cluster
 
     @cached_property
-    def nodes(self) -> Sequence[Row[Node]]:
-        return self._rows(self.config.nodes.values())
+    def nodes(self) -> Sequence[Node]:
+        return _by_name(self.config.nodes.values())
 
     @cached_property
-    def groups(self) -> Sequence[Row[NodeGroup]]:
-        return self._rows(self.config.nodegroups.values())
+    def groups(self) -> Sequence[NodeGroup]:
+        return _by_name(self.config.nodegroups.values())
 
     @cached_property
-    def networks(self) -> Sequence[Row[Network]]:
-        return self._rows(self.config.networks.values())
+    def networks(self) -> Sequence[Network]:
+        return _by_name(self.config.networks.values())
 
     @cached_property
-    def instances(self) -> Sequence[Row[AnyInstance]]:
-        return self._rows(self.config.instances.values())
+    def instances(self) -> Sequence[AnyInstance]:
+        return _by_name(self.config.instances.values())
 
     @property
     def master_name(self) -> str | None:
-        return self.node_name(self.config.cluster.master_node)
+        return self.node_name(self.cluster.master_node)
 
     def node_name(self, node: NodeUuid | None) -> str | None:
         found = self.config.nodes.get(node) if node is not None else None
@@ -72,7 +70,7 @@ class ConfigIndex:
     def nd_params(self, node: Node) -> NdParams:
         """The node's parameters: its own, then its group's, then the cluster's."""
         group = self.config.nodegroups.get(node.group)
-        params = self.config.cluster.ndparams
+        params = self.cluster.ndparams
         return filled(params if group is None else filled(params, group.ndparams), node.ndparams)
 
     def disks(self, instance: AnyInstance) -> list[AnyDisk]:
@@ -113,20 +111,21 @@ class ConfigIndex:
     @cached_property
     def _group_nodes(self) -> Mapping[str, Sequence[Node]]:
         found: dict[str, list[Node]] = defaultdict(list)
-        for row in self.nodes:
-            found[row.object.group].append(row.object)
+        for node in self.nodes:
+            found[node.group].append(node)
         return found
 
     def _names_by(self, places: Callable[[AnyInstance], Iterable[str]]) -> Mapping[str, Sequence[str]]:
         found: dict[str, list[str]] = defaultdict(list)
-        for row in self.instances:
-            if row.object.name is not None:
-                for place in places(row.object):
-                    found[place].append(row.object.name)
+        for instance in self.instances:
+            if instance.name is not None:
+                for place in places(instance):
+                    found[place].append(instance.name)
         return found
 
-    def _rows(self, objects: Iterable[N]) -> list[Row[N]]:
-        return [Row(each, self) for each in sorted(objects, key=lambda each: natural_key(each.name or ""))]
+
+def _by_name(objects: Iterable[N]) -> list[N]:
+    return sorted(objects, key=lambda each: natural_key(each.name or ""))
 
 
 def _mirror_nodes(disk: AnyDisk) -> Iterable[NodeUuid]:
@@ -135,30 +134,30 @@ def _mirror_nodes(disk: AnyDisk) -> Iterable[NodeUuid]:
     return [node for child in disk.children for node in _mirror_nodes(child)]
 
 
-def find_named(rows: Sequence[Row[N]], names: Iterable[object], what: str, *, is_host: bool) -> list[Row[N]]:
+def find_named(objects: Sequence[N], names: Iterable[object], what: str, *, is_host: bool) -> list[N]:
     """The objects of these names, each once, in the order asked.
 
     Args:
         is_host: names are host names, of which a short form will do if it is unique.
     Raises: PrerequisiteError: there is none of a name, or several.
-    Cost: O(rows + names).
+    Cost: O(objects + names).
     """
-    by_name: dict[object, list[Row[N]]] = defaultdict(list)
-    for row in rows:
-        by_name[row.object.name].append(row)
+    by_name: dict[object, list[N]] = defaultdict(list)
+    for each in objects:
+        by_name[each.name].append(each)
     exact = frozenset(by_name)
     if is_host:
-        for row in rows:
-            for short in short_names(row.object.name or ""):
+        for each in objects:
+            for short in short_names(each.name or ""):
                 if short not in exact:
-                    by_name[short].append(row)
-    found: dict[int, Row[N]] = {}
+                    by_name[short].append(each)
+    found: dict[int, N] = {}
     for name in names:
         matches = by_name.get(name, [])
         if not matches:
             raise PrerequisiteError(f"there is no {what} {name!r}", "unknown_entity")
         if len(matches) > 1:
-            full = ", ".join(str(row.object.name) for row in matches)
+            full = ", ".join(str(each.name) for each in matches)
             raise PrerequisiteError(f"{what} {name!r} may be any of {full}; give the whole name", "wrong_input")
         found[id(matches[0])] = matches[0]
     return list(found.values())

@@ -14,7 +14,7 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.objects.index import ConfigIndex, Row, find_named
+from common.objects.index import ConfigIndex, find_named
 from common.query.kinds import QueryKind, TagKind
 from daemons.luxid.configcache import WAIT_S, ConfigCache
 from daemons.luxid.core.query.engine import Plan, Things
@@ -25,6 +25,7 @@ from daemons.luxid.core.query.jobs import JOBS, JobRow
 from daemons.luxid.core.query.locks import LOCKS, LockRow, lock_rows
 from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodes import EXPORTS, NODES
+from daemons.luxid.core.query.rows import Row, rows_of
 from daemons.luxid.core.query.rules import RULES
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
@@ -60,7 +61,7 @@ class _Objects:
     """Objects of the configuration that have names."""
 
     things: Things[Any]
-    rows: Callable[[ConfigIndex], Sequence[Row[Any]]]
+    every: Callable[[ConfigIndex], Sequence[Any]]
     is_host: bool = False
 
 
@@ -139,8 +140,8 @@ class ObjectQueries:
         if call.kind is TagKind.CLUSTER:
             return sorted(config.config.cluster.tags)
         objects = _TAGGED[call.kind]
-        (found,) = find_named(objects.rows(config), [call.name], objects.things.what, is_host=objects.is_host)
-        return sorted(found.object.tags)
+        (found,) = find_named(objects.every(config), [call.name], objects.things.what, is_host=objects.is_host)
+        return sorted(found.tags)
 
     async def _classic(
         self,
@@ -154,7 +155,8 @@ class ObjectQueries:
         if lock:
             raise PrerequisiteError("queries that take locks are not supported; ask with lock = false", "wrong_input")
         plan = objects.things.plan_classic(fields, objects.things.named(names, *by))
-        return _classic_reply(plan, _one_piece(objects.rows(await self._config.current())))
+        config = await self._config.current()
+        return _classic_reply(plan, _one_piece(rows_of(objects.every(config), config)))
 
     async def _found(self, what: QueryKind, plan: Plan[Any], peer: Peer) -> AsyncGenerator[Sequence[Any], None]:
         """The things to be shown, in pieces, before the filter."""
@@ -203,10 +205,11 @@ def _only_by_opcodes(what: QueryKind) -> InvalidRequest:
 
 
 def _asked_rows(objects: _Objects, plan: Plan[Any], config: ConfigIndex) -> Sequence[Row[Any]]:
-    rows = objects.rows(config)
-    if plan.asked is None:
-        return rows
-    return find_named(rows, plan.asked, objects.things.what, is_host=objects.is_host)
+    """All objects of a kind, or those whose names are looked up."""
+    found = objects.every(config)
+    if plan.asked is not None:
+        found = find_named(found, plan.asked, objects.things.what, is_host=objects.is_host)
+    return rows_of(found, config)
 
 
 def _rules(config: ConfigIndex) -> list[FilterRule]:

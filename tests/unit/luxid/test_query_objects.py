@@ -10,6 +10,7 @@ from common.errors import PrerequisiteError
 from common.objects.codec import decode_object, to_json
 from common.objects.config import Config
 from common.objects.index import ConfigIndex, find_named
+from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
@@ -20,6 +21,7 @@ from daemons.luxid.core.query.groups import GROUPS
 from daemons.luxid.core.query.instances import INSTANCES
 from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodes import EXPORTS, NODES
+from daemons.luxid.core.query.rows import Row, rows_of
 from tests.support.configs import UUIDS, disk, instance, small_config
 
 
@@ -41,6 +43,22 @@ def with_instances(config: Config, *instances: Any, disks: tuple[Any, ...] = ())
     )
 
 
+def nodes_of(index: ConfigIndex) -> list[Row[Node]]:
+    return rows_of(index.nodes, index)
+
+
+def groups_of(index: ConfigIndex) -> list[Row[NodeGroup]]:
+    return rows_of(index.groups, index)
+
+
+def networks_of(index: ConfigIndex) -> list[Row[Network]]:
+    return rows_of(index.networks, index)
+
+
+def instances_of(index: ConfigIndex) -> list[Row[AnyInstance]]:
+    return rows_of(index.instances, index)
+
+
 def cells(things: Things[Any], rows: Any, *names: str, filter: Any = None) -> list[list[Any]]:
     expression = None if filter is None else Expression.from_wire(filter)
     return [
@@ -52,7 +70,12 @@ def cells(things: Things[Any], rows: Any, *names: str, filter: Any = None) -> li
 def test_objects_come_in_the_order_people_expect() -> None:
     config = ConfigIndex(with_nodes(*(node_like(small_config(), f"node{number}") for number in (10, 2, 33))))
 
-    assert cells(NODES, config.nodes, "name") == [["node1.test"], ["node2.test"], ["node10.test"], ["node33.test"]]
+    assert cells(NODES, nodes_of(config), "name") == [
+        ["node1.test"],
+        ["node2.test"],
+        ["node10.test"],
+        ["node33.test"],
+    ]
 
 
 def test_a_node_has_one_role() -> None:
@@ -65,14 +88,14 @@ def test_a_node_has_one_role() -> None:
     )
     config = ConfigIndex(with_nodes(*nodes))
 
-    assert cells(NODES, config.nodes, "role", "master", "mfree") == [
+    assert cells(NODES, nodes_of(config), "role", "master", "mfree") == [
         ["M", True, "status 2"],
         ["C", False, "status 2"],
         ["D", False, "status 2"],
         ["O", False, "status 4"],
         ["R", False, "status 2"],
     ]
-    assert [row[1] for row in cells(EXPORTS, config.nodes, "node", "export")] == ["status 2"] * 3 + [
+    assert [row[1] for row in cells(EXPORTS, nodes_of(config), "node", "export")] == ["status 2"] * 3 + [
         "status 4",
         "status 2",
     ]
@@ -89,11 +112,11 @@ def test_parameters_of_a_node_are_its_own_then_its_groups_then_the_clusters() ->
     index = ConfigIndex(config)
     names = ("ndp/ssh_port", "ndp/spindle_count", "ndp/ovs_name", "powered", "custom_ndparams")
 
-    assert cells(NODES, index.nodes, *names) == [
+    assert cells(NODES, nodes_of(index), *names) == [
         [2222, 5, "switch1", "status 3", {}],
         [22022, 5, "switch1", True, {"oob_program": "/bin/oob", "ssh_port": 22022}],
     ]
-    assert cells(GROUPS, index.groups, "ndp/ssh_port", "custom_ndparams") == [
+    assert cells(GROUPS, groups_of(index), "ndp/ssh_port", "custom_ndparams") == [
         [2222, {"spindle_count": 5, "ssh_port": 2222}]
     ]
 
@@ -106,15 +129,15 @@ def test_a_mirrored_disk_makes_a_secondary_node() -> None:
     index = ConfigIndex(with_instances(with_nodes(other), first, second, disks=(mirror,)))
     names = ("name", "snodes", "disk_template", "disk_usage", "disk.size/0", "disk.size/1", "sda_size", "oper_ram")
 
-    assert cells(INSTANCES, index.instances, *names) == [
+    assert cells(INSTANCES, instances_of(index), *names) == [
         ["i1.test", ["node2.test"], "drbd", 1128, 1000, "status 3", 1000, "status 2"],
         ["i2.test", [], "diskless", 0, "status 3", "status 3", "status 3", "status 4"],
     ]
-    assert [list(map(list, row)) for row in cells(NODES, index.nodes, "pinst_list", "sinst_list")] == [
+    assert [list(map(list, row)) for row in cells(NODES, nodes_of(index), "pinst_list", "sinst_list")] == [
         [["i1.test"], []],
         [["i2.test"], ["i1.test"]],
     ]
-    assert [list(row[0]) for row in cells(GROUPS, index.groups, "pinst_list")] == [["i1.test", "i2.test"]]
+    assert [list(row[0]) for row in cells(GROUPS, groups_of(index), "pinst_list")] == [["i1.test", "i2.test"]]
 
 
 def test_parameters_of_an_instance_are_its_own_then_its_systems_then_the_clusters() -> None:
@@ -128,7 +151,7 @@ def test_parameters_of_an_instance_are_its_own_then_its_systems_then_the_cluster
     index = ConfigIndex(with_instances(config, one))
 
     ((osparams, maxmem, minmem, vcpus, custom),) = cells(
-        INSTANCES, index.instances, "osparams", "be/memory", "be/minmem", "vcpus", "custom_beparams"
+        INSTANCES, instances_of(index), "osparams", "be/memory", "be/minmem", "vcpus", "custom_beparams"
     )
 
     assert osparams == {"a": "1", "b": "2", "c": "3"}
@@ -144,7 +167,7 @@ def test_interfaces_are_shown_one_by_one_and_together() -> None:
     index = ConfigIndex(with_instances(small_config(), instance("i1", nics=nics)))
     names = ("nic.count", "nic.bridges", "nic.bridge/1", "nic.mode/1", "nic.ips", "ip", "nic.name/0", "nic.mac/2")
 
-    ((count, bridges, bridge, mode, ips, ip, name, none),) = cells(INSTANCES, index.instances, *names)
+    ((count, bridges, bridge, mode, ips, ip, name, none),) = cells(INSTANCES, instances_of(index), *names)
 
     link = small_config().cluster.nicparams["default"].link
     assert (count, bridges, bridge, mode) == (2, [link, None], "status 3", "routed")
@@ -156,7 +179,7 @@ def test_a_forthcoming_instance_shows_what_is_known() -> None:
         with_instances(small_config(), instance("i1", forthcoming=True, name=None, primary_node=None, os=None))
     )
 
-    assert cells(INSTANCES, index.instances, "name", "forthcoming", "pnode", "pnode.group", "os", "uuid") == [
+    assert cells(INSTANCES, instances_of(index), "name", "forthcoming", "pnode", "pnode.group", "os", "uuid") == [
         ["status 3", True, "status 3", "status 3", "status 3", "i1"]
     ]
 
@@ -182,14 +205,14 @@ def test_a_network_shows_what_is_taken() -> None:
     index = ConfigIndex(config)
     names = ("map", "free_count", "reserved_count", "external_reservations", "group_list", "inst_cnt", "gateway")
 
-    ((taken, free, reserved, external, groups, instances, gateway),) = cells(NETWORKS, index.networks, *names)
+    ((taken, free, reserved, external, groups, instances, gateway),) = cells(NETWORKS, networks_of(index), *names)
 
     default = config.cluster.nicparams["default"]
     assert (taken, free, reserved) == ("XXX....X", 4, 4)
     assert external == "192.0.2.16, 192.0.2.17, 192.0.2.23"
     assert groups == [[group.name, default.mode.value, "br7", default.vlan]]
     assert (instances, gateway) == (1, "status 3")
-    assert cells(INSTANCES, index.instances, "nic.network.name/0", "nic_network") == [["net1", "net"]]
+    assert cells(INSTANCES, instances_of(index), "nic.network.name/0", "nic_network") == [["net1", "net"]]
 
 
 def test_unknown_fields_are_cells_of_their_own_status() -> None:
@@ -201,7 +224,7 @@ def test_unknown_fields_are_cells_of_their_own_status() -> None:
         "kind": "unknown",
         "doc": "there is no field 'colour'",
     }
-    assert plan.rows(ConfigIndex(small_config()).nodes) == [[(0, "node1.test"), (1, None)]]
+    assert plan.rows(nodes_of(ConfigIndex(small_config()))) == [[(0, "node1.test"), (1, None)]]
 
 
 def test_host_names_are_equal_to_their_short_forms_in_filters() -> None:
@@ -217,7 +240,7 @@ def test_host_names_are_equal_to_their_short_forms_in_filters() -> None:
         (["=~", "name", "^node1$"], []),
         (["|", ["==", "name", "node11"], ["==", "name", "node1.test"]], [["node1.test"], ["node11.test"]]),
     ):
-        assert cells(NODES, index.nodes, "name", filter=filter) == found
+        assert cells(NODES, nodes_of(index), "name", filter=filter) == found
 
 
 def test_a_look_up_takes_a_short_form_only_if_it_is_unique() -> None:
@@ -226,7 +249,7 @@ def test_a_look_up_takes_a_short_form_only_if_it_is_unique() -> None:
     )
 
     def find(*names: str) -> list[str]:
-        return [row.object.name for row in find_named(index.nodes, names, "node", is_host=True)]
+        return [node.name for node in find_named(index.nodes, names, "node", is_host=True)]
 
     assert find("node2", "node1.test", "node2.test") == ["node2.test", "node1.test"]
     with pytest.raises(
@@ -250,6 +273,6 @@ def test_only_what_is_asked_for_is_computed() -> None:
         return attrs.evolve(field, read=read)
 
     counted = attrs.evolve(NODES, fields={name: counting(name, field) for name, field in NODES.fields.items()})
-    counted.plan(("name",), Expression.from_wire(["==", "pip", "none"])).rows(ConfigIndex(small_config()).nodes)
+    counted.plan(("name",), Expression.from_wire(["==", "pip", "none"])).rows(nodes_of(ConfigIndex(small_config())))
 
     assert reads == ["pip"]

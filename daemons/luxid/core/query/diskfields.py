@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from common.objects.disk import AnyDisk
-from common.objects.index import Row
 from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskTemplate
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
+from daemons.luxid.core.query.rows import Row
 
 _Row = Row[AnyInstance]
 _Field = QueryField[_Row]

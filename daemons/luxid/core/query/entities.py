@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from common.objects.entity import Entity
-from common.objects.index import Row
 from common.objects.params import NdParams
 from daemons.luxid.core.query.fields import Kind, QueryField
+from daemons.luxid.core.query.rows import Row
 
 E = TypeVar("E", bound=Entity)
 

@@ -6,12 +6,12 @@ Source: luxid.md 7.6, "group".
 from typing import Any, Final
 
 from common.objects.codec import to_json
-from common.objects.index import Row
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import NdParams, filled
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields, nd_param_fields
 from daemons.luxid.core.query.fields import Kind, QueryField
+from daemons.luxid.core.query.rows import Row
 
 GroupRow = Row[NodeGroup]
 _Field = QueryField[GroupRow]

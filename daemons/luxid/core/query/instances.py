@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from common.objects.codec import to_json
-from common.objects.index import Row
 from common.objects.instance import AnyInstance, ForthcomingInstance
 from common.objects.kinds import AdminState
 from common.objects.naming import short_names
@@ -19,6 +18,7 @@ from daemons.luxid.core.query.entities import entity_fields
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
 from daemons.luxid.core.query.hvfields import NAMES, hv_fields
 from daemons.luxid.core.query.nicfields import nic_fields
+from daemons.luxid.core.query.rows import Row
 
 InstanceRow = Row[AnyInstance]
 _Field = QueryField[InstanceRow]

@@ -6,13 +6,13 @@ Source: luxid.md 7.6, "network"; wconfd.md 2.4 (pools).
 import ipaddress
 from typing import Any, Final
 
-from common.objects.index import Row
 from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
 from common.objects.params import filled
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
+from daemons.luxid.core.query.rows import Row
 
 NetworkRow = Row[Network]
 _Field = QueryField[NetworkRow]
@@ -52,10 +52,10 @@ def _groups(row: NetworkRow) -> list[list[str]]:
     default = row.config.config.cluster.nicparams["default"]
     found = []
     for group in row.config.groups:
-        own = group.object.networks.get(NetworkUuid(row.object.uuid))
+        own = group.networks.get(NetworkUuid(row.object.uuid))
         if own is not None:
             params = filled(default, own)
-            found.append([group.object.name, params.mode.value, params.link, params.vlan])
+            found.append([group.name, params.mode.value, params.link, params.vlan])
     return found
 
 

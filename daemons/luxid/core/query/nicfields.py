@@ -6,12 +6,12 @@ Source: luxid.md 7.6, "instance".
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from common.objects.index import Row
 from common.objects.instance import AnyInstance
 from common.objects.kinds import NicMode
 from common.objects.nic import Nic
 from common.objects.params import NicParams, filled
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
+from daemons.luxid.core.query.rows import Row
 
 _Row = Row[AnyInstance]
 _Field = QueryField[_Row]

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from common.objects.codec import to_json
-from common.objects.index import Row
 from common.objects.naming import short_names
 from common.objects.node import Node
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields, nd_param_fields
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
+from daemons.luxid.core.query.rows import Row
 
 NodeRow = Row[Node]
 _Field = QueryField[NodeRow]
