@@ -4,7 +4,7 @@ Source: DESIGN section 7.
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,40 +12,19 @@ import attrs
 
 from common.errors import JobCanceled
 from common.ids import JobId
-from common.locks import Lock, LockLevel, LockMode
+from common.locks import Lock, LockLevel, LockMode, Owner
 from common.settings import Settings
 from common.system.livelock import Livelock
 from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.commands.output import OutputFile
 from daemons.jobproc.commands.program import Leash
+from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
 from protocol.luxi.submission import JobInput, SubmitManyJobs
-from protocol.wconfd.config import ReadConfig
-
-
-class ConfigView:
-    """The cluster's configuration, read once and then kept for the rest of the opcode."""
-
-    def __init__(self, connect: Callable[[], BlockingClient]) -> None:
-        self._connect = connect
-
-    @cached_property
-    def whole(self) -> Mapping[str, Any]:
-        """Everything, as wconfd has it.
-
-        Raises: Unavailable: wconfd did not answer for minutes; RemoteError.
-        """
-        with self._connect() as client:
-            return client.call_retrying(ReadConfig())
-
-    def section(self, name: str) -> Mapping[str, Any]:
-        """One of the objects at the top, such as `cluster` or `nodes`; empty if there is none."""
-        value = self.whole.get(name)
-        return value if isinstance(value, dict) else {}
 
 
 class UnitLocks:
@@ -89,6 +68,8 @@ class UnitContext:
     _locks: JobLocks
     # see `keep_locks_until`
     leash: Leash | None = None
+    # see `config`; None: to be read
+    _config: UnitConfig | None = attrs.field(default=None, init=False)
 
     @property
     def cancelled(self) -> bool:
@@ -104,11 +85,16 @@ class UnitContext:
         """Show the opcode as being ended, since the job is killed, until nothing of it lives."""
         self._record.begin_canceling(self.op_index)
 
-    @cached_property
-    def config(self) -> ConfigView:
-        """Typed reads of the configuration."""
-        path = self.settings.paths.wconfd_socket
-        return ConfigView(lambda: BlockingClient(path, daemon="the lock daemon"))
+    @property
+    def config(self) -> UnitConfig:
+        """The cluster's configuration: read once, and again after each change that the unit makes by it.
+
+        Raises: Unavailable: wconfd did not answer for minutes. RemoteError.
+        """
+        if self._config is None:
+            owner = Owner(self.job_id, self.livelock.path)
+            self._config = UnitConfig.read(Wconfd(self._connect_wconfd, owner, self.wait, self._forget_config))
+        return self._config
 
     @cached_property
     def locks(self) -> UnitLocks:
@@ -157,3 +143,9 @@ class UnitContext:
     def keep_locks_until(self, leash: Leash) -> None:
         """Something that the opcode started outlives it: its locks are kept until the last of that ends."""
         self.leash = leash
+
+    def _connect_wconfd(self) -> BlockingClient:
+        return BlockingClient(self.settings.paths.wconfd_socket, daemon="the lock daemon")
+
+    def _forget_config(self) -> None:
+        self._config = None

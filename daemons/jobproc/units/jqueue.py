@@ -45,8 +45,8 @@ class TestJqueueUnit(LogicalUnit[OpTestJqueue]):
     def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
         if level is not LockLevel.NODE:
             return ()
-        master = context.config.section("cluster").get("master_node")
-        return (LockRequest(member_lock(level, str(master)), LockMode.EXCLUSIVE),)
+        master = context.config.cluster.master_node
+        return (LockRequest(member_lock(level, master), LockMode.EXCLUSIVE),)
 
     def run(self, context: UnitContext) -> bool:
         if self.op.notify_exec:

@@ -79,7 +79,7 @@ class DemoUnit(LogicalUnit):
         return dict(context.secrets)
 
     def _config(self, context):
-        return [context.config.section("cluster"), context.config.section("nodes")]
+        return [context.config.cluster.cluster_name, [node.name for node in context.config.nodes]]
 
     def _progress(self, context):
         context.progress(0.5, "half")
@@ -163,7 +163,7 @@ def test_secrets_reach_the_unit_of_their_opcode_and_no_file(host: JobHost) -> No
 
 
 def test_unit_reads_the_configuration(host: JobHost) -> None:
-    assert host.run(1, demo("config")).ops[0].result == [{"cluster_name": "test"}, {}]
+    assert host.run(1, demo("config")).ops[0].result == ["cluster.test", ["node1.test"]]
 
 
 def test_progress_is_a_line_of_the_log(host: JobHost) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from common.errors import GantryError
 from common.locks import LockRequest, Owner
+from common.objects.codec import to_json
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.pending import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
@@ -24,6 +25,7 @@ from protocol.wconfd.locks import (
     UpdateLocksWaiting,
     WaitLocks,
 )
+from tests.support.configs import small_config
 
 _KINDS: dict[str, type[Request[Any]]] = {
     kind.METHOD: kind
@@ -48,7 +50,7 @@ class FakeWconfd:
         self.state = LockState()
         # every request that was received, in order
         self.requests: list[Request[Any]] = []
-        self.config: dict[str, Any] = {"cluster": {"cluster_name": "test"}}
+        self.config: dict[str, Any] = to_json(small_config())
         self._changed = threading.Condition()
         self._sockets: list[socket.socket] = []
         self._is_up = False

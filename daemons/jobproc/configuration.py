@@ -1,0 +1,193 @@
+"""The cluster's configuration as a unit sees it: typed reads, and changes of single objects.
+
+wconfd refuses a change at once while somebody has locked the whole configuration, and no event tells when it is given
+back. So the change is asked for again, with growing pauses.
+
+Source: DESIGN section 7; wconfd.md 2.3.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, Self, TypeVar, assert_never
+
+import attrs
+
+from common.errors import JobCanceled, Unavailable
+from common.locks import Owner
+from common.objects.cluster import Cluster
+from common.objects.codec import decode_config, decode_object, to_json
+from common.objects.config import Config
+from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
+from common.objects.index import ConfigIndex
+from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
+from common.objects.kinds import AdminState, AdminStateSource
+from common.objects.network import Network
+from common.objects.node import Node
+from common.objects.nodegroup import NodeGroup
+from protocol.blocking import BlockingClient
+from protocol.dial import pauses
+from protocol.messages import Request
+from protocol.wconfd.changes import (
+    AddInstance,
+    AddInstanceDisk,
+    AddTcpUdpPort,
+    AllocatePort,
+    AttachInstanceDisk,
+    DetachInstanceDisk,
+    RemoveInstance,
+    RemoveInstanceDisk,
+    SetInstancePrimaryNode,
+    SetInstanceStatus,
+    UpdateCall,
+    UpdateCluster,
+    UpdateDisk,
+    UpdateInstance,
+    UpdateNetwork,
+    UpdateNode,
+    UpdateNodeGroup,
+)
+from protocol.wconfd.config import ReadConfig
+
+R = TypeVar("R")
+V = TypeVar("V", Cluster, Node, NodeGroup, Network, AnyInstance, AnyDisk)
+
+# how long others may keep the whole configuration locked
+PATIENCE_S: Final = 60.0
+
+
+@attrs.frozen
+class Wconfd:
+    """How a unit reaches wconfd."""
+
+    connect: Callable[[], BlockingClient]
+    # the job, to which reserved addresses belong
+    owner: Owner
+    # lets seconds pass; true: the job is to be canceled
+    pause: Callable[[float], bool]
+    # called after each change
+    changed: Callable[[], None]
+
+
+class UnitConfig(ConfigIndex):
+    """The configuration as it was when it was read, with its indexes; and changes of single objects.
+
+    A change is durable when its method returns. It is not seen here, but in the configuration that `UnitContext.config`
+    is from then on. Objects are named by their UUIDs.
+
+    Raises, by each change:
+        RemoteError: wconfd refuses it; the text says why, and nothing was changed.
+        Unavailable: somebody keeps the whole configuration locked, and nothing was changed; or wconfd is away.
+        JobCanceled: the job is to be canceled, and nothing was changed.
+    """
+
+    def __init__(self, config: Config, wconfd: Wconfd) -> None:
+        super().__init__(config)
+        self._wconfd = wconfd
+
+    @classmethod
+    def read(cls, wconfd: Wconfd) -> Self:
+        """Ask wconfd for all of it.
+
+        Raises: Unavailable: wconfd did not answer for minutes. RemoteError. InvalidRequest: it is of another format.
+        """
+        with wconfd.connect() as client:
+            return cls(decode_config(client.call_retrying(ReadConfig())), wconfd)
+
+    def add_instance(self, instance: AnyInstance, *, replace: bool = False) -> None:
+        """Add an instance, or replace it; the addresses that the job has reserved for it are taken for good."""
+        self._make(AddInstance(to_json(instance), self._wconfd.owner, replace))
+
+    def remove_instance(self, instance: str) -> None:
+        """Delete an instance, and free its port and addresses; its disks stay."""
+        self._make(RemoveInstance(instance))
+
+    def set_instance_status(
+        self,
+        instance: str,
+        admin_state: AdminState | None = None,
+        *,
+        disks_active: bool | None = None,
+        admin_state_source: AdminStateSource | None = None,
+    ) -> AnyInstance:
+        """Set what is given; returns the instance after that."""
+        request = SetInstanceStatus(instance, admin_state, disks_active, admin_state_source)
+        return decode_object(self._ask(request), AnyInstance, "instance")  # type: ignore[arg-type]  # a union
+
+    def set_primary_node(self, instance: str, node: str) -> None:
+        self._make(SetInstancePrimaryNode(instance, node))
+
+    def add_disk(self, instance: str, disk: AnyDisk, index: int | None = None, *, replace: bool = False) -> None:
+        """Add a disk, or replace it, and attach it.
+
+        Args: index: its place among the instance's disks; None: the last.
+        """
+        self._make(AddInstanceDisk(instance, to_json(disk), index, replace))
+
+    def attach_disk(self, instance: str, disk: str, index: int | None = None) -> None:
+        self._make(AttachInstanceDisk(instance, disk, index))
+
+    def detach_disk(self, instance: str, disk: str) -> None:
+        """Take a disk from an instance; it stays in the configuration."""
+        self._make(DetachInstanceDisk(instance, disk))
+
+    def remove_disk(self, instance: str, disk: str) -> None:
+        """Take a disk from an instance, and delete it."""
+        self._make(RemoveInstanceDisk(instance, disk))
+
+    def allocate_port(self) -> int:
+        """Take a TCP or UDP port that nobody has."""
+        return self._ask(AllocatePort())
+
+    def return_port(self, port: int) -> None:
+        self._make(AddTcpUdpPort(port))
+
+    def update(self, changed: V) -> V:
+        """Replace an object by a changed one; refused if it was changed since it was read.
+
+        Args: changed: with the serial number that it was read with.
+        Returns: the object with its new serial number and time, for a further change.
+        """
+        serial_no, mtime = self._ask(_update_of(changed))
+        return attrs.evolve(changed, serial_no=serial_no, mtime=mtime)
+
+    def _make(self, request: Request[bool]) -> None:
+        self._until(lambda client: client.call_retrying(request) or None)
+
+    def _ask(self, request: Request[R | None]) -> R:
+        return self._until(lambda client: client.call_retrying(request))
+
+    def _until(self, ask: Callable[[BlockingClient], R | None]) -> R:
+        """Ask until the answer is another one than `None`: the configuration is locked."""
+        deadline = time.monotonic() + PATIENCE_S
+        with self._wconfd.connect() as client:
+            for pause in pauses():
+                if (answer := ask(client)) is not None:
+                    self._wconfd.changed()
+                    return answer
+                if time.monotonic() + pause >= deadline:
+                    break
+                if self._wconfd.pause(pause):
+                    raise JobCanceled("canceled while somebody else had locked the configuration")
+        raise Unavailable(
+            f"somebody has kept the configuration locked for {PATIENCE_S:g} s; 'gnt-debug locks' shows who holds "
+            "'cluster/config'"
+        )
+
+
+def _update_of(changed: Cluster | Node | NodeGroup | Network | AnyInstance | AnyDisk) -> UpdateCall:
+    value = to_json(changed)
+    match changed:
+        case Cluster():
+            return UpdateCluster(value)
+        case Node():
+            return UpdateNode(value)
+        case NodeGroup():
+            return UpdateNodeGroup(value)
+        case Network():
+            return UpdateNetwork(value)
+        case Instance() | ForthcomingInstance():
+            return UpdateInstance(value)
+        case Disk() | ForthcomingDisk():
+            return UpdateDisk(value)
+        case _:
+            assert_never(changed)
