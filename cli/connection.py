@@ -6,8 +6,9 @@ from typing import Final, TypeVar
 
 from cli.context import command_line, paths, up_command
 from cli.gantry.pids import find_supervisor
-from cli.screen import one_line, remark
+from cli.screen import remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
+from common.words.text import one_line
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import click
 
-from cli.screen import one_line
+from common.words.text import one_line
 
 NOTHING: Final = "-"
 # the same, and what stands for the value of a field that does not exist, in words

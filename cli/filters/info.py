@@ -15,7 +15,8 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.filters.list import tell_missing
 from cli.rulesubmission import RULE_FIELDS
-from cli.screen import one_line, say, say_json
+from cli.screen import say, say_json
+from common.words.text import one_line
 from protocol.luxi.queries import QueryFilters
 
 _TITLES: Final = ("UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail")

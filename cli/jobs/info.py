@@ -15,7 +15,7 @@ from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID, missing, query_jobs
-from cli.screen import complain, one_line, say, say_json
+from cli.screen import complain, say, say_json
 from cli.why.waithistory import job_waits
 from cli.words.fields import Row
 from cli.words.outcome import WITHHELD
@@ -23,6 +23,7 @@ from cli.words.times import precise_clock, to_seconds
 from cli.words.usage import usage_of, usage_words
 from cli.words.waits import waited_words
 from common.queue.jobs import FINAL_NAMES
+from common.words.text import one_line
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),

@@ -12,7 +12,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID
-from cli.screen import complain, one_line, say, say_json
+from cli.screen import complain, say, say_json
 from cli.why.explaining import Explanation, explain_jobs
 from cli.words.ends import end_words
 from cli.words.fields import FIELDS, shown_status
@@ -20,6 +20,7 @@ from cli.words.reasons import in_words, worth_telling
 from cli.words.times import clock, to_seconds
 from cli.words.waits import waited_words
 from common.queue.jobs import FINAL_NAMES
+from common.words.text import one_line
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))

@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from cli.live.follow import Change, Followers
-from cli.screen import one_line
 from cli.tables import NOTHING
 from cli.why.waiting import why_waiting
 from cli.words.fields import FIELDS, Row
 from cli.words.loglines import message_text
 from common.queue.jobs import FINAL_NAMES
+from common.words.text import one_line
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
 _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))

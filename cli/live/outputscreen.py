@@ -11,7 +11,7 @@ from typing import Any, TextIO, TypeVar
 
 import click
 
-from cli.screen import defused
+from common.words.text import defused
 
 F = TypeVar("F", bound=Callable[..., Any])
 

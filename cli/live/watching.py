@@ -17,12 +17,13 @@ from cli.exitcodes import INTERRUPTED, TIME_OVER
 from cli.live.follow import Change, Event, Followers, Output
 from cli.live.outputscreen import OutputScreen
 from cli.query import query_jobs
-from cli.screen import one_line, remark, say, say_json, write
+from cli.screen import remark, say, say_json, write
 from cli.words.loglines import log_text
 from cli.words.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
 from cli.words.times import duration
 from common.ids import JobId
 from common.queue.jobs import JobState
+from common.words.text import one_line
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.output import OutputStream
 

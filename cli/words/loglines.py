@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import attrs
 
-from cli.screen import json_text, one_line
+from common.words.text import json_text, one_line
 
 _PLAIN: Final = "message"
 
