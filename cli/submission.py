@@ -14,11 +14,11 @@ import click
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, wants_json
+from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE, FAILED, OURS
 from cli.live.outputscreen import OutputScreen, raw_option
 from cli.screen import complain, remark, say, say_json
 from cli.user import user_name
-from cli.words.times import POSITIVE_DURATION
 from common.errors import ConnectionLost, Unavailable
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import user_trail
@@ -121,7 +121,7 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
 def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:
     """Follow the jobs to their end; the exit code."""
     from cli.live.watching import GoesOn, follow_own
-    from cli.words.waitcodes import wait_code
+    from cli.waitcodes import wait_code
 
     try:
         outcomes = follow_own(ids, streams, OutputScreen(is_raw=wishes.is_raw), wishes.wait_s)

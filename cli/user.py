@@ -1,14 +1,19 @@
-"""Who runs this command."""
+"""Names of users."""
 
 import os
 
 
 def user_name() -> str:
     """The name of the user who runs this process; the number, if it has none."""
-    # imported late, as only one condition needs it
+    return login_of(os.getuid()) or str(os.getuid())
+
+
+def login_of(uid: int) -> str | None:
+    """The name of a user; None: there is none."""
+    # imported late, as few commands need it
     import pwd
 
     try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())
+        return pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return None

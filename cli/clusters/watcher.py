@@ -10,9 +10,10 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
+from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from cli.words.times import DURATION, clock
+from cli.words.times import clock
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.queue import SetWatcherPause
 

@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from cli.commands import Command
+from cli.durations import DURATION
 from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
-from cli.words.times import DURATION
 
 
 @click.command("delay", cls=Command, examples=("gnt-debug delay 2.5", "gnt-debug delay --node node1 --wait 1"))

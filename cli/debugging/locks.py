@@ -14,12 +14,12 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
+from cli.durations import DURATION
 from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import LockRow, ask_lock_view
-from cli.words.times import DURATION
 from protocol.blocking import BlockingClient
 
 # field -> what a cell shows of a lock

@@ -16,9 +16,9 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.jobs.submit import read_jobs
 from cli.live.follow import job_changes
+from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, say_json, warn
 from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, tell_refused, with_wishes
-from cli.words.outcome import fetch_outcomes
 from protocol.luxi.submission import OpInput
 
 

@@ -9,12 +9,12 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import paths as installation_paths
 from cli.context import up_command, wants_json
+from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.gantry.pids import end_process, find_daemon, find_supervisor
 from cli.live.follow import job_changes
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
-from cli.words.times import DURATION
 from common.daemons import start_order
 from common.errors import Unavailable
 from common.ids import JobId

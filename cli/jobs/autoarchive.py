@@ -10,9 +10,9 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
+from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from cli.words.times import DURATION
 from protocol.luxi.jobs import AutoArchiveJobs
 
 # seconds that luxid may take; it must answer before the client gives up

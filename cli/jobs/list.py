@@ -17,7 +17,7 @@ from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, say_json, say_styled, warn
-from cli.tables import NOTHING, UNAVAILABLE, Layout, render
+from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
 from cli.words.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
 
 
@@ -55,7 +55,7 @@ def list_jobs(names: str | None, no_headers: bool, separator: str | None, verbos
         say_json([{key: row[key] for key in wire_fields(fields)} for row in rows])
     else:
         layout = Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING)
-        for line in render([field_of(name).column for name in fields], _cells(rows, fields, verbose), layout):
+        for line in render([_column(name) for name in fields], _cells(rows, fields, verbose), layout):
             say_styled(line)
     return _complain(unknown(fields), missing(rows))
 
@@ -67,8 +67,13 @@ def _rows(choice: JobChoice, fields: Sequence[str]) -> list[Row]:
         return filter_jobs(client, choice.expression(), fields)
 
 
+def _column(name: str) -> Column:
+    field = field_of(name)
+    return Column(field.title, field.is_number, status_style if name == "status" else None)
+
+
 def _cells(rows: Sequence[Row], names: Sequence[str], is_verbose: bool) -> list[list[str]]:
-    fields, now = [field_of(name, is_verbose=is_verbose) for name in names], time.time()
+    fields, now = [field_of(name, UNKNOWN if is_verbose else "??") for name in names], time.time()
     return [[field.show(row, now) for field in fields] for row in rows]
 
 

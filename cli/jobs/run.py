@@ -11,9 +11,9 @@ import click
 
 from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
+from cli.durations import POSITIVE_DURATION
 from cli.query import JOB_ID
 from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
-from cli.words.times import POSITIVE_DURATION
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.system.ulimits import ULIMITS

@@ -9,12 +9,13 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
+from cli.durations import DURATION
 from cli.exitcodes import FAILED, INTERRUPTED
 from cli.live.follow import job_changes
+from cli.outcomes import fetch_outcomes, judge
 from cli.query import JOB_ID
 from cli.screen import complain, remark, say_json
-from cli.words.outcome import fetch_outcomes, judge
-from cli.words.times import DURATION, duration
+from cli.words.times import duration
 from protocol.blocking import BlockingClient
 
 

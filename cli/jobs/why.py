@@ -13,6 +13,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID
 from cli.screen import complain, say, say_json
+from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
 from cli.words.ends import end_words
 from cli.words.fields import FIELDS, shown_status
@@ -69,7 +70,7 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
 
 def _end(job: Explanation) -> str | None:
     """Why and when it ended; None: it has not, or there is nothing to explain."""
-    words = None if job.outcome is None else end_words(job.outcome)
+    words = None if job.outcome is None else end_words(job.outcome, login_of)
     at = to_seconds(job.row["end_ts"])
     return words if words is None or at is None else f"{words}, at {clock(at)}"
 
@@ -91,5 +92,5 @@ def _heading(job: Explanation, now: float) -> str:
 
 
 def _as_json(job: Explanation) -> dict[str, object]:
-    end = None if job.outcome is None else end_words(job.outcome)
+    end = None if job.outcome is None else end_words(job.outcome, login_of)
     return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}

@@ -16,10 +16,11 @@ from cli.context import command_line, job_program, paths, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
 from cli.live.follow import Change, Event, Followers, Output
 from cli.live.outputscreen import OutputScreen
+from cli.outcomes import fetch_outcomes, judge, tell_failures
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
 from cli.words.loglines import log_text
-from cli.words.outcome import Outcome, describe, fetch_outcomes, judge, tell_failures
+from cli.words.outcome import Outcome, describe
 from cli.words.times import duration
 from common.ids import JobId
 from common.queue.jobs import JobState

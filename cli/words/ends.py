@@ -3,34 +3,38 @@
 Source: DESIGN section 6, "Explain"; `common.errors.CommandFailed`.
 """
 
-import pwd
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from cli.words.outcome import WITHHELD, Outcome, result_text
 
-# of the entries by which luxid says in a reason trail what it did to a job
+UserName = Callable[[int], str | None]
+
+# begin of the entries by which luxid says in a reason trail what it did to a job
 _LUXID: Final = "gnt:daemon:luxid:"
 _USER: Final = re.compile(r"\buser (\d+)$", re.ASCII)
 
 
-def end_words(job: Outcome) -> str | None:
-    """`failed at opcode 2 of 3, TEST_DUMMY: no such node`; None: it has not ended, or succeeded."""
+def end_words(job: Outcome, user_name: UserName) -> str | None:
+    """`failed at opcode 2 of 3, TEST_DUMMY: no such node`; None: it has not ended, or succeeded.
+
+    Args: user_name: uid -> login; None: there is none.
+    """
     match job.status:
         case "canceled":
-            return _canceled(job)
+            return _canceled(job, user_name)
         case "error":
             return _failed(job)
     return None
 
 
-def _canceled(job: Outcome) -> str:
+def _canceled(job: Outcome, user_name: UserName) -> str:
     place = next((at for at, status in enumerate(job.statuses) if status == "canceled"), None)
     if place is None:
         return "canceled, it is not known why"
     result = job.results[place]
-    if (told := _told_by_luxid(job.ops[place])) is not None and not job.has_begun(place):
+    if (told := _told_by_luxid(job.ops[place], user_name)) is not None and not job.has_begun(place):
         words = told
     elif result is not None:
         words = result_text(result)
@@ -63,15 +67,13 @@ def _where(job: Outcome, place: int) -> str:
     return f" at opcode {place + 1} of {len(job.ops)}" if len(job.ops) > 1 else ""
 
 
-def _told_by_luxid(op: Mapping[str, Any]) -> str | None:
+def _told_by_luxid(op: Mapping[str, Any], user_name: UserName) -> str | None:
     """The last thing that luxid says in the opcode's reason trail."""
     entries = (entry for entry in reversed(op.get("reason") or ()) if str(entry[0]).startswith(_LUXID))
     text = next((str(entry[1]) for entry in entries), None)
-    return text and _USER.sub(_named, text)
+    return text and _USER.sub(lambda match: _named(match, user_name), text)
 
 
-def _named(match: "re.Match[str]") -> str:
-    try:
-        return f"user {pwd.getpwuid(int(match[1])).pw_name}"
-    except (KeyError, OverflowError):
-        return match[0]
+def _named(match: "re.Match[str]", user_name: UserName) -> str:
+    name = user_name(int(match[1]))
+    return match[0] if name is None else f"user {name}"

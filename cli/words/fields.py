@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import attrs
 
-from cli.tables import UNKNOWN, Column, status_style
 from cli.words.times import clock, duration, to_seconds
 from cli.words.usage import Usage, size, usage_of
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
@@ -23,15 +22,18 @@ _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.ite
 
 @attrs.frozen
 class Field:
-    column: Column
+    """A column: what it needs of a job's row, and what its cell shows."""
+
+    title: str
     # luxid's fields from which the cell is made
     needs: tuple[str, ...]
     # (values, now in seconds since the epoch) -> cell; "" for nothing
     show: Callable[[Row, float], str]
+    is_number: bool = False
 
 
 def _plain(name: str, title: str, *, is_number: bool = False) -> Field:
-    return Field(Column(title, is_number), (name,), lambda row, _: _text(row[name]))
+    return Field(title, (name,), lambda row, _: _text(row[name]), is_number)
 
 
 def _text(value: Any) -> str:
@@ -45,11 +47,11 @@ def _text(value: Any) -> str:
 
 
 def _instant(name: str, title: str) -> Field:
-    return Field(Column(title), (name,), lambda row, _: _clock(row[name]))
+    return Field(title, (name,), lambda row, _: _clock(row[name]))
 
 
 def _instants(name: str, title: str) -> Field:
-    return Field(Column(title), (name,), lambda row, _: ",".join(_clock(stamp) or "-" for stamp in row[name] or ()))
+    return Field(title, (name,), lambda row, _: ",".join(_clock(stamp) or "-" for stamp in row[name] or ()))
 
 
 def _clock(stamp: Any) -> str:
@@ -99,16 +101,16 @@ _RESULTS: Final = ("opresult",)
 _TIMES: Final = ("status", "received_ts", "start_ts", "end_ts")
 FIELDS: Final[Mapping[str, Field]] = {
     "id": _plain("id", "ID", is_number=True),
-    "status": Field(Column("STATUS", style=status_style), ("status",), lambda row, _: shown_status(row["status"])),
-    "priority": Field(Column("PRIORITY"), ("priority",), _priority),
+    "status": Field("STATUS", ("status",), lambda row, _: shown_status(row["status"])),
+    "priority": Field("PRIORITY", ("priority",), _priority),
     "archived": _plain("archived", "ARCHIVED"),
-    "age": Field(Column("AGE", is_number=True), ("received_ts",), _age),
-    "runtime": Field(Column("RUNTIME", is_number=True), _TIMES, _runtime),
-    "time": Field(Column("TIME", is_number=True), _TIMES, _time),
-    "memory": Field(Column("MEMORY", is_number=True), _RESULTS, _used(lambda used: size(used.memory_peak_bytes))),
-    "cpu": Field(Column("CPU", is_number=True), _RESULTS, _used(lambda used: f"{used.cpu_s:.2f}s")),
-    "read": Field(Column("READ", is_number=True), _RESULTS, _used(lambda used: size(used.read_bytes))),
-    "written": Field(Column("WRITTEN", is_number=True), _RESULTS, _used(lambda used: size(used.written_bytes))),
+    "age": Field("AGE", ("received_ts",), _age, is_number=True),
+    "runtime": Field("RUNTIME", _TIMES, _runtime, is_number=True),
+    "time": Field("TIME", _TIMES, _time, is_number=True),
+    "memory": Field("MEMORY", _RESULTS, _used(lambda used: size(used.memory_peak_bytes)), is_number=True),
+    "cpu": Field("CPU", _RESULTS, _used(lambda used: f"{used.cpu_s:.2f}s"), is_number=True),
+    "read": Field("READ", _RESULTS, _used(lambda used: size(used.read_bytes)), is_number=True),
+    "written": Field("WRITTEN", _RESULTS, _used(lambda used: size(used.written_bytes)), is_number=True),
     "summary": _plain("summary", "SUMMARY"),
     "opid": _plain("opid", "OPCODE_ID"),
     "user": _plain("user", "USER"),
@@ -144,9 +146,9 @@ def unknown(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(name for name in names if name not in FIELDS)
 
 
-def field_of(name: str, *, is_verbose: bool = False) -> Field:
-    """The field of that name; an unknown one has `??` in each cell, or says it in words."""
-    return FIELDS.get(name) or Field(Column(name), (), lambda _, __: UNKNOWN if is_verbose else "??")
+def field_of(name: str, unknown: str = "??") -> Field:
+    """The field of that name; one that does not exist shows `unknown` in each cell."""
+    return FIELDS.get(name) or Field(name, (), lambda _, __: unknown)
 
 
 def wire_fields(names: Sequence[str], *more: str) -> tuple[str, ...]:

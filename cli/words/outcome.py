@@ -3,22 +3,19 @@
 Source: luxid.md 4.4; cli.md 1.2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
 
-from cli.exitcodes import DONE, FAILED
-from cli.query import query_jobs
-from cli.screen import complain
 from cli.words.fields import Row
 from cli.words.times import duration, to_seconds
 from common.errors import JobLost
-from protocol.blocking import BlockingClient
 
-# what luxid tells the submitter and operators alone, other users get nothing for it
+# what stands for a text that luxid tells the submitter and operators alone
 WITHHELD: Final = "told only to its submitter and to operators"
 
+# what luxid is asked for
 FIELDS: Final = ("id", "status", "summary", "ops", "opstatus", "opresult", "opexec", "start_ts", "end_ts")
 
 
@@ -51,15 +48,12 @@ class Outcome:
         return str(self.ops[place].get("OP_ID"))
 
 
-def fetch_outcomes(client: BlockingClient, job_ids: Sequence[int]) -> list[Outcome]:
-    """How these jobs ended, in the order asked.
+def outcome_of(row: Row) -> Outcome:
+    """The outcome of a job.
 
-    Raises: JobLost: one does not exist; as `BlockingClient.call`.
+    Args: row: with `FIELDS`.
+    Raises: JobLost: there is no such job.
     """
-    return [_outcome(row) for row in query_jobs(client, job_ids, FIELDS)] if job_ids else []
-
-
-def _outcome(row: Row) -> Outcome:
     if row["status"] is None:
         raise JobLost(f"there is no job {row['id']}; 'gnt-job list' shows those that are not archived")
     start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
@@ -105,16 +99,3 @@ def describe(outcome: Outcome) -> str:
     """`job 12: success in 3.2s`."""
     took = "" if outcome.runtime_s is None else f" in {duration(outcome.runtime_s)}"
     return f"job {outcome.job_id}: {outcome.status}{took}"
-
-
-def judge(outcomes: Sequence[Outcome]) -> int:
-    """Tell of each job that did not succeed; the exit code for all of them together."""
-    tell_failures(outcomes)
-    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
-
-
-def tell_failures(outcomes: Sequence[Outcome]) -> None:
-    """A line for each job that did not succeed."""
-    for outcome in outcomes:
-        if not outcome.is_success:
-            complain(explain_failure(outcome))

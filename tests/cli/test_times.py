@@ -3,7 +3,8 @@
 import click
 import pytest
 
-from cli.words.times import DURATION, duration, precise_clock
+from cli.durations import DURATION
+from cli.words.times import duration, precise_clock
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cli.user import login_of
 from cli.words.ends import end_words
 from cli.words.outcome import Outcome
 
@@ -67,4 +68,4 @@ def luxid(kind: str, text: str) -> list[list[Any]]:
     ],
 )  # fmt: skip
 def test_each_end_has_its_words(outcome: Outcome, words: str | None) -> None:
-    assert end_words(outcome) == words
+    assert end_words(outcome, login_of) == words

@@ -1,0 +1,30 @@
+"""Asking luxid how jobs ended, and telling of those that failed."""
+
+from collections.abc import Sequence
+
+from cli.exitcodes import DONE, FAILED
+from cli.query import query_jobs
+from cli.screen import complain
+from cli.words.outcome import FIELDS, Outcome, explain_failure, outcome_of
+from protocol.blocking import BlockingClient
+
+
+def fetch_outcomes(client: BlockingClient, job_ids: Sequence[int]) -> list[Outcome]:
+    """How these jobs ended, in the order asked.
+
+    Raises: JobLost: one does not exist; as `BlockingClient.call`.
+    """
+    return [outcome_of(row) for row in query_jobs(client, job_ids, FIELDS)] if job_ids else []
+
+
+def judge(outcomes: Sequence[Outcome]) -> int:
+    """Tell of each job that did not succeed; the exit code for all of them together."""
+    tell_failures(outcomes)
+    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
+
+
+def tell_failures(outcomes: Sequence[Outcome]) -> None:
+    """A line for each job that did not succeed."""
+    for outcome in outcomes:
+        if not outcome.is_success:
+            complain(explain_failure(outcome))
