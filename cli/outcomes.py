@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from cli.exitcodes import DONE, FAILED
 from cli.query import query_jobs
 from cli.screen import complain
-from cli.words.outcome import FIELDS, Outcome, explain_failure, outcome_of
+from common.words.outcome import FIELDS, Outcome, explain_failure, outcome_of
 from protocol.blocking import BlockingClient
 
 

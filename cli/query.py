@@ -6,11 +6,11 @@ from typing import Any, Final
 import click
 
 from cli.connection import open_luxid
-from cli.words.fields import Row
-from cli.words.filtertext import Expression
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
+from common.words.fields import Row
+from common.words.filtertext import Expression
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import Query, QueryJobs
 

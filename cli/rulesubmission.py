@@ -17,8 +17,8 @@ from cli.exitcodes import DONE
 from cli.query import PENDING, filter_jobs
 from cli.screen import remark, say, say_json
 from cli.tables import Column, Layout, render
-from cli.words.jobfilter import statuses_filter
-from cli.words.rulefilter import Predicate, rule_predicates
+from common.words.jobfilter import statuses_filter
+from common.words.rulefilter import Predicate, rule_predicates
 from protocol.blocking import BlockingClient
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.queries import QueryFilters

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from cli.exitcodes import DONE, FAILED, NEVER_RAN, OURS, SIGNALLED, TIME_OVER
-from cli.words.outcome import Outcome
+from common.words.outcome import Outcome
 
 _COMMAND: Final = "OP_RUN_COMMAND"
 _NOT_AS_NEEDED: Final = "OpPrereqError"

@@ -11,9 +11,9 @@ import click
 
 from cli.query import JOB_ID, PENDING
 from cli.user import user_name
-from cli.words.filtertext import Expression
-from cli.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 from common.queue.jobs import FINAL_NAMES
+from common.words.filtertext import Expression
+from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 

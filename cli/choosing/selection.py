@@ -15,10 +15,10 @@ from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
 from cli.query import filter_jobs
 from cli.screen import complain, confirm, remark, say, say_json
 from cli.tables import Column, Layout, render
-from cli.words.fields import Row
-from cli.words.filtertext import Expression
-from cli.words.jobfilter import statuses_filter
 from common.queue.jobs import FINAL_NAMES
+from common.words.fields import Row
+from common.words.filtertext import Expression
+from common.words.jobfilter import statuses_filter
 
 F = TypeVar("F", bound=Callable[..., Any])
 

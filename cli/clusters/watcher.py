@@ -13,7 +13,7 @@ from cli.context import wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from cli.words.times import clock
+from common.words.times import clock
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.queue import SetWatcherPause
 

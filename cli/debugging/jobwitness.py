@@ -10,8 +10,8 @@ import attrs
 
 from cli.live.follow import job_changes
 from cli.query import query_jobs
-from cli.words.loglines import LogLine
 from common.errors import ProtocolError
+from common.words.loglines import LogLine
 from protocol.blocking import BlockingClient
 
 # the kind of log entry that names a socket

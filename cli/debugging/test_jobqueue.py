@@ -18,9 +18,9 @@ from cli.live.follow import job_changes
 from cli.query import query_jobs
 from cli.screen import complain, say, say_json
 from cli.submission import PRIORITIES
-from cli.words.times import to_seconds
 from common.errors import ProtocolError, RemoteError
 from common.queue.jobs import SUBMIT_PRIORITIES
+from common.words.times import to_seconds
 from protocol.blocking import BlockingClient
 from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
 from protocol.messages import Request

@@ -16,11 +16,11 @@ from cli.gantry.pids import Running, find_daemon, find_supervisor
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
-from cli.words.times import clock
 from common.daemons import Daemon, start_order
 from common.errors import GantryError, RemoteError
 from common.paths import Paths
 from common.queue.jobs import JobState
+from common.words.times import clock
 from protocol.dial import dial
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.wconfd.locks import Echo

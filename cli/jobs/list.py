@@ -18,7 +18,7 @@ from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, say_json, say_styled, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
-from cli.words.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
+from common.words.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
 
 
 @click.command(

@@ -15,7 +15,7 @@ from cli.live.follow import job_changes
 from cli.outcomes import fetch_outcomes, judge
 from cli.query import JOB_ID
 from cli.screen import complain, remark, say_json
-from cli.words.times import duration
+from common.words.times import duration
 from protocol.blocking import BlockingClient
 
 

@@ -15,13 +15,13 @@ from cli.query import JOB_ID
 from cli.screen import complain, say, say_json
 from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
-from cli.words.ends import end_words
-from cli.words.fields import FIELDS, shown_status
 from cli.words.reasons import in_words, worth_telling
-from cli.words.times import clock, to_seconds
 from cli.words.waits import waited_words
 from common.queue.jobs import FINAL_NAMES
+from common.words.ends import end_words
+from common.words.fields import FIELDS, shown_status
 from common.words.text import one_line
+from common.words.times import clock, to_seconds
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))

@@ -19,10 +19,10 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from cli.words.loglines import LogLine
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, to_seconds
+from common.words.loglines import LogLine
 from protocol.blocking import BlockingClient
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.output import OutputStream, ReadJobOutput

@@ -17,9 +17,9 @@ from rich.text import Text
 from cli.live.follow import Change, Followers
 from cli.tables import NOTHING
 from cli.why.waiting import why_waiting
-from cli.words.fields import FIELDS, Row
-from cli.words.loglines import message_text
 from common.queue.jobs import FINAL_NAMES
+from common.words.fields import FIELDS, Row
+from common.words.loglines import message_text
 from common.words.text import one_line
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}

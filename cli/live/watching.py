@@ -19,12 +19,12 @@ from cli.live.outputscreen import OutputScreen
 from cli.outcomes import fetch_outcomes, judge, tell_failures
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
-from cli.words.loglines import log_text
-from cli.words.outcome import Outcome, describe
-from cli.words.times import duration
 from common.ids import JobId
 from common.queue.jobs import JobState
+from common.words.loglines import log_text
+from common.words.outcome import Outcome, describe
 from common.words.text import one_line
+from common.words.times import duration
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.output import OutputStream
 

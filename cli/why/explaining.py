@@ -12,11 +12,11 @@ from cli.connection import open_luxid
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.why.waithistory import job_waits
-from cli.words.fields import Row
-from cli.words.outcome import Outcome
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
+from common.words.fields import Row
+from common.words.outcome import Outcome
 from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs, Holding, LetsPass, LockChain, Reason, WaitsForJob, WaitsForLock
 

@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
-from cli.words.times import duration
 from common.locks import Lock
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import FINAL, JobState
 from common.shapes import OtherKind
 from common.words.text import json_text
+from common.words.times import duration
 from protocol.luxi.explain import (
     BeingWritten,
     Ending,

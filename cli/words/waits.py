@@ -6,8 +6,8 @@ Source: DESIGN section 6, "Explain"; `protocol.luxi.waits.ReadJobWaits`.
 from collections.abc import Mapping, Sequence
 from typing import Final, assert_never
 
-from cli.words.times import duration
 from common.queue.waithistory import Cause, Span, WaitKind
+from common.words.times import duration
 
 # causes that the line tells; the others are summed up
 _TOLD: Final = 6

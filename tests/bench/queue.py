@@ -9,7 +9,7 @@ from pathlib import Path
 
 import orjson
 
-from cli.words.fields import DEFAULT, wire_fields
+from common.words.fields import DEFAULT, wire_fields
 from daemons.luxid.core.query.jobfields import FIELDS
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs

@@ -4,7 +4,7 @@ import click
 import pytest
 
 from cli.durations import DURATION
-from cli.words.times import duration, precise_clock
+from common.words.times import duration, precise_clock
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from cli.words.rulefilter import rule_predicates
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
+from common.words.rulefilter import rule_predicates
 from protocol.luxi.filters import ReplaceFilter
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeJob, FakeLuxid

@@ -8,7 +8,7 @@ import pytest
 
 from cli.live.outputscreen import OutputScreen
 from cli.screen import remark, say
-from cli.words.loglines import LogLine, message_text
+from common.words.loglines import LogLine, message_text
 from common.words.text import defused, json_text
 
 EVIL = "\x1b]0;owned\x07 \x9b31m \u202egnp.exe \u2066 a\tb"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cli.waitcodes import wait_code
-from cli.words.outcome import Outcome
+from common.words.outcome import Outcome
 
 
 def job(status: str, *results: Any, op_id: str = "OP_RUN_COMMAND", has_begun: bool = True) -> Outcome:

@@ -10,9 +10,9 @@ Source: luxid.md 6.2, 6.3.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from cli.words.filtertext import Expression, parse_filter
-from cli.words.jobfilter import all_of, op_id
 from common.errors import InvalidRequest
+from common.words.filtertext import Expression, parse_filter
+from common.words.jobfilter import all_of, op_id
 
 Predicate = list[Any]
 

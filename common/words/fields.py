@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import attrs
 
-from cli.words.times import clock, duration, to_seconds
-from cli.words.usage import Usage, size, usage_of
 from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
+from common.words.times import clock, duration, to_seconds
+from common.words.usage import Usage, size, usage_of
 
 # values of luxid's fields by name, as on the wire
 Row = Mapping[str, Any]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from cli.words.filtertext import parse_filter
-from cli.words.jobfilter import is_filter, job_filter
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
+from common.words.filtertext import parse_filter
+from common.words.jobfilter import is_filter, job_filter
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from cli.words.fields import FIELDS, OWN, USED
-from cli.words.filtertext import Expression, parse_filter
 from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
+from common.words.fields import FIELDS, OWN, USED
+from common.words.filtertext import Expression, parse_filter
 
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
 _NESTING: Final = ("&", "|", "!")

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import attrs
 
-from cli.words.fields import Row
-from cli.words.times import duration, to_seconds
 from common.errors import JobLost
+from common.words.fields import Row
+from common.words.times import duration, to_seconds
 
 # what stands for a text that luxid tells the submitter and operators alone
 WITHHELD: Final = "told only to its submitter and to operators"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cli.words.outcome import WITHHELD, Outcome, result_text
+from common.words.outcome import WITHHELD, Outcome, result_text
 
 UserName = Callable[[int], str | None]
 
