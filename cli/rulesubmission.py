@@ -5,7 +5,7 @@ Source: cli.md 3; luxid.md 2.2, 6.
 
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 import attrs
@@ -14,22 +14,17 @@ import click
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE
-from cli.query import PENDING, filter_jobs
+from cli.query import query_jobs
 from cli.screen import remark, say, say_json
 from cli.tables import Column, Layout, render
-from common.words.jobfilter import statuses_filter
 from common.words.rulefilter import Predicate, rule_predicates
-from protocol.blocking import BlockingClient
-from protocol.luxi.filters import ReplaceFilter
-from protocol.luxi.queries import QueryFilters
+from protocol.luxi.filters import ReplaceFilter, TryFilterRule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
-_JOB_FIELDS: Final = ("id", "status", "ops", "summary")
+_JOB_FIELDS: Final = ("id", "status", "summary")
 _COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY"))
-# of a rule that is not yet there
-_NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 
 
 @attrs.frozen
@@ -84,42 +79,13 @@ def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
 
 def _tell_touched(wish: RuleWish) -> None:
     with open_luxid() as client:
-        rows = _touched(client, wish)
-    if wants_json():
-        say_json([row["id"] for row in rows])
-        return
-    cells = [[str(row["id"]), row["status"], ",".join(row["summary"] or ())] for row in rows]
+        job_ids = client.call(TryFilterRule(wish.uuid, wish.priority, wish.predicates, wish.action))
+        if wants_json():
+            say_json(job_ids)
+            return
+        rows = query_jobs(client, job_ids, _JOB_FIELDS) if job_ids else []
+    cells = [[str(row["id"]), row["status"], ",".join(row["summary"] or ())] for row in rows if row["status"]]
     for line in render(_COLUMNS, cells, Layout()):
         say(line)
-    count = f"{len(rows)} of the jobs that wait now" if len(rows) != 1 else "one of the jobs that wait now"
+    count = f"{len(job_ids)} of the jobs that wait now" if len(job_ids) != 1 else "one of the jobs that wait now"
     remark(f"{count} would {wish.effect}; nothing was changed")
-
-
-def _touched(client: BlockingClient, wish: RuleWish) -> Sequence[Any]:
-    """The waiting jobs to which the rule would apply, given the other rules there are."""
-    # imported late: they bring all opcodes with them
-    from common.ids import JobId
-    from common.objects.filter import FilterRule
-    from common.queue.filters import compile_chain
-    from common.queue.jobs import Job, JobOp
-
-    rows = filter_jobs(client, statuses_filter(PENDING), _JOB_FIELDS)
-    others = [dict(zip(RULE_FIELDS, rule, strict=True)) for rule in client.call(QueryFilters(None, RULE_FIELDS))]
-    new = {
-        "uuid": wish.uuid or _NO_UUID,
-        "watermark": max((row["id"] for row in rows), default=0),
-        "priority": wish.priority,
-        "predicates": wish.predicates,
-        "action": wish.action,
-    }
-    kept = [rule for rule in others if rule["uuid"] != new["uuid"]]
-    chain = compile_chain(
-        FilterRule(**{**rule, "predicates": tuple(rule["predicates"]), "reason_trail": ()}) for rule in (*kept, new)
-    )
-
-    def is_touched(row: Any) -> bool:
-        ops = tuple(JobOp(input=op, priority=0, extra={}) for op in row["ops"])
-        rule = chain.applying(Job(job_id=JobId(row["id"]), ops=ops))
-        return rule is not None and rule.rule.uuid == new["uuid"]
-
-    return [row for row in rows if is_touched(row)]

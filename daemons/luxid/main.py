@@ -27,6 +27,7 @@ from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobchanges import Jobs
+from daemons.luxid.handlers.jobrows import JobRows
 from daemons.luxid.handlers.limits import Limits
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -230,7 +231,7 @@ def _service(
                 cluster=ClusterFacts(settings.paths, config, settings.ganeti.release),
                 objects=ObjectQueries(scheduler, config, early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
-                filters=Filters(scheduler, rules, config, settings.paths.wconfd_socket),
+                filters=Filters(scheduler, JobRows(scheduler), rules, config, settings.paths.wconfd_socket),
                 history=JobWaits(scheduler),
                 explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,

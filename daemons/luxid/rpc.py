@@ -21,7 +21,7 @@ from daemons.luxid.handlers.waiting import Waiting
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.explain import ExplainJobs
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
@@ -97,6 +97,8 @@ def _table(to: Handlers) -> list[Route]:
         Route(SetJobLimits, to.limits.set_job_limits, role=Role.ADMIN),
         Route(ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
         Route(DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
+        # it looks at opcodes whole
+        Route(TryFilterRule, to.filters.try_filter_rule, role=Role.OPERATE),
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),

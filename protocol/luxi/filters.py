@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from common.ids import JobId
 from protocol.messages import Request
 
 
@@ -31,3 +32,19 @@ class DeleteFilter(Request[Any]):
 
     METHOD = "DeleteFilter"
     uuid: str
+
+
+@attrs.frozen
+class TryFilterRule(Request[tuple[JobId, ...]]):
+    """The jobs waiting now that a rule would be for, by id; nothing is changed. Ours.
+
+    The rule is taken as `ReplaceFilter` would take it now, among the rules there are. It is for a job if it matches the
+    job and no earlier rule applies to it.
+    """
+
+    METHOD = "TryFilterRule"
+    # as for `ReplaceFilter`; null: a new rule
+    uuid: str | None
+    priority: int
+    predicates: tuple[Any, ...]
+    action: Any

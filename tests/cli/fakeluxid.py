@@ -12,12 +12,16 @@ import trio
 
 from common.access import Role
 from common.errors import GantryError, JobLost, PrerequisiteError
+from common.ids import JobId
+from common.objects.filter import FilterRule
 from common.query.kinds import QueryKind
 from common.query.predicate import NO_VALUE, Field, compile_expression
+from common.queue.jobs import Job, JobOp
+from daemons.luxid.core.filters.trial import Trial
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.explain import ExplainJobs
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
 from protocol.luxi.output import JobOutput, ReadJobOutput
 from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs
@@ -124,6 +128,7 @@ class FakeLuxid:
             ReadJobWaits: self._read_job_waits,
             ReplaceFilter: self._replace_filter,
             DeleteFilter: self._delete_filter,
+            TryFilterRule: self._try_filter_rule,
             QueryJobs: self._query,
             QueryConfigValues: self._config_values,
             QueryClusterInfo: self._cluster_info,
@@ -241,6 +246,14 @@ class FakeLuxid:
         if self.rules.pop(call.uuid, None) is None:
             raise GantryError(f"there is no filter rule '{call.uuid}'; list them with 'gnt-filter list'")
 
+    async def _try_filter_rule(self, call: TryFilterRule) -> list[int]:
+        rule = _rule(call.uuid or "00000000", max(self.jobs, default=0), call.priority, call.predicates, call.action)
+        keys = ("uuid", "watermark", "priority", "predicates", "action")
+        trial = Trial.of(rule, [_rule(*(each[key] for key in keys)) for each in self.rules.values()])
+        waiting = [job for job in self.jobs.values() if job.status in ("queued", "waiting")]
+        jobs = [Job(JobId(each.job_id), tuple(JobOp(input=op) for op in each.ops)) for each in waiting]
+        return [job.job_id for job in jobs if trial.is_for(job)]
+
     async def _query(self, call: QueryJobs) -> Any:
         if call.job_ids is None:
             return [self._row(job, call.fields) for job in self.jobs.values() if not job.archived]
@@ -278,6 +291,17 @@ class FakeLuxid:
 def _cell_of_job(job: FakeJob, name: str) -> Any:
     value = job.field(name)
     return NO_VALUE if value is None else value
+
+
+def _rule(uuid: str, watermark: int, priority: int, predicates: Sequence[Any], action: Any) -> FilterRule:
+    return FilterRule(
+        watermark=JobId(watermark),
+        priority=priority,
+        predicates=tuple(predicates),
+        action=action,
+        reason_trail=(),
+        uuid=uuid,
+    )
 
 
 def _cell_of_rule(rule: dict[str, Any], name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Setting filter rules.
+"""Setting filter rules, and trying what they would be for.
 
 Source: luxid.md 6.1; filters design.
 """
@@ -6,21 +6,27 @@ Source: luxid.md 6.1; filters design.
 import re
 import time
 import uuid as uuids
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Final
 
 import attrs
 
 from common.errors import InvalidRequest, NotFound
+from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filters import check_parts, read_rule
-from common.queue.reasons import ReasonEntry
+from common.queue.jobs import JobState
+from common.queue.reasons import ReasonEntry, ReasonTrail
 from common.system.log import get_log
 from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.core.filters.trial import Trial
+from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.filterrules import FilterRules
+from daemons.luxid.handlers.jobrows import JobRows
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.wconfd import changes
@@ -28,6 +34,9 @@ from protocol.wconfd import changes
 # longer than wconfd waits for somebody to give back the configuration
 PATIENCE_S: Final = 15.0
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+# The UUID of a rule that has none yet: it comes first among rules of its priority and watermark.
+_NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
+_WAITING: Final = frozenset({JobState.QUEUED, JobState.WAITING})
 _log: Final = get_log(__name__)
 
 
@@ -36,6 +45,7 @@ class Filters:
     """The methods about filter rules."""
 
     _scheduler: Scheduler
+    _jobs: JobRows
     _rules: FilterRules
     _config: ConfigCache
     # wconfd's socket
@@ -46,11 +56,10 @@ class Filters:
 
         Raises: InvalidRequest: it can never match, or is none. Unavailable: nothing is changed, or may be.
         """
-        if call.uuid is not None and not _UUID.fullmatch(call.uuid):
-            raise InvalidRequest(f"{call.uuid!r:.60} is no UUID; write it in lower-case hex, 8-4-4-4-12")
         # chosen here: a call that is delivered twice makes one rule
         uuid = call.uuid or str(uuids.uuid4())
-        rule = read_rule(self._make_rule(call, uuid))
+        trail = tuple(ReasonEntry.from_wire(entry) for entry in call.reason_trail)
+        rule = self._make_rule(call, uuid, (*trail, ReasonEntry("luxid", "", time.time_ns())))
         wire = changes.ReplaceFilter(
             uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark
         )
@@ -67,17 +76,37 @@ class Filters:
         _log.info("filter.deleted", rule=call.uuid, uid=peer.uid, client_pid=peer.pid)
         await self._rules.refresh()
 
-    def _make_rule(self, call: ReplaceFilter, uuid: str) -> FilterRule:
-        action = check_parts(call.priority, call.predicates, call.action).to_wire()
-        now = ReasonEntry("luxid", "", time.time_ns())
-        return FilterRule(
+    async def try_filter_rule(self, call: TryFilterRule, peer: Peer) -> tuple[JobId, ...]:
+        """Tell for which of the jobs that wait now the rule would be.
+
+        Raises: InvalidRequest: it can never match, or is none. ConfigurationMissing.
+        Cost: linear in the jobs that are not archived; others have their turn meanwhile.
+        """
+        rule = self._make_rule(call, call.uuid or _NO_UUID, ())
+        trial = Trial.of(rule, (await self._config.current()).config.filters.values())
+        found: list[JobId] = []
+        async with aclosing(self._jobs.every(archived=False)) as batches:
+            async for batch in batches:
+                waiting = (row.job for row in batch if isinstance(row, JobView) and row.state in _WAITING)
+                found += [job.job_id for job in waiting if trial.is_for(job)]
+        return tuple(found)
+
+    def _make_rule(self, call: ReplaceFilter | TryFilterRule, uuid: str, reason_trail: ReasonTrail) -> FilterRule:
+        """The rule as it would be set now.
+
+        Raises: InvalidRequest: it can never match, or is none.
+        """
+        if call.uuid is not None and not _UUID.fullmatch(call.uuid):
+            raise InvalidRequest(f"{call.uuid!r:.60} is no UUID; write it in lower-case hex, 8-4-4-4-12")
+        rule = FilterRule(
             watermark=self._scheduler.store.serial,
             priority=call.priority,
             predicates=call.predicates,
-            action=action,
-            reason_trail=(*(ReasonEntry.from_wire(entry) for entry in call.reason_trail), now),
+            action=check_parts(call.priority, call.predicates, call.action).to_wire(),
+            reason_trail=reason_trail,
             uuid=uuid,
         )
+        return read_rule(rule)
 
     async def _change(self, call: Request[Any]) -> None:
         """Let wconfd make the change as soon as nobody else has the configuration.
