@@ -13,12 +13,13 @@ from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.why.waithistory import job_waits
 from common.ids import JobId
+from common.queue.explanation import Holding, LetsPass, LockChain, Reason, WaitsForJob, WaitsForLock
 from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
 from common.words.fields import Row
 from common.words.outcome import Outcome
 from protocol.blocking import BlockingClient
-from protocol.luxi.explain import ExplainJobs, Holding, LetsPass, LockChain, Reason, WaitsForJob, WaitsForLock
+from protocol.luxi.explain import ExplainJobs
 
 FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
 # jobs that are looked at for one answer; chains may be long

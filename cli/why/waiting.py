@@ -6,7 +6,8 @@ from cli.connection import ask_luxid
 from cli.words.reasons import in_words, worth_telling
 from common.errors import GantryError
 from common.ids import JobId
-from protocol.luxi.explain import BeingWritten, ExplainJobs, Reason, WaitsForJob, WaitsForLock
+from common.queue.explanation import BeingWritten, Reason, WaitsForJob, WaitsForLock
+from protocol.luxi.explain import ExplainJobs
 
 
 def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:

@@ -8,12 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
 from common.locks import Lock
-from common.queue.filteractions import Action, ActionKind
-from common.queue.jobs import FINAL, JobState
-from common.shapes import OtherKind
-from common.words.text import json_text
-from common.words.times import duration
-from protocol.luxi.explain import (
+from common.queue.explanation import (
     BeingWritten,
     Ending,
     Faded,
@@ -32,6 +27,11 @@ from protocol.luxi.explain import (
     WaitsForJob,
     WaitsForLock,
 )
+from common.queue.filteractions import Action, ActionKind
+from common.queue.jobs import FINAL, JobState
+from common.shapes import OtherKind
+from common.words.text import json_text
+from common.words.times import duration
 
 # processes of a job that is being killed
 PIDS_NAMED: Final = 10

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from protocol.luxi.explain import ExplainJobs, Reason, WaitsForLock
+from common.queue.explanation import Reason, WaitsForLock
+from protocol.luxi.explain import ExplainJobs
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until

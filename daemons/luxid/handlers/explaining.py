@@ -16,6 +16,7 @@ import trio
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.locks import Owner
+from common.queue.explanation import BeingWritten, Ending, LevelWeight, NotKnown, Obstacle, Reason, Unreadable
 from common.queue.jobs import JobState, to_seconds
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
@@ -24,7 +25,7 @@ from daemons.luxid.core.why.lockwaits import lock_reasons
 from daemons.luxid.processes.signals import pids_of
 from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
-from protocol.luxi.explain import BeingWritten, Ending, ExplainJobs, LevelWeight, NotKnown, Obstacle, Reason, Unreadable
+from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.messages import Request
 from protocol.peer import Peer

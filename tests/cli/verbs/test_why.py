@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from cli.words.reasons import in_words
+from common.queue.explanation import Reason
 from common.wire import structure
-from protocol.luxi.explain import Reason
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

@@ -4,11 +4,11 @@ import pytest
 
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import LockLevel, LockMode, parse_lock
+from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, WaitsForLock
 from daemons.luxid.core.choice.clashes import clashing_locks
 from daemons.luxid.core.choice.needs import needs_of
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.why.lockwaits import lock_reasons
-from protocol.luxi.explain import Holding, LetsPass, LockChain, LockWait, WaitsForLock
 from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
 from tests.support.locks import owner
 

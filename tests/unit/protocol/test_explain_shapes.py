@@ -6,21 +6,13 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.locks import BGL, LockMode, parse_lock
+from common.queue.explanation import HeldByRule, Holding, LevelWeight, LockChain, LockWait, Reason, WaitsForJob
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
 from common.queue.waithistory import Cause, Span, WaitKind
 from common.shapes import OtherKind
-from protocol.luxi.explain import (
-    ExplainJobs,
-    HeldByRule,
-    Holding,
-    LevelWeight,
-    LockChain,
-    LockWait,
-    Reason,
-    WaitsForJob,
-)
+from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.waits import ReadJobWaits
 from protocol.messages import reply_to_wire, structure_reply
 

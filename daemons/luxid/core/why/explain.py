@@ -10,15 +10,7 @@ from typing import Final, assert_never
 import attrs
 
 from common.ids import JobId
-from common.queue.filteractions import Action, ActionKind
-from common.queue.jobs import JobState
-from daemons.luxid.core.choice.clashes import clashing_locks
-from daemons.luxid.core.choice.contest import Entry
-from daemons.luxid.core.choice.ratelimit import BucketLimit, RuleLimit
-from daemons.luxid.core.choice.weights import LEVELS
-from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.core.queue.jobqueue import JobQueue
-from protocol.luxi.explain import (
+from common.queue.explanation import (
     BeingWritten,
     Faded,
     HeldByRule,
@@ -30,6 +22,14 @@ from protocol.luxi.explain import (
     Reason,
     WaitsForJob,
 )
+from common.queue.filteractions import Action, ActionKind
+from common.queue.jobs import JobState
+from daemons.luxid.core.choice.clashes import clashing_locks
+from daemons.luxid.core.choice.contest import Entry
+from daemons.luxid.core.choice.ratelimit import BucketLimit, RuleLimit
+from daemons.luxid.core.choice.weights import LEVELS
+from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobqueue import JobQueue
 
 # jobs that come first and are named
 AHEAD_NAMED: Final = 10

@@ -8,7 +8,7 @@ from itertools import groupby
 
 from common.ids import JobId
 from common.locks import Owner
-from protocol.luxi.explain import Holding, LetsPass, LockChain, LockWait, Reason, WaitsForLock
+from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, Reason, WaitsForLock
 from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
 
 

@@ -10,8 +10,9 @@ import pytest
 
 from common.errors import RemoteError
 from common.ids import JobId
+from common.queue.explanation import Unreadable
 from common.system.livelock import is_alive
-from protocol.luxi.explain import ExplainJobs, Unreadable
+from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.output import ReadJobOutput
 from tests.daemon.luxid.ops import after, command, dummy, read_job
 from tests.support.cluster import Cluster

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from common.ids import JobId
-from protocol.luxi.explain import ExplainJobs, Obstacle
+from common.queue.explanation import Obstacle
+from protocol.luxi.explain import ExplainJobs
 from tests.daemon.luxid.ops import after, command, delay, dummy, gated, process_of, read_job
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.fakes.disks import immutable
