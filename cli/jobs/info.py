@@ -17,13 +17,13 @@ from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID, missing, query_jobs
 from cli.screen import complain, say, say_json
 from cli.why.waithistory import job_waits
-from cli.words.waits import waited_words
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
 from common.words.outcome import WITHHELD
 from common.words.text import one_line
 from common.words.times import precise_clock, to_seconds
 from common.words.usage import usage_of, usage_words
+from common.words.waits import waited_words
 
 FIELDS: Final = (
     *("id", "status", "priority", "ops", "opresult", "opstatus", "oplog", "opstart", "opexec", "opend"),

@@ -15,13 +15,13 @@ from cli.query import JOB_ID
 from cli.screen import complain, say, say_json
 from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
-from cli.words.reasons import in_words, worth_telling
-from cli.words.waits import waited_words
 from common.queue.jobs import FINAL_NAMES
 from common.words.ends import end_words
 from common.words.fields import FIELDS, shown_status
+from common.words.reasons import in_words, worth_telling
 from common.words.text import one_line
 from common.words.times import clock, to_seconds
+from common.words.waits import waited_words
 
 
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
@@ -54,7 +54,7 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
     if job_id in seen:
         return
     seen.add(job_id)
-    reasons = [in_words(reason) for reason in worth_telling(job.reasons or ())]
+    reasons = [in_words(reason, now) for reason in worth_telling(job.reasons or ())]
     for text in reasons:
         yield f"  {text}"
     if (end := _end(job)) is not None:

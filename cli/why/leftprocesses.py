@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from cli.connection import ask_luxid
 from cli.context import command_line, job_program
 from cli.why.lockview import JOB, LockRow
-from cli.words.reasons import PIDS_NAMED
 from common.errors import GantryError
 from common.ids import JobId
+from common.words.reasons import pids_in_words
 from protocol.luxi.processes import ReadLeftProcesses
 
 
@@ -35,7 +35,6 @@ def _owners(rows: Iterable[LockRow]) -> list[JobId]:
 
 
 def _sentence(job_id: JobId, pids: Sequence[int]) -> str:
-    named = ", ".join(map(str, pids[:PIDS_NAMED]))
-    more = f" and {len(pids) - PIDS_NAMED} more" if len(pids) > PIDS_NAMED else ""
     end = command_line(job_program(), "cancel", "--kill", job_id)
-    return f"job/{job_id} has ended, but what it left running keeps its locks: pid {named}{more}; end that with: {end}"
+    left = f"job/{job_id} has ended, but what it left running keeps its locks: pid {pids_in_words(pids)}"
+    return f"{left}; end that with: {end}"

@@ -131,7 +131,8 @@ def test_a_job_waits_for_a_lock_and_both_are_seen_in_the_table(cluster: Cluster,
 
     rows = {line.split()[0]: line.split()[1:] for line in table.splitlines()}
     assert rows["node/web7"] == ["exclusive", f"job/{holder}", f"shared:job/{asker}"]
-    assert told == f"job {asker} waits for node/web7 (shared), held by job/{holder}\n"
+    held = f"held by job/{holder} (exclusive, for TIME)"
+    assert normalised(told) == f"job {asker} has waited TIME for node/web7 (shared), {held}\n"
     assert (ended.code, ended.err) == (0, "")
 
 
@@ -146,7 +147,7 @@ def test_whoever_watches_a_waiting_job_is_told_what_it_waits_for(cluster: Cluste
         gate.write_text("open\n")
         ended = watch.end()
 
-    assert told == f"job {after} waits for job/{holder} to end\n"
+    assert normalised(told) == f"job {after} waits for job/{holder}, which is running for TIME, to succeed\n"
     assert (ended.code, ended.err) == (0, "")
 
 

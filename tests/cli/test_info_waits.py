@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from cli.words.waits import waited_words
 from common.queue.waithistory import Span
+from common.words.waits import waited_words
 from tests.cli.command import Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
 

@@ -1,9 +1,8 @@
 """Why a job does not run, in words: one line for each reason that luxid gives.
 
-Source: DESIGN section 6, "Explain"; `protocol.luxi.explain`.
+Source: DESIGN section 6, "Explain"; `common.queue.explanation`.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
@@ -33,16 +32,19 @@ from common.shapes import OtherKind
 from common.words.text import json_text
 from common.words.times import duration
 
-# processes of a job that is being killed
-PIDS_NAMED: Final = 10
+# processes that a line names
+_PIDS_NAMED: Final = 10
 _ENDS: Final = {JobState.SUCCESS: "succeed", JobState.ERROR: "fail", JobState.CANCELED: "be canceled"}
 
 
-def in_words(reason: Reason) -> str:
-    """A line; of a kind that is not known here its values as JSON. Durations are those up to now."""
+def in_words(reason: Reason, now: float) -> str:
+    """A line; of a kind that is not known here its values as JSON.
+
+    Args: now: seconds since the epoch; what lasts has lasted until then.
+    """
     match reason:
         case WaitsForJob():
-            return _dependency(reason)
+            return _dependency(reason, now)
         case HeldByRule():
             return _rule(reason)
         case LimitFull():
@@ -54,7 +56,7 @@ def in_words(reason: Reason) -> str:
         case Faded():
             return _aged(reason)
         case LevelWeight():
-            return _weight(reason)
+            return _weight(reason, now)
         case BeingWritten():
             return f"luxid is busy with it ({reason.phase}), that takes a moment"
         case Obstacle():
@@ -62,26 +64,35 @@ def in_words(reason: Reason) -> str:
         case Unreadable():
             return f"the file of job/{reason.job_id} cannot be read just now, and is tried again: {reason.why}"
         case WaitsForLock() | LetsPass() | LockChain() | Ending() | NotKnown():
-            return _process_in_words(reason)
+            return _process_in_words(reason, now)
         case OtherKind():
             return json_text({"kind": reason.kind, **reason.values})
     assert_never(reason)
 
 
-def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | NotKnown) -> str:
+def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | NotKnown, now: float) -> str:
     """A reason of a job that has a process."""
     match reason:
         case WaitsForLock():
-            return _lock(reason)
+            return _lock(reason, now)
         case LetsPass():
-            return _turn(reason)
+            return _turn(reason, now)
         case LockChain():
-            return _chain(reason)
+            return _chain(reason, now)
         case Ending():
             return _ending(reason)
         case NotKnown():
             return f"it is not known {reason.what}: {reason.why}"
     assert_never(reason)
+
+
+def in_short(reasons: Sequence[Reason], now: float) -> str:
+    """A line of the first reason that will not be gone in a moment, and of others of its kind; empty: there is none.
+
+    Args: now: as for `in_words`.
+    """
+    lasting = [reason for reason in worth_telling(reasons) if not isinstance(reason, BeingWritten)]
+    return "; ".join(in_words(reason, now) for reason in lasting if type(reason) is type(lasting[0]))
 
 
 def worth_telling(reasons: Sequence[Reason]) -> list[Reason]:
@@ -90,8 +101,8 @@ def worth_telling(reasons: Sequence[Reason]) -> list[Reason]:
     return [reason for reason in reasons if is_behind or not isinstance(reason, Faded | LevelWeight)]
 
 
-def _dependency(reason: WaitsForJob) -> str:
-    lasting = f" for {_elapsed(reason.since)}" if reason.since is not None else ""
+def _dependency(reason: WaitsForJob, now: float) -> str:
+    lasting = f" for {_elapsed(now, reason.since)}" if reason.since is not None else ""
     state = f", which is {reason.state.value}{lasting}," if reason.state else ""
     is_any = not 0 < len(reason.wanted) < len(FINAL)
     end = "end" if is_any else " or ".join(_ENDS[each] for each in reason.wanted)
@@ -126,64 +137,68 @@ def _aged(reason: Faded) -> str:
     return f"its locks weigh {reason.static:g} in the line{faded}"
 
 
-def _weight(reason: LevelWeight) -> str:
+def _weight(reason: LevelWeight, now: float) -> str:
     beside = f"beside those of {_jobs(reason.job_ids)}" if reason.job_ids else "as they stop all others"
-    holdings = _holdings(reason.held)
+    holdings = _holdings(now, reason.held)
     return f"of that {reason.weight:g} for {reason.level} locks, {beside}{f': {holdings}' if holdings else ''}"
 
 
-def _lock(reason: WaitsForLock) -> str:
-    holders = _holdings(reason.holders, reason.lock, reason.counting_since)
-    return f"{_has_waited(reason)} for {reason.lock} ({reason.mode.value}), held by {holders}"
+def _lock(reason: WaitsForLock, now: float) -> str:
+    holders = _holdings(now, reason.holders, reason.lock, reason.counting_since)
+    return f"{_has_waited(reason, now)} for {reason.lock} ({reason.mode.value}), held by {holders}"
 
 
-def _turn(reason: LetsPass) -> str:
+def _turn(reason: LetsPass, now: float) -> str:
     was = "was" if len(reason.owners) == 1 else "were"
-    return f"{_has_waited(reason)} and lets {', '.join(reason.owners)} go first, which {was} passed too often"
+    return f"{_has_waited(reason, now)} and lets {', '.join(reason.owners)} go first, which {was} passed too often"
 
 
-def _chain(reason: LockChain) -> str:
-    parts = list(_links(reason))
+def _chain(reason: LockChain, now: float) -> str:
+    parts = list(_links(reason, now))
     parts += [f"{' waits for '.join((*ring, ring[0]))}: none of them can go on, cancel one" for ring in reason.rings]
     if reason.roots:
         parts.append(f"the chain ends at {', '.join(reason.roots)}")
     return "; ".join(parts)
 
 
-def _links(reason: LockChain) -> Iterator[str]:
+def _links(reason: LockChain, now: float) -> Iterator[str]:
     """The waits of owners that are no jobs; those of jobs are told below them."""
     for wait in reason.waits:
         if wait.job_id is None:
-            holders = _holdings(wait.holders, wait.lock, reason.counting_since)
+            holders = _holdings(now, wait.holders, wait.lock, reason.counting_since)
             yield f"{wait.owner} waits for {wait.lock} ({wait.mode.value}), held by {holders}"
 
 
-def _has_waited(reason: WaitsForLock | LetsPass) -> str:
-    return f"has waited {_elapsed(reason.waiting_since, reason.counting_since)}"
+def _has_waited(reason: WaitsForLock | LetsPass, now: float) -> str:
+    return f"has waited {_elapsed(now, reason.waiting_since, reason.counting_since)}"
 
 
-def _holdings(held: Sequence[Holding], asked: Lock | None = None, counting: float | None = None) -> str:
+def _holdings(now: float, held: Sequence[Holding], asked: Lock | None = None, counting: float | None = None) -> str:
     """`job/4 (exclusive, for 3m12s), job/5 (node/[lockset] shared)`; the lock only if it is another than asked for."""
-    return ", ".join(_holding(each, asked, counting) for each in held)
+    return ", ".join(_holding(now, each, asked, counting) for each in held)
 
 
-def _holding(held: Holding, asked: Lock | None, counting: float | None) -> str:
+def _holding(now: float, held: Holding, asked: Lock | None, counting: float | None) -> str:
     lock = "" if held.lock == asked else f"{held.lock} "
-    lasting = f", for {_elapsed(held.since, counting)}" if held.since is not None or counting is not None else ""
+    lasting = f", for {_elapsed(now, held.since, counting)}" if held.since is not None or counting is not None else ""
     return f"{held.owner} ({lock}{held.mode.value}{lasting})"
 
 
-def _elapsed(since: float | None, counting: float | None = None) -> str:
+def _elapsed(now: float, since: float | None, counting: float | None = None) -> str:
     """Args: counting: what is since before this moment has no known beginning."""
     if since is None:
-        return f"more than {duration(time.time() - (counting or time.time()))}"
-    return duration(time.time() - since)
+        return f"more than {duration(now - (counting or now))}"
+    return duration(now - since)
 
 
 def _ending(reason: Ending) -> str:
-    pids = ", ".join(map(str, reason.pids[:PIDS_NAMED]))
-    more = f" and {len(reason.pids) - PIDS_NAMED} more" if len(reason.pids) > PIDS_NAMED else ""
-    return f"is being killed and keeps its locks until all of it has ended: pid {pids}{more}"
+    return f"is being killed and keeps its locks until all of it has ended: pid {pids_in_words(reason.pids)}"
+
+
+def pids_in_words(pids: Sequence[int]) -> str:
+    """`311, 312 and 4 more`."""
+    more = f" and {len(pids) - _PIDS_NAMED} more" if len(pids) > _PIDS_NAMED else ""
+    return f"{', '.join(map(str, pids[:_PIDS_NAMED]))}{more}"
 
 
 # jobs that a line names

@@ -1,1 +1,0 @@
-"""Values of the queue as words."""

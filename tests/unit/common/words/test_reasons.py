@@ -1,0 +1,35 @@
+"""A line that says why a job does not run. Source: DESIGN section 6, "Explain"."""
+
+import pytest
+
+from common.ids import JobId
+from common.locks import LockMode, parse_lock
+from common.queue.explanation import BeingWritten, Faded, Holding, InLine, Reason, WaitsForJob, WaitsForLock
+from common.queue.jobs import JobState
+from common.words.reasons import in_short
+
+NODE = parse_lock("node/a")
+MOMENT = BeingWritten("held")
+HELD = Holding("job/4", JobId(4), NODE, LockMode.EXCLUSIVE, 940.0)
+
+
+def after(job_id: int) -> Reason:
+    return WaitsForJob(JobId(job_id), JobState.RUNNING, None, ())
+
+
+@pytest.mark.parametrize(
+    ("reasons", "line"),
+    [
+        ((), ""),
+        ((MOMENT,), ""),
+        ((MOMENT, after(4), MOMENT, after(5)),
+         "waits for job/4, which is running, to end; waits for job/5, which is running, to end"),
+        ((after(4), InLine(3, (JobId(1),))), "waits for job/4, which is running, to end"),
+        # what only explains its place in the line is not the reason
+        ((Faded(3.0, 3.0, 0), InLine(1, ())), "is first in line"),
+        ((WaitsForLock(NODE, LockMode.SHARED, 880.0, (HELD,), 0.0),),
+         "has waited 2m00s for node/a (shared), held by job/4 (exclusive, for 1m00s)"),
+    ],
+)  # fmt: skip
+def test_a_line_tells_the_first_lasting_reason_and_others_of_its_kind(reasons: tuple[Reason, ...], line: str) -> None:
+    assert in_short(reasons, 1000.0) == line
