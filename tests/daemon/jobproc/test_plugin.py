@@ -81,6 +81,11 @@ class DemoUnit(LogicalUnit):
     def _config(self, context):
         return [context.config.cluster.cluster_name, [node.name for node in context.config.nodes]]
 
+    def _port(self, context):
+        before = context.config
+        port = before.allocate_port()
+        return [port, before.cluster.cluster_name, context.config is before, context.config is context.config]
+
     def _progress(self, context):
         context.progress(0.5, "half")
 
@@ -164,6 +169,12 @@ def test_secrets_reach_the_unit_of_their_opcode_and_no_file(host: JobHost) -> No
 
 def test_unit_reads_the_configuration(host: JobHost) -> None:
     assert host.run(1, demo("config")).ops[0].result == ["cluster.test", ["node1.test"]]
+
+
+def test_the_configuration_is_read_once_and_again_after_a_change_of_the_units_own(host: JobHost) -> None:
+    assert host.run(1, demo("port")).ops[0].result == [11000, "cluster.test", False, True]
+    asked = [method for method in host.wconfd.methods if method in ("readConfig", "allocatePort")]
+    assert asked == ["readConfig", "allocatePort", "readConfig"]
 
 
 def test_progress_is_a_line_of_the_log(host: JobHost) -> None:

@@ -15,6 +15,7 @@ from daemons.wconfd.core.locks.pending import LockState, PendingRequest
 from protocol.envelope import Call, failure, read_message, success
 from protocol.framing import Framer, pack
 from protocol.messages import Request, reply_to_wire, structure_request
+from protocol.wconfd.changes import AllocatePort
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.explain import ExplainWait
 from protocol.wconfd.locks import (
@@ -38,6 +39,7 @@ _KINDS: dict[str, type[Request[Any]]] = {
         IntersectLocks,
         DownGradeLocksLevel,
         ReadConfig,
+        AllocatePort,
     )
 }
 
@@ -150,6 +152,8 @@ class FakeWconfd:
                 raise GantryError(f"Undefined method {request.METHOD}")
             case ReadConfig():
                 return self.config
+            case AllocatePort():
+                return 11000
         return ()
 
     def _wait(self, request: WaitLocks) -> bool:
