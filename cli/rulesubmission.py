@@ -31,14 +31,14 @@ _COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMA
 class RuleWish:
     """A rule as the user wants it."""
 
-    # None: a new one
+    # uuid of the rule to replace; None: a new one
     uuid: str | None
     predicates: tuple[Any, ...]
-    # on the wire
+    # action as on the wire
     action: Any
-    # what becomes of a job: "wait"
+    # verb for what becomes of a job: "wait"
     effect: str
-    # smaller comes first
+    # place in the chain; smaller comes first
     priority: int
     reason: str | None
 

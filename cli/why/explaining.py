@@ -22,7 +22,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs
 
 FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
-# jobs that are looked at for one answer; chains may be long
+# most jobs that one command looks at; chains may be long
 _MOST: Final = 100
 
 
@@ -31,11 +31,11 @@ class Explanation:
     """What is known of one job."""
 
     row: Row
-    # None: the job is not live
+    # reasons that hold it; None: the job is not live
     reasons: tuple[Reason, ...] | None
-    # so far
+    # waits so far
     waits: tuple[Span, ...]
-    # None: it has not ended
+    # end of the job; None: it has not ended
     outcome: Outcome | None = None
 
     @property
@@ -49,7 +49,7 @@ class Explanation:
             elif isinstance(reason, LetsPass):
                 yield from reason.job_ids
             elif isinstance(reason, LockChain):
-                # behind an owner that is no job, and of which nothing is told by itself
+                # an owner that is not a job has no reasons of its own: go on with those that hold it up
                 for wait in reason.waits:
                     if wait.job_id is None:
                         yield from _job_ids(wait.holders)

@@ -15,7 +15,7 @@ from common.query.kinds import QueryKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import Query
 
-# of luxid's Query of locks
+# fields of luxid's Query of locks
 FIELDS: Final = ("name", "mode", "owner", "pending")
 JOB: Final = "job/"
 
@@ -25,10 +25,10 @@ class LockRow:
     """One lock, or a job whose end others wait for; owners and pending requests in the order of wconfd."""
 
     name: str
-    # the strongest in which it is held; None: it is free
+    # strongest mode in which it is held; None: it is free
     mode: str | None
     owners: tuple[str, ...]
-    # (mode, or the states of a job that are waited for, by whom)
+    # pairs of a mode, or of the final states of a job that are wanted, and the owners that wait
     pending: tuple[tuple[str, tuple[str, ...]], ...]
 
 

@@ -19,6 +19,6 @@ def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Se
     try:
         answers = client.call(ReadJobWaits(tuple(map(JobId, job_ids))))
     except RemoteError:
-        # an older luxid, or Ganeti's: it knows of no such question
+        # an older luxid, or Ganeti's, has no such method
         return {}
     return {job_id: spans or () for job_id, spans in zip(job_ids, answers, strict=True)}

@@ -1,6 +1,6 @@
 """The columns that a list of jobs can have.
 
-Those of luxid are shown as cli.md 1.3 says; `OWN` and `USED` are worked out here.
+Fields of luxid's are shown as cli.md 1.3 says; the columns in `OWN` and `USED` are worked out here.
 
 Source: luxid.md 7.3; cli.md 1.3 and 2.
 """
@@ -25,7 +25,7 @@ class Field:
     """A column: what it needs of a job's row, and what its cell shows."""
 
     title: str
-    # luxid's fields from which the cell is made
+    # fields of luxid's from which the cell is made
     needs: tuple[str, ...]
     # (values, now in seconds since the epoch) -> cell; "" for nothing
     show: Callable[[Row, float], str]
@@ -126,9 +126,9 @@ FIELDS: Final[Mapping[str, Field]] = {
     "start_ts": _instant("start_ts", "START"),
     "end_ts": _instant("end_ts", "END"),
 }
-# those worked out here -> luxid's field that says the most of them
+# columns worked out here -> the field of luxid's that says most about each
 OWN: Final = {"age": "received_ts", "runtime": "start_ts", "time": "start_ts"}
-# what the commands used; worked out here, too, and nothing that a filter could compare says it
+# columns of what the commands used; worked out here, too, from nothing that a filter could compare
 USED: Final = ("memory", "cpu", "read", "written")
 DEFAULT: Final = ("id", "status", "priority", "time", "summary")
 

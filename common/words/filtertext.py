@@ -25,7 +25,7 @@ Expression = list[Any]
 
 _FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")
 _NUMBER: Final = re.compile(r"-?\d+(?![^\s()&|])")
-# longer ones do not fit into 64 bits
+# digits of a number that surely fits into 64 bits
 _NUMBER_LENGTH: Final = 18
 _BARE: Final = re.compile(r"""[^\s()&|!=<>"'][^\s()&|"']*""")
 # a regular expression without m needs its slashes

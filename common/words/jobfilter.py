@@ -79,7 +79,7 @@ def op_id(value: Any) -> str:
 
 
 def _summary(operator: str, field: str, *values: Any) -> Expression:
-    # as a list it can only be searched for a whole element
+    # a list can only be searched for a whole element
     return [operator, field if operator == "=[]" else "summary_text", *values]
 
 
@@ -91,7 +91,7 @@ def _status(operator: str, field: str, *values: Any) -> Expression:
 
 
 def _priority(operator: str, field: str, *values: Any) -> Expression:
-    # a more urgent one is a smaller number, so names are not put in order
+    # a more urgent priority is a smaller number, so names have no order
     if operator not in _EQUALITIES or isinstance(values[0], int):
         return [operator, field, *values]
     if values[0] not in SUBMIT_PRIORITIES:
@@ -121,7 +121,7 @@ def all_of(parts: list[Expression]) -> Expression | None:
     return None if not parts else parts[0] if len(parts) == 1 else ["&", *parts]
 
 
-# characters that no name has, and every filter
+# characters of which every filter has one, and no name
 _FILTER_CHARACTERS: Final = re.compile(r"""[!\s"'()/<>=\\~]""")
 
 

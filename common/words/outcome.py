@@ -25,7 +25,7 @@ class Outcome:
 
     job_id: int
     status: str
-    # one text an opcode
+    # one text for each opcode
     summaries: tuple[str, ...]
     statuses: tuple[str, ...]
     results: tuple[Any, ...]

@@ -14,7 +14,7 @@ from common.printable import printable
 # writing, so that a text reads as another one
 _BIDI: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _OBEYED: Final = re.compile(f"[\x00-\x08\x0b-\x1b\x7f-\x9f{_BIDI}]")
-# those of them that JSON does not escape by itself
+# the part of these that JSON does not escape by itself
 _NOT_ESCAPED: Final = re.compile(f"[\x7f-\x9f{_BIDI}]")
 
 

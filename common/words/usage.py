@@ -14,10 +14,10 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @attrs.frozen
 class Usage:
-    """Of all commands of a job that have ended."""
+    """What all commands of a job that have ended used together."""
 
     memory_peak_bytes: int
-    # false: of the largest single process
+    # false: the peak is that of the largest single process
     memory_of_all: bool
     cpu_user_s: float
     cpu_system_s: float
@@ -30,7 +30,7 @@ class Usage:
 
 
 def usage_of(results: Sequence[Any] | None) -> Usage | None:
-    """What the commands used together, of memory the highest; None: nothing tells it.
+    """What the commands used together, and the highest of their memory peaks; None: no result tells it.
 
     Args: results: of the opcodes, as on the wire.
     """

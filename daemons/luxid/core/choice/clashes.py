@@ -1,4 +1,4 @@
-"""Which of the locks that a running job holds make a queued one weigh: named for whoever asks why.
+"""The locks of a running job that add to the weight of a queued one, for explanations.
 
 Source: DESIGN section 6, "Explain"; luxid.md 5.11.
 """
@@ -21,7 +21,7 @@ _NAMED: Final = {LockMode.SHARED: Taking.SHARED_NAMED, LockMode.EXCLUSIVE: Takin
 def clashing_locks(
     needs: Needs, held: Mapping[Lock, LockMode], level_index: int | None
 ) -> Iterator[tuple[Lock, LockMode]]:
-    """The locks held that could keep the needs out, in lock order.
+    """The held locks that a job with these needs might have to wait for, in lock order.
 
     Args:
         level_index: of a level in `LEVELS`; None: the BGL.
