@@ -8,7 +8,7 @@ from cli.context import command_line, paths, up_command
 from cli.gantry.pids import find_supervisor
 from cli.screen import remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
-from common.words.text import one_line
+from common.printable import printable
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 
@@ -41,7 +41,7 @@ def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
 
 
 def _show_note(text: str) -> None:
-    remark(f"note: {one_line(text)}")
+    remark(f"note: {printable(text)}")
 
 
 def _is_supervised() -> bool:

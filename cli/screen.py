@@ -5,7 +5,8 @@ Source: STYLE section 8.
 
 import sys
 
-from common.words.text import defused, json_text, one_line
+from common.printable import printable
+from common.words.text import defused, json_text
 
 
 def say(text: str) -> None:
@@ -37,11 +38,11 @@ def remark(text: str) -> None:
 
 def complain(text: str) -> None:
     """An error; only the end of a log makes it longer than a line."""
-    remark("error: " + "\n".join(map(one_line, text.splitlines())))
+    remark("error: " + "\n".join(map(printable, text.splitlines())))
 
 
 def warn(text: str) -> None:
-    remark(f"warning: {one_line(text)}")
+    remark(f"warning: {printable(text)}")
 
 
 def is_interactive() -> bool:

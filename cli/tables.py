@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import click
 
-from common.words.text import one_line
+from common.printable import printable
 
 NOTHING: Final = "-"
 # the same, and what stands for the value of a field that does not exist, in words
@@ -45,7 +45,7 @@ def render(columns: Sequence[Column], rows: Iterable[Sequence[str]], layout: Lay
 
     Numbers are aligned to the right; the last column is not padded.
     """
-    cells = [[one_line(cell) or layout.nothing for cell in row] for row in rows]
+    cells = [[printable(cell) or layout.nothing for cell in row] for row in rows]
     head = [column.title for column in columns]
     if layout.separator is not None:
         yield from (layout.separator.join(row) for row in ([head] if layout.has_header else []) + cells)

@@ -16,7 +16,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.filters.list import tell_missing
 from cli.rulesubmission import RULE_FIELDS
 from cli.screen import say, say_json
-from common.words.text import one_line
+from common.printable import printable
 from protocol.luxi.queries import QueryFilters
 
 _TITLES: Final = ("UUID", "Watermark", "Priority", "Predicates", "Action", "Reason trail")
@@ -33,5 +33,5 @@ def info(uuids: Sequence[str]) -> int:
         for row in rows:
             for place, (title, value) in enumerate(zip(_TITLES, row, strict=True)):
                 text = value if isinstance(value, str) else orjson.dumps(value).decode()
-                say(f"{'  ' if place else ''}{title}: {one_line(text)}")
+                say(f"{'  ' if place else ''}{title}: {printable(text)}")
     return FAILED if tell_missing(uuids, [row[0] for row in rows]) else DONE

@@ -17,10 +17,10 @@ from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID, missing, query_jobs
 from cli.screen import complain, say, say_json
 from cli.why.waithistory import job_waits
+from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
 from common.words.outcome import WITHHELD
-from common.words.text import one_line
 from common.words.times import precise_clock, to_seconds
 from common.words.usage import usage_of, usage_words
 from common.words.waits import waited_words
@@ -45,7 +45,7 @@ def info(job_ids: Sequence[int]) -> int:
         for row in rows:
             if row["id"] not in lost:
                 for line in _job_lines(row, waited_words(waits.get(row["id"], ()), time.time())):
-                    say(one_line(line))
+                    say(printable(line))
     for job_id in lost:
         complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
     return FAILED if lost else DONE

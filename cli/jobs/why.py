@@ -15,11 +15,11 @@ from cli.query import JOB_ID
 from cli.screen import complain, say, say_json
 from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
+from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.ends import end_words
 from common.words.fields import FIELDS, shown_status
 from common.words.reasons import in_words, worth_telling
-from common.words.text import one_line
 from common.words.times import clock, to_seconds
 from common.words.waits import waited_words
 
@@ -41,7 +41,7 @@ def why(job_ids: Sequence[int]) -> int:
         seen: set[int] = set()
         for job_id in told:
             for line in _lines(job_id, found, seen, time.time()):
-                say(one_line(line))
+                say(printable(line))
     for job_id in lost:
         complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
     return FAILED if lost else DONE

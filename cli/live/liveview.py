@@ -17,10 +17,10 @@ from rich.text import Text
 from cli.live.follow import Change, Followers
 from cli.tables import NOTHING
 from cli.why.waiting import why_waiting
+from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import FIELDS, Row
 from common.words.loglines import message_text
-from common.words.text import one_line
 
 _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "canceled": "yellow", "canceling": "yellow"}
 _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
@@ -123,8 +123,8 @@ class _View:
         if line.row is None:
             return (Text(str(line.job_id)), status)
         elapsed = FIELDS["time"].show(line.row, time.time())
-        summary = one_line(",".join(line.row["summary"] or ()))
-        reason = one_line(self._reasons.get(line.job_id, "")) if line.status in ("queued", "waiting") else ""
+        summary = printable(",".join(line.row["summary"] or ()))
+        reason = printable(self._reasons.get(line.job_id, "")) if line.status in ("queued", "waiting") else ""
         return (
             Text(str(line.job_id)),
             status,

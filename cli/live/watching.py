@@ -20,10 +20,10 @@ from cli.outcomes import fetch_outcomes, judge, tell_failures
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
 from common.ids import JobId
+from common.printable import printable
 from common.queue.jobs import JobState
 from common.words.loglines import log_text
 from common.words.outcome import Outcome, describe
-from common.words.text import one_line
 from common.words.times import duration
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.output import OutputStream
@@ -158,7 +158,7 @@ def _follow(
 
 
 def _show_one(followers: Followers, job: Outcome, screen: OutputScreen) -> None:
-    heading = f"Job {job.job_id}: {one_line(', '.join(job.summaries))}"
+    heading = f"Job {job.job_id}: {printable(', '.join(job.summaries))}"
     say(heading)
     say("-" * len(heading))
     sys.stdout.flush()
@@ -226,7 +226,7 @@ def _show_several(followers: Followers, job_ids: Sequence[int]) -> None:
                 write(f"{event.job_id:>{width}}  {log_text(line)}\n")
             if statuses.get(event.job_id) != event.status:
                 statuses[event.job_id] = event.status
-                summary = one_line(",".join(event.values["summary"] or ()))
+                summary = printable(",".join(event.values["summary"] or ()))
                 write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {summary}\n")
 
 

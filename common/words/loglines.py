@@ -5,7 +5,8 @@ from typing import Any, Final
 
 import attrs
 
-from common.words.text import json_text, one_line
+from common.printable import printable
+from common.words.text import json_text
 
 _PLAIN: Final = "message"
 
@@ -29,5 +30,5 @@ def log_text(line: LogLine) -> str:
 def message_text(line: LogLine) -> str:
     """The message; those of special kinds as JSON."""
     if line.kind == _PLAIN and isinstance(line.message, str):
-        return one_line(line.message)
+        return printable(line.message)
     return json_text([line.kind, line.message])

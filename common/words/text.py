@@ -8,18 +8,12 @@ from typing import Final
 
 import orjson
 
-from common.printable import printable
-
 # what a terminal obeys: C0 but for tab, line feed and the four separators; DEL and C1; and what turns the direction of
 # writing, so that a text reads as another one
 _BIDI: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _OBEYED: Final = re.compile(f"[\x00-\x08\x0b-\x1b\x7f-\x9f{_BIDI}]")
 # the part of these that JSON does not escape by itself
 _NOT_ESCAPED: Final = re.compile(f"[\x7f-\x9f{_BIDI}]")
-
-
-# The text with control characters escaped: for a table's cell or an error, whatever a job says.
-one_line: Final = printable
 
 
 def defused(text: str) -> str:
