@@ -46,7 +46,8 @@ from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
 from protocol.forkserver import Secrets
 
-_UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
+# the levels on which units ask for locks
+UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
 _NO_SECRETS: Final[Mapping[str, Any]] = {}
 _log = get_log(__name__)
 
@@ -228,7 +229,7 @@ class _Life:
         """Level by level, and as few requests as possible: all that is known goes in one."""
         bgl = unit.declaration.bgl
         requests = [LockRequest(BGL, bgl)] if bgl else []
-        for level in _UNIT_LEVELS:
+        for level in UNIT_LEVELS:
             if unit.is_dynamic(level) and requests:
                 self._acquire(index, requests)
                 requests = []

@@ -1,0 +1,197 @@
+"""wconfd for a unit under trial: a configuration in memory, whose changes are checked against the locks held.
+
+Requests are answered from JSON, as the wire has it. What wconfd refuses is refused only as far as units can cause it:
+objects that are not there, and a serial number that is no longer the object's.
+"""
+
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, Final, Self, cast
+
+from common.errors import RemoteError
+from common.locks import Lock, LockLevel, member_lock
+from protocol.messages import Request
+from protocol.wconfd.changes import (
+    AddInstance,
+    AddInstanceDisk,
+    AddTcpUdpPort,
+    AllocatePort,
+    AttachInstanceDisk,
+    DetachInstanceDisk,
+    RemoveInstance,
+    RemoveInstanceDisk,
+    SetInstancePrimaryNode,
+    SetInstanceStatus,
+    UpdateCall,
+    UpdateCluster,
+    UpdateDisk,
+    UpdateInstance,
+    UpdateNetwork,
+    UpdateNode,
+    UpdateNodeGroup,
+)
+from protocol.wconfd.config import ReadConfig
+
+# what a request replaces an object of -> the table of these, and the level of the locks that guard them
+_TABLES: Final[Mapping[type[Request[Any]], tuple[str, LockLevel]]] = {
+    UpdateNode: ("nodes", LockLevel.NODE),
+    UpdateNodeGroup: ("nodegroups", LockLevel.NODEGROUP),
+    UpdateNetwork: ("networks", LockLevel.NETWORK),
+    UpdateInstance: ("instances", LockLevel.INSTANCE),
+    UpdateDisk: ("disks", LockLevel.INSTANCE),
+}
+_FIRST_PORT: Final = 11000
+_Json = dict[str, Any]
+
+
+class FakeWconfd:
+    """The part of a client that `UnitConfig` uses.
+
+    Args:
+        config: as `config.data` holds it; it is not changed.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.config: _Json = deepcopy(dict(config))
+        # the changes made, in their order
+        self.changes: list[Request[Any]] = []
+        # called with the lock that guards what is about to be changed; raises if that is not held
+        self.guard: Callable[[Lock], None] = lambda lock: None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def call_retrying(self, request: Request[Any]) -> Any:
+        """Raises: RemoteError: as wconfd; whatever `guard` raises."""
+        if isinstance(request, ReadConfig):
+            return deepcopy(self.config)
+        reply = self._change(request)
+        self.changes.append(request)
+        self.config["serial_no"] += 1
+        return reply
+
+    def _change(self, request: Request[Any]) -> Any:
+        match request:
+            case AllocatePort():
+                return self._allocate_port()
+            case AddTcpUdpPort(port):
+                self._cluster["tcpudp_port_pool"] = [*self._cluster.get("tcpudp_port_pool", ()), port]
+            case AddInstance(instance):
+                self._guard_instance(instance["name"])
+                self._table("instances")[instance["uuid"]] = {**instance, "serial_no": 1}
+            case RemoveInstance(uuid):
+                self._guard_instance(self._instance(uuid)["name"])
+                del self._table("instances")[uuid]
+            case SetInstanceStatus() | SetInstancePrimaryNode():
+                return self._set_instance(request)
+            case AddInstanceDisk() | AttachInstanceDisk() | DetachInstanceDisk() | RemoveInstanceDisk():
+                self._change_disks(request)
+            case (
+                UpdateCluster()
+                | UpdateNode()
+                | UpdateNodeGroup()
+                | UpdateNetwork()
+                | UpdateInstance()
+                | UpdateDisk() as update
+            ):
+                return self._replace(update)
+            case _:
+                raise AssertionError(f"units do not ask wconfd for {request.METHOD}")
+        return True
+
+    def _replace(self, request: UpdateCall) -> tuple[int, float]:
+        """The object's new serial number and time of change."""
+        fresh = dict(request.object)
+        if isinstance(request, UpdateCluster):
+            old, place, key = self._cluster, self.config, "cluster"
+        else:
+            table, level = _TABLES[type(request)]
+            place, key = self._table(table), fresh["uuid"]
+            old = self._known(place, key, table)
+            self.guard(member_lock(level, self._guarding_name(level, table, old)))
+        if old["serial_no"] != fresh["serial_no"]:
+            raise _refusal(f"{key} was changed since it was read: serial number {old['serial_no']}")
+        place[key] = {**fresh, "serial_no": old["serial_no"] + 1}
+        return old["serial_no"] + 1, float(old.get("mtime", 0))
+
+    def _guarding_name(self, level: LockLevel, table: str, value: _Json) -> str:
+        """Instances are locked by name, a disk with its instance, everything else by uuid."""
+        if level is not LockLevel.INSTANCE:
+            return str(value["uuid"])
+        if table == "instances":
+            return str(value["name"])
+        owners = [each for each in self._table("instances").values() if value["uuid"] in each.get("disks", ())]
+        return str(owners[0]["name"]) if owners else str(value["uuid"])
+
+    def _set_instance(self, request: SetInstanceStatus | SetInstancePrimaryNode) -> Any:
+        instance = self._instance(request.instance)
+        self._guard_instance(instance["name"])
+        if isinstance(request, SetInstancePrimaryNode):
+            instance["primary_node"] = request.node
+        else:
+            wanted = {
+                "admin_state": request.admin_state and request.admin_state.value,
+                "disks_active": request.disks_active,
+                "admin_state_source": request.admin_state_source and request.admin_state_source.value,
+            }
+            instance |= {key: value for key, value in wanted.items() if value is not None}
+        instance["serial_no"] += 1
+        return deepcopy(instance) if isinstance(request, SetInstanceStatus) else True
+
+    def _change_disks(
+        self, request: AddInstanceDisk | AttachInstanceDisk | DetachInstanceDisk | RemoveInstanceDisk
+    ) -> None:
+        instance = self._instance(request.instance)
+        self._guard_instance(instance["name"])
+        disks = list(instance.get("disks", ()))
+        if isinstance(request, AddInstanceDisk):
+            uuid = str(request.disk["uuid"])
+            self._table("disks")[uuid] = dict(request.disk)
+        else:
+            uuid = request.disk
+            self._known(self._table("disks"), uuid, "disks")
+        if isinstance(request, AddInstanceDisk | AttachInstanceDisk):
+            if uuid not in disks:
+                disks.insert(len(disks) if request.index is None else request.index, uuid)
+        elif uuid not in disks:
+            raise _refusal(f"disk {uuid} is not attached to instance {instance['name']}")
+        else:
+            disks.remove(uuid)
+        if isinstance(request, RemoveInstanceDisk):
+            del self._table("disks")[uuid]
+        instance["disks"] = disks
+        instance["serial_no"] += 1
+
+    def _allocate_port(self) -> int:
+        pool = list(self._cluster.get("tcpudp_port_pool", ()))
+        if pool:
+            self._cluster["tcpudp_port_pool"] = pool[1:]
+            return int(pool[0])
+        port = max(int(self._cluster.get("highest_used_port") or 0) + 1, _FIRST_PORT)
+        self._cluster["highest_used_port"] = port
+        return port
+
+    @property
+    def _cluster(self) -> _Json:
+        return cast(_Json, self.config["cluster"])
+
+    def _table(self, name: str) -> _Json:
+        return cast(_Json, self.config.setdefault(name, {}))
+
+    def _instance(self, uuid: str) -> _Json:
+        return self._known(self._table("instances"), uuid, "instances")
+
+    def _guard_instance(self, name: str) -> None:
+        self.guard(member_lock(LockLevel.INSTANCE, name))
+
+    def _known(self, place: _Json, uuid: str, table: str) -> _Json:
+        if uuid not in place:
+            raise _refusal(f"there is no object {uuid} among the {table}")
+        return cast(_Json, place[uuid])
+
+
+def _refusal(text: str) -> RemoteError:
+    return RemoteError(text, code="conflict", wire_name="ConfigurationError")

@@ -1,0 +1,1 @@
+"""Publishing web sites with Gantry: an example of a plug-in package."""
