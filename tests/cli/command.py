@@ -13,11 +13,11 @@ import attrs
 
 CHECKOUT: Final = Path(__file__).resolve().parents[2]
 _MODULES: Final = {
-    "gantry": "main",
-    "gnt-job": "job",
-    "gnt-filter": "filter",
-    "gnt-debug": "debug",
-    "gnt-cluster": "cluster",
+    "gantry": "gantry.main",
+    "gnt-job": "job.main",
+    "gnt-filter": "filter.main",
+    "gnt-debug": "debug.main",
+    "gnt-cluster": "cluster.main",
 }
 
 # what differs from run to run -> what stands for it in a template

@@ -116,7 +116,7 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
     paths.make_folders()
     jobs = [FakeJob(number, summary=["X" * 100]) for number in range(1, 3000)]
     with fake_luxid(paths.query_socket, *jobs):
-        words = f"{sys.executable} -P -c 'from cli.job import main; main()' --root {tmp_path} list | head -1"
+        words = f"{sys.executable} -P -c 'from cli.job.main import main; main()' --root {tmp_path} list | head -1"
         ended = subprocess.run(
             words, shell=True, capture_output=True, text=True, env=environment(), check=False, timeout=60
         )
@@ -128,20 +128,20 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path: Path) -> None:
 @pytest.mark.parametrize("words", ["list", "why 5", "info 5", "output 5", "wait 5"])
 def test_closed_standard_output_swallows_the_results_and_nothing_else(tmp_path: Path, words: str) -> None:
     with _a_job_that_ended(tmp_path):
-        assert _in_shell("cli.job", f"{words} >&-", tmp_path) == Ended(0, "", "")
-        assert _in_shell("cli.job", f"{words} <&- >&- 2>&-", tmp_path) == Ended(0, "", "")
+        assert _in_shell("cli.job.main", f"{words} >&-", tmp_path) == Ended(0, "", "")
+        assert _in_shell("cli.job.main", f"{words} <&- >&- 2>&-", tmp_path) == Ended(0, "", "")
 
 
 def test_closed_standard_error_swallows_the_errors_and_nothing_else(tmp_path: Path) -> None:
     with _a_job_that_ended(tmp_path):
-        assert _in_shell("cli.job", "list --no-headers -o id,sumary 2>&-", tmp_path) == Ended(14, "5  ??\n", "")
+        assert _in_shell("cli.job.main", "list --no-headers -o id,sumary 2>&-", tmp_path) == Ended(14, "5  ??\n", "")
 
 
 def test_closed_standard_input_is_an_error_for_who_reads_it_and_no_answer_for_who_asks(tmp_path: Path) -> None:
     error = "error: standard input is closed; name a file, or pipe the jobs in\n"
     with _a_job_that_ended(tmp_path):
-        assert _in_shell("cli.job", "submit - <&-", tmp_path) == Ended(2, "", error)
-        asked = _in_shell("cli.job", "archive --finished <&-", tmp_path)
+        assert _in_shell("cli.job.main", "submit - <&-", tmp_path) == Ended(2, "", error)
+        asked = _in_shell("cli.job.main", "archive --finished <&-", tmp_path)
 
     assert (asked.code, asked.out) == (13, "")
     assert asked.err.endswith("\nnothing was changed; to archive them without this question add --force\n")
@@ -161,7 +161,7 @@ def _in_shell(module: str, words: str, root: Path) -> Ended:
     return Ended(ended.returncode, ended.stdout, ended.stderr)
 
 
-@pytest.mark.parametrize("module", ["cli.job", "cli.jobs.list", "cli.jobs.watch", "daemons.supervisor.main"])
+@pytest.mark.parametrize("module", ["cli.job.main", "cli.job.list", "cli.job.watch", "daemons.supervisor.main"])
 def test_a_start_imports_neither_trio_nor_rich(module: str) -> None:
     code = f"import sys, {module}; print(sorted({{'trio', 'rich', 'asyncio'}} & set(sys.modules)))"
 

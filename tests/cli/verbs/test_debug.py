@@ -187,7 +187,7 @@ def test_a_queue_that_takes_everything_keeps_no_promise(start_luxid: Start, tmp_
 
 
 def test_a_witness_goes_to_every_socket_that_the_log_names(start_luxid: Start, tmp_path: Path) -> None:
-    from cli.debugging.jobwitness import witness
+    from cli.debug.jobwitness import witness
     from protocol.blocking import BlockingClient
 
     path = tmp_path / "s"

@@ -7,8 +7,8 @@ from typing import NoReturn
 import pytest
 
 import cli.gantry.status
-from cli.main import group
-from cli.run import exit_code
+from cli.gantry.main import group
+from cli.program import exit_code
 from common.paths import Paths
 from tests.cli.fakeluxid import FakeJob, fake_luxid
 

@@ -11,7 +11,7 @@ import click
 import orjson
 
 from cli.commands import Command
-from cli.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
+from cli.filter.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 

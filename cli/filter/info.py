@@ -13,8 +13,8 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.filters.list import tell_missing
-from cli.rulesubmission import RULE_FIELDS
+from cli.filter.list import tell_missing
+from cli.filter.rulesubmission import RULE_FIELDS
 from cli.screen import say, say_json
 from common.printable import printable
 from protocol.luxi.queries import QueryFilters

@@ -9,8 +9,8 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.filters.list import rule_table, rules_in_order
-from cli.rulesubmission import RULE_FIELDS
+from cli.filter.list import rule_table, rules_in_order
+from cli.filter.rulesubmission import RULE_FIELDS
 from cli.screen import say, say_json
 from cli.tables import Layout
 from protocol.luxi.cluster import QueryConfigValues

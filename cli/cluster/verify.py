@@ -2,11 +2,11 @@
 
 import click
 
+from cli.cluster.nodefiles import check_files
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import paths, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.nodefiles import check_files
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes

@@ -12,7 +12,7 @@ import click
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
-from cli.debugging.jobwitness import JobSeen, witness
+from cli.debug.jobwitness import JobSeen, witness
 from cli.exitcodes import DONE, FAILED
 from cli.live.follow import job_changes
 from cli.query import query_jobs

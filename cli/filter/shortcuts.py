@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from cli.commands import Command
-from cli.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
+from cli.filter.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
 
 # jobs that come after the rule was made
 _NEWER: Final = ["jobid", [">", "id", "watermark"]]

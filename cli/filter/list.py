@@ -13,7 +13,7 @@ from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
-from cli.rulesubmission import RULE_FIELDS
+from cli.filter.rulesubmission import RULE_FIELDS
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
 from common.query.kinds import QueryKind

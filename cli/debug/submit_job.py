@@ -14,7 +14,7 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.jobs.submit import read_jobs
+from cli.job.submit import read_jobs
 from cli.live.follow import job_changes
 from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, say_json, warn

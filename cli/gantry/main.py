@@ -3,16 +3,16 @@
 from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
-from cli.run import run
+from cli.program import run
 
 VERBS: Final = {
     "up": Verb("cli.gantry.up:up", "Start the daemons; an empty root becomes a cluster of one node."),
     "status": Verb("cli.gantry.status:status", "Which daemons run, since when, and what the queue holds."),
     "down": Verb("cli.gantry.down:down", "Stop the daemons; running jobs go on."),
-    "job": Verb("cli.job:group", "Submit, watch and cancel jobs (gnt-job)."),
-    "filter": Verb("cli.filter:group", "Which jobs may run, and how many at once (gnt-filter)."),
-    "debug": Verb("cli.debug:group", "Look into the engine, and try it (gnt-debug)."),
-    "cluster": Verb("cli.cluster:group", "The cluster and its queue (gnt-cluster)."),
+    "job": Verb("cli.job.main:group", "Submit, watch and cancel jobs (gnt-job)."),
+    "filter": Verb("cli.filter.main:group", "Which jobs may run, and how many at once (gnt-filter)."),
+    "debug": Verb("cli.debug.main:group", "Look into the engine, and try it (gnt-debug)."),
+    "cluster": Verb("cli.cluster.main:group", "The cluster and its queue (gnt-cluster)."),
     "completion": Verb("cli.gantry.completion:completion", "Print the completion script of a shell."),
     "help": Verb("cli.gantry.help:help_on", "Tell about a topic, such as exit codes."),
     "version": Verb("cli.gantry.version:version", "Print the version."),

@@ -1,0 +1,21 @@
+"""The program `gnt-cluster`; each verb is a module beside this one."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.program import run
+
+VERBS: Final = {
+    "init": Verb("cli.cluster.init:init", "Make a cluster of one node."),
+    "info": Verb("cli.cluster.info:info", "Tell the parameters of the cluster."),
+    "modify": Verb("cli.cluster.modify:modify", "Change the limits of the cluster."),
+    "verify": Verb("cli.cluster.verify:verify", "Check the configuration and the files of this node."),
+    "queue": Verb("cli.cluster.queue:queue", "Close or open the queue to new jobs."),
+    "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
+}
+
+group = Group("gnt-cluster", VERBS, help="The cluster and its queue.")
+
+
+def main() -> NoReturn:
+    run(group, "gnt-cluster")

@@ -1,0 +1,21 @@
+"""The program `gnt-debug`; each verb is a module beside this one."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.program import run
+
+VERBS: Final = {
+    "delay": Verb("cli.debug.delay:delay", "Submit a job that sleeps."),
+    "locks": Verb("cli.debug.locks:locks", "Show who holds which locks, and who waits for them."),
+    "simulate": Verb("cli.debug.simulate:simulate", "Compare policies on a load, in virtual time."),
+    "submit-job": Verb("cli.debug.submit_job:submit_job", "Submit jobs, one from each file."),
+    "test-jobqueue": Verb("cli.debug.test_jobqueue:test_jobqueue", "Check that the queue keeps its promises."),
+    "wconfd": Verb("cli.debug.wconfd:wconfd", "Call a method of wconfd by hand."),
+}
+
+group = Group("gnt-debug", VERBS, help="Look into the engine, and try it.")
+
+
+def main() -> NoReturn:
+    run(group, "gnt-debug")

@@ -1,0 +1,35 @@
+"""The program `gnt-filter`; each verb is a module beside this one."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.program import run
+
+VERBS: Final = {
+    "pause": Verb("cli.filter.shortcuts:pause", "Let jobs wait until the rule is deleted."),
+    "drain": Verb("cli.filter.shortcuts:drain", "Refuse jobs from now on; those in the queue go on."),
+    "soft-drain": Verb("cli.filter.shortcuts:soft_drain", "Take jobs from now on, but let them wait."),
+    "limit": Verb("cli.filter.shortcuts:limit", "Let only so many jobs run at once."),
+    "add": Verb("cli.filter.add:add", "Add a rule, as predicates and action."),
+    "replace": Verb("cli.filter.add:replace", "Replace a rule."),
+    "delete": Verb("cli.filter.delete:delete", "Delete rules."),
+    "list": Verb("cli.filter.list:list_rules", "List the rules, in the order in which they are asked."),
+    "list-fields": Verb("cli.filter.list_fields:list_fields", "Tell the fields that a list can have."),
+    "info": Verb("cli.filter.info:info", "Tell everything about rules."),
+}
+
+group = Group(
+    "gnt-filter",
+    VERBS,
+    help="Rules that say which jobs may run, and how many at once.",
+    examples=(
+        "gnt-filter pause --where 'op=OP_RUN_COMMAND & reason=~upgrade' --reason 'the mirror is down' --dry-run",
+        "gnt-filter limit 2 --where 'reason=backup'",
+        "gnt-filter list",
+        "gnt-filter delete 7f4b2cb5-5b4c-4ba0-9ba3-4e1c4c0a9a2b",
+    ),
+)
+
+
+def main() -> NoReturn:
+    run(group, "gnt-filter")

@@ -1,0 +1,38 @@
+"""The program `gnt-job`; each verb is a module beside this one."""
+
+from typing import Final, NoReturn
+
+from cli.commands import Group, Verb
+from cli.program import run
+
+VERBS: Final = {
+    "submit": Verb("cli.job.submit:submit", "Submit jobs from a JSON file."),
+    "run": Verb("cli.job.run:run_command", "Run a command as a job."),
+    "list": Verb("cli.job.list:list_jobs", "List jobs."),
+    "list-fields": Verb("cli.job.list_fields:list_fields", "Tell the fields that a list can have."),
+    "info": Verb("cli.job.info:info", "Tell everything about jobs."),
+    "why": Verb("cli.job.why:why", "Tell why jobs do not run, or ended as they did."),
+    "watch": Verb("cli.job.watch:watch", "Follow jobs with their log and output."),
+    "wait": Verb("cli.job.wait:wait", "Wait until jobs have ended."),
+    "output": Verb("cli.job.output:output", "Print what a job's commands printed."),
+    "cancel": Verb("cli.job.cancel:cancel", "Cancel jobs."),
+    "change-priority": Verb("cli.job.change_priority:change_priority", "Make jobs more or less urgent."),
+    "archive": Verb("cli.job.archive:archive", "Set ended jobs aside."),
+    "autoarchive": Verb("cli.job.autoarchive:autoarchive", "Set aside the jobs that ended long ago."),
+}
+
+group = Group(
+    "gnt-job",
+    VERBS,
+    aliases={"show": "info"},
+    help="Submit, watch and cancel jobs.",
+    examples=(
+        "gnt-job run --lock node/web1 --wait -- apt-get --yes upgrade",
+        "gnt-job list --running",
+        "gnt-job watch 27491",
+    ),
+)
+
+
+def main() -> NoReturn:
+    run(group, "gnt-job")
