@@ -1,74 +1,11 @@
-"""`gnt-filter add` and `replace`: a rule as predicates and action.
+"""`gnt-filter add`: a new rule, as predicates and action."""
 
-Source: cli.md 3, "add", "replace".
-"""
-
-import re
-from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any
 
 import click
-import orjson
 
 from cli.commands import Command
-from cli.filter.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-_RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
-_WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
-_EFFECTS: Final = {"PAUSE": "wait", "REJECT": "be canceled", "ACCEPT": "be let through"}
-
-
-class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """A JSON list of `[name, expression]`."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
-        if isinstance(value, list):
-            return value
-        try:
-            predicates = orjson.loads(value)
-        except orjson.JSONDecodeError as error:
-            self.fail(f"'{value}' is not JSON: {error}", param, ctx)
-        if not isinstance(predicates, list):
-            self.fail(f'\'{value}\' is no list; write [["jobid", [">", "id", 12]]]', param, ctx)
-        return predicates
-
-
-class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """What the rule does, as on the wire."""
-
-    name = "action"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | list[Any]:
-        if isinstance(value, list):
-            return value
-        text = str(value)
-        if text in _WORDS:
-            return text
-        match = _RATE_LIMIT.fullmatch(text)
-        if match is None:
-            self.fail(f"'{value}' is no action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx)
-        return ["RATE_LIMIT", int(match[1])]
-
-
-def _own_options(function: F) -> F:
-    options = (
-        click.option("--predicates", type=PredicatesType(), default="[]", help="All must hold; none if left out."),
-        click.option(
-            "--action",
-            type=ActionType(),
-            metavar="ACTION",
-            default="CONTINUE",
-            help="ACCEPT, PAUSE, REJECT, CONTINUE (default) or 'RATE_LIMIT N'.",
-        ),
-        rule_options,
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+from cli.filter.wireform import set_wire_rule, wire_options
 
 
 @click.command(
@@ -76,34 +13,7 @@ def _own_options(function: F) -> F:
     cls=Command,
     examples=("""gnt-filter add --action PAUSE --predicates '[["opcode", ["=~", "OP_ID", "^OP_NODE_"]]]'""",),
 )
-@_own_options
+@wire_options
 def add(**options: Any) -> int:
     """Add a rule, and print its uuid."""
-    return _set(None, **options)
-
-
-@click.command(
-    "replace", cls=Command, examples=("gnt-filter replace --action ACCEPT 7f4b2cb5-5b4c-4ba0-9ba3-4e1c4c0a9a2b",)
-)
-@_own_options
-@click.argument("uuid")
-def replace(uuid: str, **options: Any) -> int:
-    """Replace the rule with this UUID by another one, or make it; print the uuid."""
-    return _set(uuid, **options)
-
-
-def _set(
-    uuid: str | None,
-    predicates: list[Any],
-    action: str | list[Any],
-    where: str | None,
-    priority: int,
-    reason: str | None,
-    is_dry: bool,
-) -> int:
-    if isinstance(action, list):
-        effect = f"run {action[1]} at a time"
-    else:
-        effect = _EFFECTS.get(action, "be looked at by the next rule")
-    wish = RuleWish(uuid, (*predicates, *predicates_of(where)), action, effect, priority, reason)
-    return set_rule(wish, is_dry=is_dry)
+    return set_wire_rule(None, **options)

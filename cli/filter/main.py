@@ -6,12 +6,12 @@ from cli.commands import Group, Verb
 from cli.program import run
 
 VERBS: Final = {
-    "pause": Verb("cli.filter.shortcuts:pause", "Let jobs wait until the rule is deleted."),
-    "drain": Verb("cli.filter.shortcuts:drain", "Refuse jobs from now on; those in the queue go on."),
-    "soft-drain": Verb("cli.filter.shortcuts:soft_drain", "Take jobs from now on, but let them wait."),
-    "limit": Verb("cli.filter.shortcuts:limit", "Let only so many jobs run at once."),
+    "pause": Verb("cli.filter.pause:pause", "Let jobs wait until the rule is deleted."),
+    "drain": Verb("cli.filter.drain:drain", "Refuse jobs from now on; those in the queue go on."),
+    "soft-drain": Verb("cli.filter.soft_drain:soft_drain", "Take jobs from now on, but let them wait."),
+    "limit": Verb("cli.filter.limit:limit", "Let only so many jobs run at once."),
     "add": Verb("cli.filter.add:add", "Add a rule, as predicates and action."),
-    "replace": Verb("cli.filter.add:replace", "Replace a rule."),
+    "replace": Verb("cli.filter.replace:replace", "Replace a rule."),
     "delete": Verb("cli.filter.delete:delete", "Delete rules."),
     "list": Verb("cli.filter.list:list_rules", "List the rules, in the order in which they are asked."),
     "list-fields": Verb("cli.filter.list_fields:list_fields", "Tell the fields that a list can have."),

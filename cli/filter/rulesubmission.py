@@ -22,6 +22,8 @@ from protocol.luxi.filters import ReplaceFilter, TryFilterRule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# a predicate: jobs that come after the rule was made
+NEWER: Final = ["jobid", [">", "id", "watermark"]]
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
 _JOB_FIELDS: Final = ("id", "status", "summary")
 _COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY"))
@@ -75,6 +77,19 @@ def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
     if wish.uuid is None and sys.stdout.isatty() and sys.stderr.isatty():
         remark(f"take it back with: {command_line(program(), 'delete', uuid)}")
     return DONE
+
+
+def set_new_rule(
+    action: Any, effect: str, where: str | None, priority: int, reason: str | None, is_dry: bool, *predicates: Any
+) -> int:
+    """Set a rule for the jobs of a filter; the exit code.
+
+    Args:
+        effect: what becomes of a job: "wait".
+        predicates: that hold besides the filter.
+    """
+    wish = RuleWish(None, (*predicates, *predicates_of(where)), action, effect, priority, reason)
+    return set_rule(wish, is_dry=is_dry)
 
 
 def _tell_touched(wish: RuleWish) -> None:

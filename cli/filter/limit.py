@@ -1,0 +1,35 @@
+"""`gnt-filter limit`: let only so many jobs run at once.
+
+Source: filters design, "Examples"; luxid.md 6.2.
+"""
+
+from typing import Any, Final
+
+import click
+
+from cli.commands import Command
+from cli.filter.rulesubmission import rule_options, set_new_rule
+
+_COUNT_DIGITS: Final = 9
+
+
+class CountType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
+    """How many jobs may run at once: a whole number of at least 1."""
+
+    name = "count"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        if isinstance(value, int):
+            return value
+        # a count that is longer limits nothing
+        if not (value.isascii() and value.isdigit() and len(value) <= _COUNT_DIGITS and int(value) > 0):
+            self.fail(f"'{value}' is no number of jobs; N is a whole number of at least 1", param, ctx)
+        return int(value)
+
+
+@click.command("limit", cls=Command, examples=("gnt-filter limit 2 --where 'op=OP_RUN_COMMAND & reason=backup'",))
+@rule_options
+@click.argument("count", metavar="N", type=CountType())
+def limit(count: int, where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+    """Let at most N jobs of this rule run at once; print its uuid."""
+    return set_new_rule(["RATE_LIMIT", count], f"run {count} at a time", where, priority, reason, is_dry)

@@ -1,0 +1,26 @@
+"""`gnt-filter pause`: let jobs wait.
+
+Source: filters design, "Examples"; luxid.md 6.2.
+"""
+
+import click
+
+from cli.commands import Command
+from cli.filter.rulesubmission import rule_options, set_new_rule
+
+
+@click.command(
+    "pause",
+    cls=Command,
+    examples=(
+        "gnt-filter pause --where 'op=OP_RUN_COMMAND & reason=~upgrade' --reason 'the mirror is down'",
+        "gnt-filter pause --where 'id > 27491' --dry-run",
+    ),
+)
+@rule_options
+def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
+    """Let jobs wait until the rule is deleted: those that the filter is true for, or all; print its uuid.
+
+    A filter compares op, id, reason (a text in the reason trail), source, and the opcode's parameters by name.
+    """
+    return set_new_rule("PAUSE", "wait", where, priority, reason, is_dry)

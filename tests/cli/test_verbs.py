@@ -1,0 +1,28 @@
+"""Whoever knows a verb knows its file. Source: STYLE 2.5."""
+
+import pytest
+
+import cli.cluster.main
+import cli.debug.main
+import cli.filter.main
+import cli.gantry.main
+import cli.job.main
+from cli.commands import Verb
+
+GROUPS = {
+    "cluster": cli.cluster.main.VERBS,
+    "debug": cli.debug.main.VERBS,
+    "filter": cli.filter.main.VERBS,
+    "gantry": cli.gantry.main.VERBS,
+    "job": cli.job.main.VERBS,
+}
+ALL = [(group, name, verb) for group, verbs in GROUPS.items() for name, verb in verbs.items()]
+
+
+@pytest.mark.parametrize(("group", "name", "verb"), ALL, ids=lambda value: value if isinstance(value, str) else "")
+def test_a_verb_is_a_module_of_its_name_in_the_folder_of_its_group(group: str, name: str, verb: Verb) -> None:
+    module, _, _ = verb.target.partition(":")
+
+    # `gantry job` is all of `gnt-job`
+    assert module == (f"cli.{name}.main" if name in GROUPS else f"cli.{group}.{name.replace('-', '_')}")
+    assert verb.load().name == (f"gnt-{name}" if name in GROUPS else name)
