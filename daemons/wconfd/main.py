@@ -9,6 +9,7 @@ from typing import Final
 
 import trio
 
+from common.locks import Owner
 from common.paths import Paths
 from common.settings import Settings
 from common.system.atomicfile import remove_leftovers
@@ -18,12 +19,21 @@ from common.system.log import get_log
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.copies import check_copies
+from daemons.wconfd.core.reservations.identifiers import RandomBytes
 from daemons.wconfd.core.reservations.minors import without_written
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.distribution import LocalDistribution
+from daemons.wconfd.handlers.changes import ChangeHandlers
+from daemons.wconfd.handlers.cluster import ClusterHandlers
+from daemons.wconfd.handlers.config import ConfigHandlers
+from daemons.wconfd.handlers.configfile import ConfigFileHandlers
+from daemons.wconfd.handlers.events import EventHandlers
+from daemons.wconfd.handlers.explaining import ExplainingHandlers
+from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.reservations import ReservationHandlers
 from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.lockstore import LockStore
-from daemons.wconfd.rpc import routes
+from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.admission import ConnectionLimits
@@ -72,11 +82,34 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, rules.sweep_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
-            service = Service(routes(locks, config, deaths, reservations, short_lock), item_bound=item_bound)
+            to = make_handlers(locks, config, deaths, reservations, short_lock)
+            config.watchers.append(to.events.tell_config)
+            service = Service(routes(to), item_bound=item_bound)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
     finally:
         livelock.remove()
+
+
+def make_handlers(
+    locks: LockStore,
+    config: ConfigStore,
+    deaths: Deaths,
+    reservations: ReservationStore,
+    short_lock: ShortLock,
+    random_bytes: RandomBytes = os.urandom,
+) -> Handlers:
+    """The handlers over these stores; `events.tell_config` is to be a watcher of the configuration."""
+    return Handlers(
+        locks=LockHandlers(locks, deaths),
+        explaining=ExplainingHandlers(locks),
+        events=EventHandlers(locks, config),
+        config=ConfigHandlers(config, locks),
+        file=ConfigFileHandlers(config, locks),
+        changes=ChangeHandlers(short_lock, reservations),
+        reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
+        cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
+    )
 
 
 def _remove_leftovers(paths: Paths) -> None:

@@ -3,38 +3,176 @@
 Source: wconfd.md section 2; STYLE 2.4.
 """
 
+import attrs
+
 from common.access import Role
-from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.handlers.changes import change_routes
-from daemons.wconfd.handlers.config import config_routes
-from daemons.wconfd.handlers.events import event_routes
-from daemons.wconfd.handlers.locks import lock_routes
-from daemons.wconfd.handlers.misc import misc_routes
-from daemons.wconfd.handlers.reservations import reservation_routes
-from daemons.wconfd.lockstore import LockStore
-from daemons.wconfd.shortlock import ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
+from daemons.wconfd.handlers.changes import ChangeHandlers
+from daemons.wconfd.handlers.cluster import ClusterHandlers
+from daemons.wconfd.handlers.config import ConfigHandlers
+from daemons.wconfd.handlers.configfile import ConfigFileHandlers
+from daemons.wconfd.handlers.events import EventHandlers
+from daemons.wconfd.handlers.explaining import ExplainingHandlers
+from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
 from protocol.service import Route
-from protocol.wconfd.locks import Echo
+from protocol.wconfd.changes import (
+    AddInstance,
+    AddInstanceDisk,
+    AddTcpUdpPort,
+    AllocatePort,
+    AttachInstanceDisk,
+    DeleteFilter,
+    DetachInstanceDisk,
+    PrepareClusterDestruction,
+    RemoveInstance,
+    RemoveInstanceDisk,
+    ReplaceFilter,
+    SetInstancePrimaryNode,
+    SetInstanceStatus,
+    SetJobLimits,
+    UpdateCluster,
+    UpdateDisk,
+    UpdateInstance,
+    UpdateNetwork,
+    UpdateNode,
+    UpdateNodeGroup,
+)
+from protocol.wconfd.config import (
+    FlushConfig,
+    FlushConfigGroup,
+    GetConfigStatus,
+    GetObject,
+    LockConfig,
+    ReadConfig,
+    ReloadConfig,
+    UnlockConfig,
+    VerifyConfig,
+    WriteConfig,
+    WriteConfigAndUnlock,
+)
+from protocol.wconfd.explain import ExplainHoldings, ExplainWait
+from protocol.wconfd.locks import (
+    CleanupLocks,
+    DownGradeLocksLevel,
+    Echo,
+    FreeLocks,
+    FreeLocksLevel,
+    GuardedOpportunisticLockUnion,
+    HasPendingRequest,
+    IntersectLocks,
+    ListAllLocks,
+    ListAllLocksOwners,
+    ListLocks,
+    ListLocksWaitingStatus,
+    OpportunisticLockUnion,
+    TryUpdateLocks,
+    UpdateLocksWaiting,
+    WaitLocks,
+)
+from protocol.wconfd.reservations import (
+    AllocateDrbdMinor,
+    CommitReleaseTemporaryIp,
+    CommitTemporaryIps,
+    ComputeDrbdMap,
+    DropAllReservations,
+    GenerateDrbdSecret,
+    GenerateIp,
+    GenerateMac,
+    ListReservedIps,
+    ReleaseDrbdMinors,
+    ReleaseIp,
+    ReserveIp,
+    ReserveLv,
+    ReserveMac,
+)
+from protocol.wconfd.subscribe import Subscribe
 
 
-def routes(
-    locks: LockStore, config: ConfigStore, deaths: Deaths, reservations: ReservationStore, short_lock: ShortLock
-) -> list[Route]:
+@attrs.frozen
+class Handlers:
+    """The objects that answer, by noun."""
+
+    locks: LockHandlers
+    explaining: ExplainingHandlers
+    events: EventHandlers
+    config: ConfigHandlers
+    file: ConfigFileHandlers
+    changes: ChangeHandlers
+    reservations: ReservationHandlers
+    cluster: ClusterHandlers
+
+
+def routes(to: Handlers) -> list[Route]:
     """The table. What others may do here is look; the configuration, which has secrets, is for operators.
 
     Job processes and luxid are the daemons' user; so locks and changes are for those with all rights.
     """
     return [
         Route(Echo, _echo, role=Role.READ),
-        *lock_routes(locks, deaths),
-        *event_routes(locks, config),
-        *config_routes(config, locks),
-        *change_routes(short_lock, reservations),
-        *reservation_routes(reservations, config, short_lock),
-        *misc_routes(config, locks, short_lock.livelock),
+        Route(ListLocks, to.locks.list_locks, role=Role.READ),
+        Route(ListAllLocks, to.locks.list_all_locks, role=Role.READ),
+        Route(ListAllLocksOwners, to.locks.list_all_locks_owners, role=Role.READ),
+        Route(ListLocksWaitingStatus, to.locks.list_locks_waiting_status, role=Role.READ),
+        Route(TryUpdateLocks, to.locks.try_update_locks, role=Role.FULL),
+        Route(UpdateLocksWaiting, to.locks.update_locks_waiting, role=Role.FULL),
+        Route(HasPendingRequest, to.locks.has_pending_request, role=Role.READ),
+        Route(WaitLocks, to.locks.wait_locks, only_waits=True, role=Role.FULL),
+        Route(FreeLocks, to.locks.free_locks, role=Role.FULL),
+        Route(FreeLocksLevel, to.locks.free_locks_level, role=Role.FULL),
+        Route(DownGradeLocksLevel, to.locks.down_grade_locks_level, role=Role.FULL),
+        Route(IntersectLocks, to.locks.intersect_locks, role=Role.FULL),
+        Route(OpportunisticLockUnion, to.locks.opportunistic_lock_union, role=Role.FULL),
+        Route(GuardedOpportunisticLockUnion, to.locks.guarded_opportunistic_lock_union, role=Role.FULL),
+        Route(CleanupLocks, to.locks.cleanup_locks, role=Role.FULL),
+        Route(Subscribe, to.events.subscribe, role=Role.READ),
+        Route(ExplainWait, to.explaining.explain_wait, role=Role.READ),
+        Route(ExplainHoldings, to.explaining.explain_holdings, role=Role.READ),
+        Route(ReadConfig, to.config.read_config, role=Role.OPERATE),
+        Route(VerifyConfig, to.config.verify_config, role=Role.READ),
+        Route(LockConfig, to.config.lock_config, role=Role.FULL),
+        Route(UnlockConfig, to.config.unlock_config, role=Role.FULL),
+        Route(WriteConfig, to.config.write_config, role=Role.FULL),
+        Route(WriteConfigAndUnlock, to.config.write_config_and_unlock, role=Role.FULL),
+        Route(FlushConfig, to.config.flush_config, role=Role.FULL),
+        Route(FlushConfigGroup, to.config.flush_config_group, role=Role.FULL),
+        Route(GetObject, to.config.get_object, role=Role.OPERATE),
+        Route(GetConfigStatus, to.file.config_status, role=Role.READ),
+        Route(ReloadConfig, to.file.reload_config, role=Role.FULL),
+        Route(AddInstance, to.changes.add_instance, role=Role.FULL),
+        Route(AddInstanceDisk, to.changes.add_instance_disk, role=Role.FULL),
+        Route(AttachInstanceDisk, to.changes.attach_instance_disk, role=Role.FULL),
+        Route(DetachInstanceDisk, to.changes.detach_instance_disk, role=Role.FULL),
+        Route(RemoveInstanceDisk, to.changes.remove_instance_disk, role=Role.FULL),
+        Route(RemoveInstance, to.changes.remove_instance, role=Role.FULL),
+        Route(SetInstanceStatus, to.changes.set_instance_status, role=Role.FULL),
+        Route(SetInstancePrimaryNode, to.changes.set_instance_primary_node, role=Role.FULL),
+        Route(AllocatePort, to.changes.allocate_port, role=Role.FULL),
+        Route(AddTcpUdpPort, to.changes.add_tcp_udp_port, role=Role.FULL),
+        Route(UpdateCluster, to.changes.update_cluster, role=Role.FULL),
+        Route(UpdateNode, to.changes.update_node, role=Role.FULL),
+        Route(UpdateInstance, to.changes.update_instance, role=Role.FULL),
+        Route(UpdateNodeGroup, to.changes.update_node_group, role=Role.FULL),
+        Route(UpdateNetwork, to.changes.update_network, role=Role.FULL),
+        Route(UpdateDisk, to.changes.update_disk, role=Role.FULL),
+        Route(ReplaceFilter, to.changes.replace_filter, role=Role.FULL),
+        Route(DeleteFilter, to.changes.delete_filter, role=Role.FULL),
+        Route(SetJobLimits, to.changes.set_job_limits, role=Role.FULL),
+        Route(DropAllReservations, to.reservations.drop_all, role=Role.FULL),
+        Route(ComputeDrbdMap, to.reservations.compute_drbd_map, role=Role.OPERATE),
+        Route(AllocateDrbdMinor, to.reservations.allocate_drbd_minor, role=Role.FULL),
+        Route(ReleaseDrbdMinors, to.reservations.release_drbd_minors, role=Role.FULL),
+        Route(GenerateMac, to.reservations.generate_mac, role=Role.FULL),
+        Route(ReserveMac, to.reservations.reserve_mac, role=Role.FULL),
+        Route(GenerateDrbdSecret, to.reservations.generate_drbd_secret, role=Role.FULL),
+        Route(ReserveLv, to.reservations.reserve_lv, role=Role.FULL),
+        Route(ReserveIp, to.reservations.reserve_ip, role=Role.FULL),
+        Route(ReleaseIp, to.reservations.release_ip, role=Role.FULL),
+        Route(GenerateIp, to.reservations.generate_ip, role=Role.FULL),
+        Route(ListReservedIps, to.reservations.list_reserved_ips, role=Role.READ),
+        Route(CommitTemporaryIps, to.reservations.commit_temporary_ips, role=Role.FULL),
+        Route(CommitReleaseTemporaryIp, to.reservations.commit_release_temporary_ip, role=Role.FULL),
+        Route(PrepareClusterDestruction, to.cluster.prepare_cluster_destruction, role=Role.FULL),
     ]
 
 

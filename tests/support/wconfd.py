@@ -12,12 +12,9 @@ from common.access import Role
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.handlers.changes import change_routes
-from daemons.wconfd.handlers.config import config_routes
-from daemons.wconfd.handlers.locks import lock_routes
-from daemons.wconfd.handlers.misc import misc_routes
-from daemons.wconfd.handlers.reservations import reservation_routes
 from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.main import make_handlers
+from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
@@ -46,16 +43,8 @@ class Calls:
         reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
         for run in (config.run, locks.run, reservations.run):
             await nursery.start(run)
-        short_lock = ShortLock(config, locks, str(paths.livelocks / "wconf-daemon_1"))
-        deaths = Deaths(locks, paths.livelocks, grace_s=1.0, tables=[reservations])
-        routes = (
-            *lock_routes(locks, deaths),
-            *config_routes(config, locks),
-            *change_routes(short_lock, reservations),
-            *reservation_routes(reservations, config, short_lock, random_bytes),
-            *misc_routes(config, locks, short_lock.livelock),
-        )
-        return cls(config, locks, reservations, Service(routes))
+        to = handlers_over(paths, config, locks, reservations, random_bytes)
+        return cls(config, locks, reservations, Service(routes(to)))
 
     async def reply(self, message: dict[str, Any]) -> dict[str, Any]:
         answer = await self.service.answer(orjson.dumps(message), PEER)
@@ -74,3 +63,16 @@ class Calls:
         reply = await self.reply({"method": method, "args": list(args)})
         assert not reply["success"], reply
         return reply["result"][0], reply["result"][1][0]
+
+
+def handlers_over(
+    paths: Paths,
+    config: ConfigStore,
+    locks: LockStore,
+    reservations: ReservationStore,
+    random_bytes: Callable[[int], bytes] = os.urandom,
+) -> Handlers:
+    """The handlers of the daemon over these stores."""
+    short_lock = ShortLock(config, locks, str(paths.livelocks / "wconf-daemon_1"))
+    deaths = Deaths(locks, paths.livelocks, grace_s=1.0, tables=[reservations])
+    return make_handlers(locks, config, deaths, reservations, short_lock, random_bytes)

@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 
 import attrs
 
-from common.access import Role
 from common.errors import Unavailable
 from common.objects.cluster import Cluster
 from common.objects.codec import decode_object, to_json
@@ -31,7 +30,6 @@ from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.messages import Request
 from protocol.peer import Peer
-from protocol.service import Route
 from protocol.wconfd.changes import (
     AddInstance,
     AddInstanceDisk,
@@ -214,29 +212,3 @@ class ChangeHandlers:
 def _decode(value: Mapping[str, Any], kind: Any, what: str) -> Any:
     """`decode_object` for a union of classes."""
     return decode_object(value, kind, what)
-
-
-def change_routes(short_lock: ShortLock, reservations: ReservationStore) -> tuple[Route, ...]:
-    """The rows of the daemon's table that change single objects."""
-    to = ChangeHandlers(short_lock, reservations)
-    return (
-        Route(AddInstance, to.add_instance, role=Role.FULL),
-        Route(AddInstanceDisk, to.add_instance_disk, role=Role.FULL),
-        Route(AttachInstanceDisk, to.attach_instance_disk, role=Role.FULL),
-        Route(DetachInstanceDisk, to.detach_instance_disk, role=Role.FULL),
-        Route(RemoveInstanceDisk, to.remove_instance_disk, role=Role.FULL),
-        Route(RemoveInstance, to.remove_instance, role=Role.FULL),
-        Route(SetInstanceStatus, to.set_instance_status, role=Role.FULL),
-        Route(SetInstancePrimaryNode, to.set_instance_primary_node, role=Role.FULL),
-        Route(AllocatePort, to.allocate_port, role=Role.FULL),
-        Route(AddTcpUdpPort, to.add_tcp_udp_port, role=Role.FULL),
-        Route(UpdateCluster, to.update_cluster, role=Role.FULL),
-        Route(UpdateNode, to.update_node, role=Role.FULL),
-        Route(UpdateInstance, to.update_instance, role=Role.FULL),
-        Route(UpdateNodeGroup, to.update_node_group, role=Role.FULL),
-        Route(UpdateNetwork, to.update_network, role=Role.FULL),
-        Route(UpdateDisk, to.update_disk, role=Role.FULL),
-        Route(ReplaceFilter, to.replace_filter, role=Role.FULL),
-        Route(DeleteFilter, to.delete_filter, role=Role.FULL),
-        Route(SetJobLimits, to.set_job_limits, role=Role.FULL),
-    )

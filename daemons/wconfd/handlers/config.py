@@ -1,6 +1,6 @@
-"""The whole configuration: read, verify, lock, write, flush.
+"""The whole configuration: read, verify, lock, write, flush; and single objects of it, read.
 
-Source: wconfd.md 2.2 and 7.8.
+Source: wconfd.md 2.2 and 7.8; reading of single objects is ours.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,7 +10,6 @@ import attrs
 import orjson
 import trio
 
-from common.access import Role
 from common.errors import ConfigVerifyError, Conflict
 from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
 from common.objects.codec import decode_config
@@ -19,12 +18,13 @@ from common.objects.kinds import GroupUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import lacks_members, written
+from daemons.wconfd.core.config.objects import find_key
 from daemons.wconfd.core.config.verify import find_problems
 from protocol.peer import Peer
-from protocol.service import Route
 from protocol.wconfd.config import (
     FlushConfig,
     FlushConfigGroup,
+    GetObject,
     LockConfig,
     ReadConfig,
     UnlockConfig,
@@ -52,21 +52,6 @@ class ConfigLocks(Protocol):
         ...
 
 
-def config_routes(store: ConfigStore, locks: ConfigLocks) -> tuple[Route, ...]:
-    """The rows of the daemon's table that are about the whole configuration."""
-    handlers = ConfigHandlers(store, locks)
-    return (
-        Route(ReadConfig, handlers.read_config, role=Role.OPERATE),
-        Route(VerifyConfig, handlers.verify_config, role=Role.READ),
-        Route(LockConfig, handlers.lock_config, role=Role.FULL),
-        Route(UnlockConfig, handlers.unlock_config, role=Role.FULL),
-        Route(WriteConfig, handlers.write_config, role=Role.FULL),
-        Route(WriteConfigAndUnlock, handlers.write_config_and_unlock, role=Role.FULL),
-        Route(FlushConfig, handlers.flush_config, role=Role.FULL),
-        Route(FlushConfigGroup, handlers.flush_config_group, role=Role.FULL),
-    )
-
-
 @attrs.frozen
 class ConfigHandlers:
     _store: ConfigStore
@@ -74,6 +59,10 @@ class ConfigHandlers:
 
     async def read_config(self, _: ReadConfig, __: Peer) -> orjson.Fragment:
         return self._reply()
+
+    async def get_object(self, call: GetObject, _: Peer) -> orjson.Fragment:
+        state = self._store.state
+        return orjson.Fragment(state.encoded.object(*find_key(state.config, call.kind, call.id)))
 
     async def verify_config(self, _: VerifyConfig, __: Peer) -> tuple[()]:
         if problems := find_problems(self._store.config):

@@ -7,14 +7,12 @@ from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 
-from common.access import Role
 from common.locks import Lock, LockMode, Owner
 from common.system.log import get_log
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.lockstore import LockStep, LockStore
 from protocol.peer import Peer
-from protocol.service import Route
 from protocol.wconfd.locks import (
     CleanupLocks,
     DownGradeLocksLevel,
@@ -127,25 +125,3 @@ class LockHandlers:
 
     def _holders(self) -> Holders:
         return tuple((lock, tuple(holders.items())) for lock, holders in self._locks.state.table.locks_with_holders())
-
-
-def lock_routes(locks: LockStore, deaths: Deaths) -> tuple[Route, ...]:
-    """The rows of the daemon's table that are about locks."""
-    to = LockHandlers(locks, deaths)
-    return (
-        Route(ListLocks, to.list_locks, role=Role.READ),
-        Route(ListAllLocks, to.list_all_locks, role=Role.READ),
-        Route(ListAllLocksOwners, to.list_all_locks_owners, role=Role.READ),
-        Route(ListLocksWaitingStatus, to.list_locks_waiting_status, role=Role.READ),
-        Route(TryUpdateLocks, to.try_update_locks, role=Role.FULL),
-        Route(UpdateLocksWaiting, to.update_locks_waiting, role=Role.FULL),
-        Route(HasPendingRequest, to.has_pending_request, role=Role.READ),
-        Route(WaitLocks, to.wait_locks, only_waits=True, role=Role.FULL),
-        Route(FreeLocks, to.free_locks, role=Role.FULL),
-        Route(FreeLocksLevel, to.free_locks_level, role=Role.FULL),
-        Route(DownGradeLocksLevel, to.down_grade_locks_level, role=Role.FULL),
-        Route(IntersectLocks, to.intersect_locks, role=Role.FULL),
-        Route(OpportunisticLockUnion, to.opportunistic_lock_union, role=Role.FULL),
-        Route(GuardedOpportunisticLockUnion, to.guarded_opportunistic_lock_union, role=Role.FULL),
-        Route(CleanupLocks, to.cleanup_locks, role=Role.FULL),
-    )

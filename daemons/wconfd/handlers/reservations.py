@@ -6,13 +6,11 @@ finished changes are: the configuration's own writer has shown them before their
 Source: wconfd.md 2.4.
 """
 
-import os
 from collections.abc import Callable
 from typing import Final
 
 import attrs
 
-from common.access import Role
 from common.locks import Owner
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
@@ -28,7 +26,6 @@ from daemons.wconfd.core.reservations.tempres import in_order
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
-from protocol.service import Route
 from protocol.wconfd.locks import Unit
 from protocol.wconfd.reservations import (
     AllocateDrbdMinor,
@@ -143,29 +140,3 @@ class ReservationHandlers:
         count = await self._short_lock.wait_and_change(caller, step)
         _log.info("addresses.committed", owner=caller, by=peer, count=count)
         return ()
-
-
-def reservation_routes(
-    store: ReservationStore,
-    config: ConfigStore,
-    short_lock: ShortLock,
-    random_bytes: identifiers.RandomBytes = os.urandom,
-) -> tuple[Route, ...]:
-    """The rows of the daemon's table that are about reservations."""
-    to = ReservationHandlers(store, config, short_lock, random_bytes)
-    return (
-        Route(DropAllReservations, to.drop_all, role=Role.FULL),
-        Route(ComputeDrbdMap, to.compute_drbd_map, role=Role.OPERATE),
-        Route(AllocateDrbdMinor, to.allocate_drbd_minor, role=Role.FULL),
-        Route(ReleaseDrbdMinors, to.release_drbd_minors, role=Role.FULL),
-        Route(GenerateMac, to.generate_mac, role=Role.FULL),
-        Route(ReserveMac, to.reserve_mac, role=Role.FULL),
-        Route(GenerateDrbdSecret, to.generate_drbd_secret, role=Role.FULL),
-        Route(ReserveLv, to.reserve_lv, role=Role.FULL),
-        Route(ReserveIp, to.reserve_ip, role=Role.FULL),
-        Route(ReleaseIp, to.release_ip, role=Role.FULL),
-        Route(GenerateIp, to.generate_ip, role=Role.FULL),
-        Route(ListReservedIps, to.list_reserved_ips, role=Role.READ),
-        Route(CommitTemporaryIps, to.commit_temporary_ips, role=Role.FULL),
-        Route(CommitReleaseTemporaryIp, to.commit_release_temporary_ip, role=Role.FULL),
-    )

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import attrs
 import orjson
 import pytest
 import trio
@@ -14,9 +15,13 @@ from common.ids import JobId
 from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
 from common.paths import Paths
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.handlers.config import config_routes
+from daemons.wconfd.handlers.config import ConfigHandlers
+from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.rpc import routes
+from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.service import Service
+from tests.support.wconfd import handlers_over
 
 pytestmark = pytest.mark.trio
 
@@ -77,7 +82,10 @@ async def wire(tmp_path: Path, nursery: trio.Nursery) -> Wire:
     create_cluster(paths, "größe.test", "node1.test")
     store = ConfigStore.load(paths)
     await nursery.start(store.run)
-    return Wire(Service(config_routes(store, ConfigLock())), store, paths)
+    locks = LockStore.load(paths.locks_data)
+    handlers = handlers_over(paths, store, locks, ReservationStore.load(paths.tempres_data, locks.known.meet))
+    handlers = attrs.evolve(handlers, config=ConfigHandlers(store, ConfigLock()))
+    return Wire(Service(routes(handlers)), store, paths)
 
 
 def renamed(config: dict[str, Any], name: str) -> dict[str, Any]:
