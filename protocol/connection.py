@@ -16,7 +16,6 @@ Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
 
 import contextlib
-import logging
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Final
@@ -26,6 +25,7 @@ import trio
 
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, TooBusy
+from common.system.log import get_log
 from protocol.admission import ConnectionLimits
 from protocol.budget import SMALL_BYTES, STALL_S, Budget, BudgetLimits, Share
 from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message
@@ -42,7 +42,7 @@ DENIED_LIMIT: Final = 64 * 2**10
 # of a message that is not small, while others want the room that it takes
 SLOWEST_S: Final = 30.0
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = get_log(__name__)
 
 
 @attrs.frozen
@@ -146,7 +146,7 @@ class Connection:
                 async for piece in rest:
                     await self._reply_part(piece)
             except (GantryError, ValueError, TypeError) as error:
-                _log.warning("reply.broken_off %s error=%r", self._peer, str(error))
+                _log.warning("reply.broken_off", pid=self._peer.pid, uid=self._peer.uid, error=error)
                 return False
         await self._send(ETX)
         return True
@@ -200,7 +200,7 @@ class Connection:
         return False
 
     def _denial(self) -> Denied:
-        _log.warning("connection.denied %s gid=%d", self._peer, self._peer.gid)
+        _log.warning("connection.denied", pid=self._peer.pid, uid=self._peer.uid, gid=self._peer.gid)
         return Denied(
             f"user {self._peer.uid} may not call this daemon; '[access]' in its settings gives users and groups roles"
         )
@@ -237,7 +237,7 @@ class Connection:
                     return self._sock.recv(CHUNK)
                 except BlockingIOError:
                     continue
-        _log.debug("connection.idle %s", self._peer)
+        _log.debug("connection.idle", pid=self._peer.pid, uid=self._peer.uid)
         return b""
 
     async def _while_not_stalled(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:

@@ -8,7 +8,6 @@ Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 
 import contextlib
 import errno
-import logging
 import os
 import resource
 import socket
@@ -20,6 +19,7 @@ import trio
 
 from common.access import Access, Role
 from common.errors import TooBusy
+from common.system.log import get_log
 from protocol.admission import STRANGERS, Admission
 from protocol.budget import Budget, Share
 from protocol.connection import CHUNK, DENIED_LIMIT, EAGER_TURNS, Connection, ServerRules, addressee
@@ -43,7 +43,7 @@ ACCEPTS_AT_ONCE: Final = 32
 ACCEPT_PAUSE_S: Final = 0.1
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = get_log(__name__)
 
 
 async def serve_unix(
@@ -100,7 +100,7 @@ class _Server:
             except OSError as error:
                 # whoever gave up while it waited is no reason to stop (ECONNABORTED)
                 if error.errno in _OUT_OF_RESOURCES:
-                    _log.warning("accept.failed error=%r retry_s=%s", os.strerror(error.errno), ACCEPT_PAUSE_S)
+                    _log.warning("accept.failed", error=os.strerror(error.errno), retry_s=ACCEPT_PAUSE_S)
                     await trio.sleep(ACCEPT_PAUSE_S)
 
     def _take(self, sock: socket.socket) -> None:
@@ -122,7 +122,7 @@ class _Server:
         try:
             await Connection(sock, self._service, self._rules, line, peer, self._budget, share).run()
         except OSError as error:
-            _log.debug("connection.lost error=%r", str(error))
+            _log.debug("connection.lost", error=error)
         except Exception:
             _log.exception("connection.crashed")
         finally:
@@ -134,7 +134,9 @@ class _Server:
     def _refuse(self, sock: socket.socket, peer: Peer, error: TooBusy) -> None:
         if not self._refused:
             # not once for each of a storm
-            _log.warning("connection.refused %s connections=%d error=%r", peer, self._admission.total, error.message)
+            _log.warning(
+                "connection.refused", pid=peer.pid, uid=peer.uid, connections=self._admission.total, error=error
+            )
         if self._refused < REFUSED_AT_ONCE:
             self._refused += 1
             self._nursery.start_soon(self._tell_refused, sock, error)

@@ -8,7 +8,6 @@ Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
 
 import errno
 import functools
-import logging
 import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -19,6 +18,7 @@ import attrs
 
 from common.access import Role, check_role
 from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
+from common.system.log import get_log
 from protocol.envelope import (
     Batch,
     Call,
@@ -48,7 +48,7 @@ _PASSING: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ENOSPC, errno.EDQUOT}
 )
 
-_log: Final = logging.getLogger(__name__)
+_log: Final = get_log(__name__)
 
 
 class MalformedArguments(InvalidRequest):
@@ -162,7 +162,7 @@ class Service:
         try:
             answer = await self._carry_out(call, peer, close, line)
         except CallerGone:
-            _log.debug("call.given_up method=%s %s", call.method, peer)
+            _log.debug("call.given_up", method=call.method, pid=peer.pid, uid=peer.uid)
             answer = Answer(None, close=True)
         except Exception as error:
             answer = Answer(failure(call, _shortage(call, error) or _log_bug(call, peer)))
@@ -211,7 +211,7 @@ def _shortage(call: Call, error: Exception) -> Unavailable | None:
     if not isinstance(error, OSError) or error.errno is None or error.errno not in _PASSING:
         return None
     reason = os.strerror(error.errno).lower()
-    _log.warning("call.not_carried_out method=%s error=%r", call.method, str(error))
+    _log.warning("call.not_carried_out", method=call.method, error=error)
     return Unavailable(f"the daemon cannot do this just now: {reason}; try again")
 
 
@@ -257,17 +257,19 @@ async def _joined(call: Call, payload: bytes, rest: AsyncGenerator[bytes, None])
 
 
 def _deny(call: Call, peer: Peer, error: Denied) -> Answer:
-    _log.warning("call.denied method=%s %s role=%s reason=%r", call.method, peer, peer.role.word, error.message)
+    _log.warning(
+        "call.denied", method=call.method, pid=peer.pid, uid=peer.uid, role=peer.role.word, reason=error.message
+    )
     return _fail(call, error)
 
 
 def _fail(call: Call, error: GantryError) -> Answer:
     if error.code == "internal":
-        _log.error("call.failed method=%s error=%r", call.method, error.message)
+        _log.error("call.failed", method=call.method, error=error.message)
     return Answer(failure(call, error))
 
 
 def _log_bug(call: Call, peer: Peer) -> InternalError:
     bug_id = secrets.token_hex(4)
-    _log.exception("call.crashed id=%s method=%s %s", bug_id, call.method, peer)
+    _log.exception("call.crashed", id=bug_id, method=call.method, pid=peer.pid, uid=peer.uid)
     return InternalError(f"internal error {bug_id}; the log of the daemon has it under this id", id=bug_id)
