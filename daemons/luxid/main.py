@@ -87,6 +87,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         finally:
             watch.close()
     finally:
+        done = store.commits.statistics()
+        _log.info("queue.served", commits=done.commits, failures=done.failures, groups=done.groups, files=done.files)
         store.close()
 
 
@@ -179,6 +181,8 @@ async def _write_history_at_end(scheduler: Scheduler) -> None:
         await trio.sleep_forever()
     finally:
         scheduler.waits.write(scheduler.queue.close(time.time()))
+        # each of them is a missed event, and a defect
+        _log.info("deaths.served", swept=scheduler.swept_deaths)
 
 
 def _launcher(settings: Settings, events: LauncherEvents) -> Launcher:

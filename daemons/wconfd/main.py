@@ -5,6 +5,7 @@ Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 
 import os
 import sys
+from collections.abc import Mapping
 from typing import Final
 
 import trio
@@ -89,6 +90,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             task_status.started()
     finally:
         livelock.remove()
+        _tell_work({"locks.data": locks, "config.data": config, "tempres.data": reservations}, deaths)
 
 
 def make_handlers(
@@ -110,6 +112,14 @@ def make_handlers(
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
     )
+
+
+def _tell_work(stores: Mapping[str, LockStore | ConfigStore | ReservationStore], deaths: Deaths) -> None:
+    """What was written in this run, and how many deaths no event told of: each of these is a defect."""
+    for name, store in stores.items():
+        done = store.statistics()
+        _log.info("file.served", file=name, steps=done.steps, writes=done.writes, failures=done.failures)
+    _log.info("deaths.served", swept=deaths.swept)
 
 
 def _remove_leftovers(paths: Paths) -> None:
