@@ -6,7 +6,7 @@ objects that are not there, and a serial number that is no longer the object's.
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
-from typing import Any, Final, Self, cast
+from typing import Any, Final, Self, assert_never, cast
 
 from common.errors import RemoteError
 from common.locks import Lock, LockLevel, member_lock
@@ -40,6 +40,20 @@ _TABLES: Final[Mapping[type[Request[Any]], tuple[str, LockLevel]]] = {
     UpdateInstance: ("instances", LockLevel.INSTANCE),
     UpdateDisk: ("disks", LockLevel.INSTANCE),
 }
+# all that a unit can change by `UnitConfig`
+_Change = (
+    AddInstance
+    | RemoveInstance
+    | SetInstanceStatus
+    | SetInstancePrimaryNode
+    | AddInstanceDisk
+    | AttachInstanceDisk
+    | DetachInstanceDisk
+    | RemoveInstanceDisk
+    | AllocatePort
+    | AddTcpUdpPort
+    | UpdateCall
+)
 _FIRST_PORT: Final = 11000
 _Json = dict[str, Any]
 
@@ -68,12 +82,12 @@ class FakeWconfd:
         """Raises: RemoteError: as wconfd; whatever `guard` raises."""
         if isinstance(request, ReadConfig):
             return deepcopy(self.config)
-        reply = self._change(request)
+        reply = self._change(cast(_Change, request))
         self.changes.append(request)
         self.config["serial_no"] += 1
         return reply
 
-    def _change(self, request: Request[Any]) -> Any:
+    def _change(self, request: _Change) -> Any:
         match request:
             case AllocatePort():
                 return self._allocate_port()
@@ -99,7 +113,7 @@ class FakeWconfd:
             ):
                 return self._replace(update)
             case _:
-                raise AssertionError(f"units do not ask wconfd for {request.METHOD}")
+                assert_never(request)
         return True
 
     def _replace(self, request: UpdateCall) -> tuple[int, float]:

@@ -1,0 +1,171 @@
+"""What a unit under trial sees in the place of its job process."""
+
+import select
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
+
+from common.errors import GantryError, JobCanceled
+from common.ids import JobId
+from common.locks import BGL, Lock, LockLevel, LockMode, LockRequest, group_lock
+from common.opcodes.registry import parse_opcode
+from common.system.livelock import Livelock
+from daemons.jobproc.commands.output import OutputFile
+from daemons.jobproc.context import UnitContext
+from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.locking import JobLocks
+from daemons.jobproc.offspring import inherit
+from daemons.jobproc.signals import ProcessSignals
+from daemons.jobproc.trial.checks import Mistake
+from daemons.jobproc.trial.record import TrialRecord
+from protocol.blocking import BlockingClient
+from protocol.luxi.submission import JobInput
+
+_JOB: Final = JobId(1)
+# steps into which a long wait is cut; between them the job may be cancelled
+_STEPS: Final = 1000
+
+
+class FakeContext(UnitContext):
+    """What a unit under trial sees; its face is that of `UnitContext`."""
+
+    def __init__(self, record: TrialRecord, op_input: Mapping[str, Any], secrets: Mapping[str, Any]) -> None:
+        paths = record.settings.paths
+        paths.make_folders()
+        self._trial = record
+        self._op_input = op_input
+        self._fake_locks = _FakeLocks()
+        most = record.settings.jobproc.output_max_bytes
+        super().__init__(
+            job_id=_JOB,
+            op_index=0,
+            settings=record.settings,
+            secrets=secrets,
+            livelock=Livelock(str(paths.livelocks / "job_000001_0"), -1),
+            groups=None,
+            signals=_FakeSignals(),
+            output=OutputFile(paths.output_file(_JOB), most),
+            error_output=OutputFile(paths.error_output_file(_JOB), most),
+            record=cast(JobRecord, _FakeRecord(self._note)),
+            locks=cast(JobLocks, self._fake_locks),
+        )
+
+    @property
+    def cancelled(self) -> bool:
+        self._ask()
+        return super().cancelled
+
+    @property
+    def killed(self) -> bool:
+        self._ask()
+        return super().killed
+
+    def wait(self, seconds: float, *, until_canceled: bool = True) -> bool:
+        """Let no time pass, but count it."""
+        end_s = self._trial.waited_s + seconds
+        while (left_s := end_s - self._trial.waited_s) > 0 and not (until_canceled and self.cancelled):
+            self._trial.waited_s += min(left_s, max(1.0, seconds / _STEPS))
+            if self.killed:
+                raise JobCanceled("the job was killed")
+        return self.cancelled
+
+    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
+        """Note the jobs; those that luxid would refuse have its answer."""
+        answers: list[list[Any]] = []
+        for job in inherit(self._op_input, jobs):
+            try:
+                for op in job:
+                    parse_opcode(op)
+            except GantryError as error:
+                answers.append([False, error.message])
+                continue
+            self._trial.submitted.append(job)
+            answers.append([True, _JOB + len(self._trial.submitted)])
+        return tuple(answers)
+
+    def uses(self, lock: Lock, mode: LockMode = LockMode.EXCLUSIVE) -> None:
+        """For what stands in for the world in a test: something is touched that this lock guards.
+
+        Raises: Mistake: the lock is not held, nor one that stands for it.
+        """
+        standing_for = (lock, group_lock(lock.level), BGL)
+        held = [(name, self._fake_locks.held[name]) for name in standing_for if name in self._fake_locks.held]
+        # all jobs share the big lock; only alone it stands for others
+        if not any(has.covers(mode) for name, has in held if name == lock or name != BGL or has is LockMode.EXCLUSIVE):
+            shown = ", ".join(f"'{name}' {has.value}" for name, has in sorted(self._fake_locks.held.items()))
+            raise Mistake(f"'{lock}' is used and needs to be held {mode.value}; held are: {shown or 'none'}")
+
+    def take(self, requests: Sequence[LockRequest]) -> None:
+        """Grant locks, as wconfd would to the only job there is."""
+        self._trial.note_asked(requests)
+        self._fake_locks.take(requests)
+
+    def check_secrets_in(self, value: Any, place: str) -> None:
+        """Raises: Mistake: the value of a secret parameter is in there."""
+        text = repr(value)
+        for name, secret in self.secrets.items():
+            if isinstance(secret, str) and secret and secret in text:
+                raise Mistake(f"the secret parameter '{name}' is in {place}, which is kept in a file: {text:.200}")
+
+    def _connect_wconfd(self) -> BlockingClient:
+        if self._trial.wconfd is None:
+            raise Mistake("the unit looks at the configuration; give the trial one")
+        self._trial.wconfd.guard = self.uses
+        return cast(BlockingClient, self._trial.wconfd)
+
+    def _note(self, kind: str, message: Any) -> None:
+        self.check_secrets_in(message, "the job's log")
+        self._trial.log.append((kind, message))
+
+    def _ask(self) -> None:
+        if self._trial.kill_when(self._trial):
+            cast(_FakeSignals, self.signals).kill()
+        elif self._trial.cancel_when(self._trial):
+            self.signals.cancel_asked = True
+
+
+class _FakeSignals(ProcessSignals):
+    """Signals that only the trial sends."""
+
+    def kill(self) -> None:
+        self.cancel_asked = self._is_killed = True
+
+    def wait(self, timeout_s: float | None, *fds: int) -> tuple[int, ...]:
+        return tuple(select.select(fds, [], [], timeout_s)[0]) if fds else ()
+
+
+class _FakeRecord:
+    """Takes what a unit has to say, and no more; states and files are the job process's business."""
+
+    def __init__(self, note: Callable[[str, Any], None]) -> None:
+        self._note = note
+
+    def log(self, index: int, message: Any, kind: str = "message") -> None:
+        self._note(kind, message)
+
+    def begin_waiting(self, index: int) -> None:
+        pass
+
+    def begin_canceling(self, index: int) -> None:
+        pass
+
+
+class _FakeLocks:
+    """The locks of a job that is alone: whatever it asks for is granted."""
+
+    def __init__(self) -> None:
+        self.held: dict[Lock, LockMode] = {}
+
+    def take(self, requests: Iterable[LockRequest]) -> None:
+        self.held |= {request.lock: request.mode for request in requests if request.mode is not None}
+
+    def release(self, locks: Iterable[Lock]) -> None:
+        """Raises: Mistake: one is not held."""
+        for lock in locks:
+            if self.held.pop(lock, None) is None:
+                raise Mistake(f"'{lock}' is given up, and is not held")
+
+    def downgrade(self, level: LockLevel) -> None:
+        """Raises: Mistake: none of the level is held."""
+        if not any(lock.level is level for lock in self.held):
+            raise Mistake(f"the locks of level {level.value} are made shared, and none is held")
+        self.held = {lock: LockMode.SHARED if lock.level is level else mode for lock, mode in self.held.items()}
