@@ -24,7 +24,7 @@ def open_luxid(*, is_patient: bool = True) -> BlockingClient:
 
     Args:
         is_patient: wait for a luxid that is away for a few seconds, if a supervisor is there to
-            start it again. False for who asks whether it is there.
+            start it again. False for a command that only asks whether it is there.
     Raises: NotFound, InvalidRequest, OSError: there is no such installation.
     """
     return _client(paths().query_socket, "luxid", is_patient)

@@ -31,7 +31,7 @@ def run(command: click.Command, program: str) -> NoReturn:
     """Run `command` with the arguments of this process, and end it."""
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # into a pipe, too, each line is shown when it is said: whoever reads it may wait for it
+        # lines reach a pipe at once, too: its reader may wait for them
         sys.stdout.reconfigure(line_buffering=True)
     code = exit_code(command, program)
     try:
@@ -44,7 +44,7 @@ def run(command: click.Command, program: str) -> NoReturn:
 def _replace_closed_streams() -> None:
     """The null device for standard streams that are closed: no socket of ours may take their place.
 
-    `sys.stdin` stays None, so that who wants to read from it can say so.
+    `sys.stdin` stays None, so that a command that wants to read from it can say so.
     """
     for fd in range(3):
         try:

@@ -68,7 +68,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         started_after=("wconfd", "forkserver"),
     ),
 )
-# of the program that keeps them running, where systemd does not
+# module of the program that keeps them running, where systemd does not
 SUPERVISOR_MODULE: Final = "daemons.supervisor.main"
 
 

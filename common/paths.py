@@ -19,7 +19,7 @@ from common.system.atomicfile import sync_folders
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107
-# of the queue's folder, as it stands in its file `version`; no other is read
+# version of the queue's folder, as its file `version` names it; no other is read
 QUEUE_VERSION: Final = 1
 # jobs whose ids have the same quotient by this are archived in one folder
 ARCHIVE_FOLDER_JOBS: Final = 10_000

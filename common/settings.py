@@ -20,7 +20,7 @@ from common.settingvalues import READERS, Gid, Uid
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
 ROOT_VARIABLE: Final = "GANTRY_ROOT"
-# of `cgroups`: the best that works, one version alone, or none
+# values of `cgroups`: the best that works, one version alone, or none
 WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
 
@@ -51,19 +51,19 @@ def _way_to_hold(_: object, field: "attrs.Attribute[Any]", value: str) -> None:
 @attrs.frozen
 class LuxidSettings:
     max_queued_jobs: int = attrs.field(default=100_000, validator=_positive)
-    # of a new cluster; then it is the cluster's, and changed by `gnt-cluster modify`
+    # the limit of a new cluster; afterwards `gnt-cluster modify` changes it
     max_running_jobs: int = attrs.field(default=50, validator=_positive)
-    # from SIGTERM to SIGKILL, for a job that is killed
+    # time from SIGTERM to SIGKILL for a job that is killed
     kill_grace_s: float = attrs.field(default=10.0, validator=_not_negative)
-    # from the request for a job process until it has its livelock
+    # time from the request for a job process until it has its livelock
     start_timeout_s: float = attrs.field(default=30.0, validator=_positive)
     # argv of an external executor; empty: the fork server
     executor: tuple[str, ...] = ()
     # the backstop behind the events
     sweep_s: float = attrs.field(default=5.0, validator=_positive)
-    # False: jobs of one priority start in the order of their arrival
+    # choice by lock weight; false: jobs of one priority start in the order of their arrival
     predictive: bool = True
-    # weight of a job that is in nobody's way
+    # weight of a job that holds up no other
     lock_weight_base: float = attrs.field(default=1.0, validator=_not_negative)
     lock_weight_tick_s: float = attrs.field(default=30.0, validator=_positive)
     # ticks after which a job weighs nothing
@@ -74,15 +74,15 @@ class LuxidSettings:
 class WconfdSettings:
     # the backstop behind the events
     sweep_s: float = attrs.field(default=5.0, validator=_positive)
-    # a livelock file younger than this is not swept: others create theirs before they lock it
+    # age from which a livelock file is swept: processes create theirs before they lock it
     livelock_grace_s: float = attrs.field(default=3.0, validator=_not_negative)
-    # a connection with no request for this long may be closed
+    # time without a request after which a connection may be closed
     idle_timeout_s: float = attrs.field(default=60.0, validator=_positive)
-    # false: who gets a lock is decided exactly as Ganeti does it
+    # order of lock requests that starves nobody; false: exactly Ganeti's
     fair: bool = True
-    # false: locks.data is written whole at each change, as Ganeti does it
+    # journal beside locks.data; false: locks.data is written whole at each change, as by Ganeti
     lock_journal: bool = True
-    # if fair: how often a pending exclusive request may be passed by those who share the lock
+    # number of shared grants that may pass a pending exclusive request, if `fair`
     max_bypass: int = attrs.field(default=16, validator=_not_negative)
 
 
@@ -92,15 +92,15 @@ class LimitsSettings:
 
     # connections to a daemon, if it may have so many descriptors
     max_connections: int = attrs.field(default=2000, validator=_positive)
-    # of one user who is neither root nor the daemons' own
+    # connections of one user, except root and the daemons' user
     max_connections_per_user: int = attrs.field(default=500, validator=_positive)
-    # of those in all, kept for root and the daemons' own user
+    # connections that are kept for root and the daemons' user
     reserved_connections: int = attrs.field(default=32, validator=_not_negative)
     # bytes of unfinished messages and unread replies that a daemon keeps
     max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=_positive)
     max_kept_bytes_per_user: int = attrs.field(default=64 * 2**20, validator=_positive)
     max_job_opcodes: int = attrs.field(default=1000, validator=_positive)
-    # of a job's opcodes as JSON
+    # bytes of a job's opcodes as JSON
     max_job_bytes: int = attrs.field(default=2**20, validator=_positive)
     # jobs that one opcode waits for
     max_opcode_depends: int = attrs.field(default=1000, validator=_positive)
@@ -112,11 +112,11 @@ class LimitsSettings:
 
 @attrs.frozen
 class JobprocSettings:
-    # of one job, on disk
+    # bytes of output kept for one job
     output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=_positive)
     # the last lines of a command's output that go into the result
     output_tail_lines: int = attrs.field(default=20, validator=_not_negative)
-    # how the processes of a command are held together
+    # way in which the processes of a command are held together
     cgroups: str = attrs.field(default="auto", validator=_way_to_hold)
     # PATH and LANG of commands
     command_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -126,12 +126,12 @@ class JobprocSettings:
 
 @attrs.frozen
 class AccessSettings:
-    """Who may connect, and what he may do; the daemons' user and root may all."""
+    """The users who may connect, and what each may do; the daemons' user and root may do everything."""
 
-    # those who may what the daemons' user may, and act as him: Ganeti's rule
+    # users and groups with the rights of the daemons' user: Ganeti's rule
     uids: tuple[Uid, ...] = ()
     gids: tuple[Gid, ...] = ()
-    # see `common.access`
+    # roles, as `common.access` tells
     read: tuple[Grantee, ...] = ()
     submit: tuple[Grantee, ...] = ()
     operate: tuple[Grantee, ...] = ()
@@ -139,7 +139,7 @@ class AccessSettings:
     # users who may submit in the name of others
     trusted: tuple[Uid, ...] = ()
     socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
-    # who may write to the folder of the sockets, and so replace them, beside the owner: nobody
+    # mode without write permission for others: whoever writes to this folder can replace the sockets
     socket_folder_mode: int = attrs.field(default=0o750, validator=_file_mode)
 
     def access(self, own_uid: int) -> Access:

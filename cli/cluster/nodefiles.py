@@ -1,4 +1,4 @@
-"""What can be seen wrong with an installation's files from outside, by one who may read them.
+"""Faults in the files of an installation that a user sees who may read them.
 
 Source: luxid.md 3; wconfd.md 1.1, 3.2, 6.1.
 """

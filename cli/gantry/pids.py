@@ -30,7 +30,7 @@ class Running:
 
 
 def find_running(pid_file: Path) -> Running | None:
-    """Who holds this pid file; None if nobody does, whatever stands in it.
+    """The process that holds this pid file; None if none does, whatever stands in the file.
 
     Raises: OSError: the file exists but this user may not read it.
     """

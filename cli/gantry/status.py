@@ -60,7 +60,7 @@ def tell_status(paths: Paths) -> int:
     """Print it; the exit code. For no process that holds a pid file: one that closes a file loses its locks."""
     daemons = [_daemon_status(paths, daemon) for daemon in start_order()]
     has_luxid = any(daemon.name == "luxid" and daemon.is_ready for daemon in daemons)
-    # luxid answers other users, too; whether the rest runs they cannot know
+    # other users reach luxid alone, and cannot know whether the rest runs
     is_up = has_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
     if not is_up:
         paths.check_socket_paths()

@@ -1,7 +1,7 @@
 """One daemon as a child process: started, known to be ready, known to be dead.
 
 Readiness is the datagram that systemd's daemons send, too (`READY=1` to NOTIFY_SOCKET); each
-daemon gets a socket of its own, so that it is clear who is ready. Death is its pidfd.
+daemon gets a socket of its own, so that it is clear which one is ready. Death is its pidfd.
 """
 
 import contextlib

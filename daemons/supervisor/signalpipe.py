@@ -11,7 +11,7 @@ class SignalPipe:
     """SIGTERM, SIGINT and the hang-up of a terminal; `reader` is readable once one of them came."""
 
     def open(self) -> None:
-        """Take the signals; those that whoever executed us had blocked for us are delivered now."""
+        """Take the signals. Those that came while the program before us had them blocked are delivered now."""
         self.reader, self._writer = socket.socketpair()
         self.reader.setblocking(False)
         self._writer.setblocking(False)
