@@ -17,6 +17,7 @@ sys.path.insert(0, str(TOP))
 from common.queue.jobs import EVENTS as OPCODE  # noqa: E402  # run as a script, too
 from daemons.jobproc.commands.stopping import EVENTS as COMMAND  # noqa: E402
 from daemons.luxid.core.queue.entries import STEPS as JOB  # noqa: E402
+from daemons.supervisor.core.restarts import TRANSITIONS as DAEMON  # noqa: E402
 from daemons.wconfd.core.locks.requests import STANDINGS as REQUEST  # noqa: E402
 
 FILE: Final = TOP / "ARCHITECTURE.md"
@@ -37,6 +38,9 @@ def machines() -> Mapping[str, list[Step]]:
             (phase.value, event.value, after.value if after else OVER)
             for phase, row in COMMAND.items()
             for event, after in row.items()
+        ],
+        "daemon": [
+            (phase.value, event.value, after.value) for phase, row in DAEMON.items() for event, after in row.items()
         ],
         "request": [(before.value, why, after.value) for before, row in REQUEST.items() for why, after in row.items()],
     }

@@ -38,11 +38,11 @@ class Phase(enum.Enum):
 
 class Event(enum.Enum):
     LAUNCHED = "launched"
-    READY = "ready"
-    # ended by itself after it was ready
-    ENDED = "ended"
-    # could not be launched, ended before it was ready, or was not ready in time
-    FAILED = "failed"
+    READY = "says that it is ready"
+    # after it was ready
+    ENDED = "ends by itself"
+    # it could not be launched, ended before it was ready, or was not ready in time
+    FAILED = "does not start"
 
 
 TRANSITIONS: Final[Mapping[Phase, Mapping[Event, Phase]]] = {
