@@ -323,7 +323,7 @@ class Scheduling(RuleBasedStateMachine):
     @invariant()
     def nothing_is_kept_for_jobs_that_are_gone(self) -> None:
         if not self.twin.jobs:
-            assert self.queue.contest.groups() == 0
+            assert self.queue.ready.groups() == 0
 
 
 def advanced(job: Job) -> Job:

@@ -29,7 +29,7 @@ def reason_of(queue: JobQueue, job_id: JobId, *, may_start: bool) -> Cause | Non
 
 def _in_line(queue: JobQueue, limits: tuple[Limit, ...], *, may_start: bool) -> Cause:
     for limit in limits:
-        if len(queue.contest.limit_usage.members(limit)) >= limit.count:
+        if len(queue.limit_usage.members(limit)) >= limit.count:
             is_bucket = isinstance(limit, BucketLimit)
             return Cause(WaitKind.LIMIT, names=(limit.name,), limit=limit.count, is_bucket=is_bucket)
     return Cause(WaitKind.TURN if may_start else WaitKind.OBSTACLE)

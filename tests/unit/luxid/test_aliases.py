@@ -90,11 +90,11 @@ def test_other_words_touch_only_what_clashes_with_running_jobs_however_many_wait
 def test_the_same_words_again_touch_nothing() -> None:
     queue = run_first(make_job(1, UUID), make_job(2, "n1"))
     queue.aliases_changed(Aliases(NODES))
-    before = queue.contest.running_locks.epoch
+    before = queue.running_locks.epoch
 
     queue.aliases_changed(Aliases(reversed(NODES)))
 
-    assert queue.contest.running_locks.epoch == before
+    assert queue.running_locks.epoch == before
 
 
 def test_a_name_is_named_before_anybody_knows_its_lock() -> None:

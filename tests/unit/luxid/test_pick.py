@@ -387,7 +387,7 @@ def test_news_of_a_job_whose_process_is_gone_take_no_locks() -> None:
     queue.advanced(make_job(1, command(node_b="exclusive")))
     queue.locks_changed(JobId(1), {parse_lock("node/b"): LockMode.EXCLUSIVE})
 
-    assert queue.contest.running_locks.weight_of(next_needs(make_job(2, command(node_b="exclusive")))) == 1
+    assert queue.running_locks.weight_of(next_needs(make_job(2, command(node_b="exclusive")))) == 1
 
 
 def test_age_makes_a_heavy_job_overtake() -> None:
@@ -468,7 +468,7 @@ def change_locks_and_back(queue: JobQueue) -> None:
     """And then somebody chooses, among jobs that are where they were."""
     change_locks(queue)
     queue.locks_changed(JobId(1), {parse_lock("node/a"): LockMode.EXCLUSIVE})
-    assert queue.contest.best(NOW) == 2
+    assert queue.ready.best(NOW) == 2
 
 
 @pytest.mark.parametrize("event", [change_locks, change_locks_and_back])

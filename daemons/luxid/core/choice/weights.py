@@ -23,6 +23,7 @@ import attrs
 
 from common.lockdecl import LevelDeclaration, Scope
 from common.locks import LockLevel, LockMode
+from common.queue.jobs import Timestamp
 
 
 class Taking(enum.IntEnum):
@@ -79,6 +80,10 @@ class WeightRules:
     def tick(self, at_s: float) -> int:
         """The number of the tick of a moment, in seconds since the epoch."""
         return math.floor(at_s / self.tick_s)
+
+    def received_tick(self, received_at: Timestamp | None) -> int:
+        """The tick in which a job was received; 0 if that is not known."""
+        return self.tick(received_at[0]) if received_at else 0
 
     def factor(self, received_tick: int, now_tick: int) -> float:
         """1 for a new job, 0 for one of K ticks and more."""

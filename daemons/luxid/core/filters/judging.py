@@ -20,12 +20,14 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filteractions import ActionKind
 from common.queue.jobs import Job
-from daemons.luxid.core.choice.contest import Contest, Entry
 from daemons.luxid.core.choice.readings import Reading, next_reading
+from daemons.luxid.core.choice.readyjobs import ReadyJobs
+from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.filters.filterclasses import FilterClasses
 from daemons.luxid.core.filters.filtering import Filtering, Shortlist, bucket_limits
 from daemons.luxid.core.queue.decisions import Phase, Rejected
 from daemons.luxid.core.queue.entries import Entries
+from daemons.luxid.core.queue.entry import Entry
 
 # jobs judged by a new chain in one go
 SLICE: Final = 50
@@ -34,9 +36,10 @@ SLICE: Final = 50
 class Judging:
     """Keeps the rulings on all entries those of the chain in force."""
 
-    def __init__(self, entries: Entries, contest: Contest) -> None:
+    def __init__(self, entries: Entries, ready: ReadyJobs, running_jobs: RunningJobs) -> None:
         self._entries = entries
-        self._contest = contest
+        self._ready = ready
+        self._running_jobs = running_jobs
         self._filtering = Filtering()
         self._filter_classes = FilterClasses()
         # found to be rejected since they were last taken
@@ -61,11 +64,13 @@ class Judging:
         """Whether no job that is not yet judged may be better than the best of those that show."""
         return not self._restrained
 
-    def new_entry(self, job: Job) -> Entry:
+    def new_entry(self, job: Job, received_tick: int) -> Entry:
         """The entry of a job that has none; it is held."""
         filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
         reading = next_reading(job)
-        return Entry(job, Phase.HELD, filter_class, bucket_limits(job), reading.needs, _only_summary(job, reading))
+        return Entry(
+            job, Phase.HELD, filter_class, bucket_limits(job), reading.needs, received_tick, _only_summary(job, reading)
+        )
 
     def renew(self, entry: Entry, job: Job) -> None:
         """Take note of a held job as it is now; what follows from its opcodes is worked out again if they changed."""
@@ -79,7 +84,7 @@ class Judging:
             self._take(job.job_id)
             entry.buckets = bucket_limits(job)
             self._filter_classes.leave(job.job_id, entry.filter_class)
-            entry.filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
+            entry.rule(self._filter_classes.enter(job, self._filtering.judge(job)))
 
     def forget(self, entry: Entry) -> None:
         """The job has ended."""
@@ -105,7 +110,7 @@ class Judging:
         for entry in self._entries.with_process():
             self._take(entry.job.job_id)
             ruling = self._filtering.judge(entry.job)
-            self._contest.rule(entry, self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling))
+            self._running_jobs.rule(entry, self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling))
             self._entries.pausing.note(entry)
 
     def judge_slice(self) -> list[JobId]:
@@ -146,14 +151,14 @@ class Judging:
         ruling = judge.judge_by(entry.job, shortlist) if shortlist is not None else judge.judge(entry.job)
         if ruling is before:
             return False
-        entry.filter_class = self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling)
+        entry.rule(self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling))
         if entry.phase not in (Phase.READY, Phase.BLOCKED):
             return False
         self._entries.history.note(entry)
         if self.is_rejected(entry):
             return True
         if entry.phase is Phase.READY and (before.kind, before.limits) != (ruling.kind, ruling.limits):
-            self._contest.refile(entry)
+            self._ready.refile(entry)
         return False
 
     def _take(self, job_id: JobId) -> Shortlist | None:

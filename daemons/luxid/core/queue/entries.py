@@ -2,15 +2,15 @@
 
 Theory. Every job that has not ended has an entry, and the entry a phase:
 
-    ready     its next opcode waits for nothing but the word of the filters, room in its limits, and a slot
+    ready     its next opcode waits for nothing but the filters, room in its limits, and a slot
     blocked   its next opcode waits for other jobs to end; it has no process and no slot
-    held      luxid is rewriting its file; nobody may start it meanwhile
+    held      luxid is rewriting its file; it may not start meanwhile
     starting  a process is being made for it; takes a slot
     running   it has a process; takes a slot
 
-`STEPS` says which phase may follow on which; a job comes and goes as held. A ready job has its place in the contest. A
-job takes its places in limits, and its locks count against others, from when it begins to start until its process is
-gone. All this is left and entered where the phase changes, and nowhere else.
+`STEPS` says which phase may follow on which; a job comes and goes as held. A ready job is one of `ReadyJobs`. A job
+counts against its limits, and its locks against others, from when it begins to start until its process is gone. All
+this is entered and left where the phase changes, and nowhere else.
 
 Source: DESIGN section 6.
 """
@@ -19,8 +19,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from common.ids import JobId
-from daemons.luxid.core.choice.contest import Contest, Entry
+from daemons.luxid.core.choice.readyjobs import ReadyJobs
+from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.queue.decisions import Phase, QueueCounts
+from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.queue.pauses import Pausing
 from daemons.luxid.core.why.history import History
 
@@ -51,10 +53,11 @@ _WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
 
 
 class Entries:
-    """The entries by job; keeps the contest, the pausing jobs and the history in step with their phases."""
+    """The entries by job; keeps ready, running and pausing jobs and the history in step with their phases."""
 
-    def __init__(self, contest: Contest, history: History) -> None:
-        self._contest = contest
+    def __init__(self, ready: ReadyJobs, running_jobs: RunningJobs, history: History) -> None:
+        self._ready = ready
+        self._running_jobs = running_jobs
         self.history = history
         self.pausing = Pausing()
         self._entries: dict[JobId, Entry] = {}
@@ -101,20 +104,21 @@ class Entries:
             raise ValueError(f"job {job_id} is {before.value} and cannot become {phase.value}")
         self.history.note(entry)
         if before is Phase.READY:
-            self._contest.withdraw(job_id)
+            self._ready.remove(job_id)
         if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
-            self._contest.leave(entry)
+            self._running_jobs.remove(entry)
             self._with_process.discard(job_id)
         self._count[before] -= 1
         entry.phase = phase
         self._count[phase] += 1
         if phase is Phase.READY:
-            self._contest.offer(entry)
+            self._ready.add(entry)
         if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
-            self._contest.enter(entry)
+            self._running_jobs.add(entry)
             self._with_process.add(job_id)
-        (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
-        self.pausing.note(entry)
+        if Phase.RUNNING in (before, phase):
+            (self._running.add if phase is Phase.RUNNING else self._running.discard)(job_id)
+            self.pausing.note(entry)
 
     def has_process(self, job_id: JobId) -> bool:
         """Whether the job takes a slot: it has a process, or one is being made."""

@@ -2,8 +2,8 @@
 
 Theory. The shell reports events, each by one method, and then asks `decide` what follows. An event touches
 the jobs it is about, those that depend on them, and the scheduling classes that name their locks or limits,
-never all: `pick` tells how. `touched` counts. Each part has a module: the phases `entries`, the
-dependencies `waits`, the word of the filters `judging`, the order of starts `contest`.
+never all: `choice` tells how, with a drawing of the whole way. `touched` counts. Each part has a module: the phases
+`entries`, the dependencies `dependents`, the rulings of the filters `judging`, the order of starts `readyjobs`.
 
 A dependency that can no longer be met dooms its job, a rule may reject it: `decide` hands it out, held, and the
 shell ends it on disk and reports that end, which may doom others. So verdicts spread by events, and
@@ -22,13 +22,17 @@ from common.queue.dependencies import Dependency
 from common.queue.jobs import Job, JobState
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.aliases import Aliases
-from daemons.luxid.core.choice.contest import Contest, Entry
+from daemons.luxid.core.choice.ratelimit import LimitUsage
 from daemons.luxid.core.choice.readings import next_needs
+from daemons.luxid.core.choice.readyjobs import ReadyJobs
+from daemons.luxid.core.choice.runningjobs import RunningJobs
+from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
 from daemons.luxid.core.queue.dependents import Waits
 from daemons.luxid.core.queue.entries import Entries
+from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.why.history import History
 
 # the best ones that `decide` judges by a new chain to find one that may start
@@ -55,11 +59,15 @@ class JobQueue:
         self.slots = slots
         self._start_limit = start_limit
         self._archived_state = archived_state
-        self.contest = Contest(weights or WeightRules())
+        self.weights = weights or WeightRules()
+        self.limit_usage = LimitUsage()
+        self.running_locks = RunningLocks(self.weights)
+        self.ready = ReadyJobs(self.weights, self.running_locks, self.limit_usage)
+        self._running_jobs = RunningJobs(self.ready, self.running_locks, self.limit_usage)
         self._waits = Waits(self._state_of)
-        self._history = History(self.contest.limit_usage, self._waits)
-        self._entries = Entries(self.contest, self._history)
-        self._judging = Judging(self._entries, self.contest)
+        self._history = History(self.limit_usage, self._waits)
+        self._entries = Entries(self.ready, self._running_jobs, self._history)
+        self._judging = Judging(self._entries, self.ready, self._running_jobs)
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
         # ended, not archived
@@ -98,15 +106,15 @@ class JobQueue:
         needs = next_needs(job)
         if needs != entry.needs:
             entry.needs = needs
-            self.contest.declare(job.job_id, needs)
+            self._running_jobs.declare(job.job_id, needs)
 
     def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """The job with this process holds exactly these locks; nothing follows for one that has none."""
-        self.contest.set_held(job_id, held)
+        self._running_jobs.set_held(job_id, held)
 
     def aliases_changed(self, aliases: Aliases) -> None:
         """These are the words for locks now; concerns the jobs with a process, and what their locks clash with."""
-        self.contest.set_aliases(aliases)
+        self._running_jobs.set_aliases(aliases)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
         """These are the rules.
@@ -148,7 +156,7 @@ class JobQueue:
 
         Args:
             now_s: seconds since the epoch.
-        Cost: O(log n) for each job in the answer, and as `Picker.best`; with a new chain as `Judging.judge_slice`.
+        Cost: O(log n) for each job in the answer, and as `ReadyJobs.best`; with a new chain as `Judging.judge_slice`.
         """
         for job_id in self._judging.judge_slice():
             self.hold(job_id)
@@ -181,7 +189,7 @@ class JobQueue:
     @property
     def touched(self) -> int:
         """Entries and groups looked at so far; its growth is what an event costs."""
-        return self._touched + self._judging.touched + self.contest.touched
+        return self._touched + self._judging.touched + self.ready.touched
 
     @property
     def judged(self) -> int:
@@ -238,7 +246,7 @@ class JobQueue:
     def _entry(self, job: Job) -> Entry:
         entry = self._entries.get(job.job_id)
         if entry is None:
-            entry = self._judging.new_entry(job)
+            entry = self._judging.new_entry(job, self.weights.received_tick(job.received_at))
             self._entries.add(entry)
         return entry
 
@@ -267,7 +275,7 @@ class JobQueue:
 
     def _picked(self, now_s: float) -> Iterator[JobId]:
         unjudged = 0
-        while self._free_starts() > 0 and (job_id := self.contest.best(now_s)) is not None:
+        while self._free_starts() > 0 and (job_id := self.ready.best(now_s)) is not None:
             if not self._judging.is_unjudged(job_id):
                 self._entries.move(self._entries[job_id], Phase.STARTING)
                 yield job_id

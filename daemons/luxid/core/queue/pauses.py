@@ -10,8 +10,8 @@ Source: filters design; DESIGN section 11, "PAUSE".
 import attrs
 
 from common.ids import JobId
-from daemons.luxid.core.choice.contest import Entry
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Entry
 
 
 @attrs.frozen

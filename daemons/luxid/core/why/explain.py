@@ -25,10 +25,10 @@ from common.queue.explanation import (
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from daemons.luxid.core.choice.clashes import clashing_locks
-from daemons.luxid.core.choice.contest import Entry
 from daemons.luxid.core.choice.ratelimit import BucketLimit, RuleLimit
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
 # jobs that come first and are named
@@ -51,7 +51,7 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
 
     Args:
         shown: a live job as it is shown; None: there is none.
-    Cost: as `Picker.ahead` if the job is ready, else linear in what it names.
+    Cost: as `ReadyJobs.ahead` if the job is ready, else linear in what it names.
     """
     entry = queue.entry(job_id)
     if entry is None:
@@ -88,7 +88,7 @@ def _rule(entry: Entry) -> Iterator[Reason]:
 def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
     rule = entry.ruling.rule
     for limit in entry.limits:
-        members = sorted(queue.contest.limit_usage.members(limit))
+        members = sorted(queue.limit_usage.members(limit))
         if len(members) < limit.count:
             continue
         if rule is not None and isinstance(limit, RuleLimit):
@@ -102,18 +102,17 @@ def _slots(queue: JobQueue) -> Iterator[Reason]:
 
 
 def _order(queue: JobQueue, entry: Entry, now_s: float) -> Iterator[Reason]:
-    contest = queue.contest
-    count, first = contest.ahead(entry, now_s, AHEAD_NAMED)
+    count, first = queue.ready.ahead(entry, now_s, AHEAD_NAMED)
     yield InLine(count + 1, first)
-    ticks = max(0, contest.weights.tick(now_s) - contest.tick_of(entry.job))
-    yield Faded(contest.running_locks.weight_of(entry.needs), contest.rank(entry, now_s)[1], ticks)
-    for level_index, weight, job_ids in contest.running_locks.causes(entry.needs):
+    ticks = max(0, queue.weights.tick(now_s) - entry.received_tick)
+    yield Faded(queue.running_locks.weight_of(entry.needs), queue.ready.rank(entry, now_s)[1], ticks)
+    for level_index, weight, job_ids in queue.running_locks.causes(entry.needs):
         level = "big lock" if level_index is None else LEVELS[level_index].value
         yield LevelWeight(level, weight, job_ids, tuple(_held(queue, entry, level_index, job_ids)))
 
 
 def _held(queue: JobQueue, entry: Entry, level_index: int | None, job_ids: Iterable[JobId]) -> Iterator[Holding]:
-    running_locks = queue.contest.running_locks
+    running_locks = queue.running_locks
     needs = running_locks.with_aliases(entry.needs)
     for job_id in job_ids:
         clashing = clashing_locks(needs, running_locks.held_locks(job_id), level_index)

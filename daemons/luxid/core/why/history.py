@@ -30,10 +30,10 @@ import attrs
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, to_seconds
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
-from daemons.luxid.core.choice.contest import Entry, WaitingOn
 from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, LimitUsage
 from daemons.luxid.core.queue.decisions import Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.queue.entry import Entry, WaitingOn
 from daemons.luxid.core.why.timeline import Timeline
 
 # spans that one job keeps; with more they are handed out early
