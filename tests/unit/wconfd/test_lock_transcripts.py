@@ -20,19 +20,7 @@ from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
 from tests.support.locks import owned, owner, requests, state_text
-
-TRANSCRIPTS = Path(__file__).parents[2] / "transcripts"
-
-
-def steps(text: str) -> Iterator[tuple[str, str]]:
-    """Each command with what is written under it."""
-    for block in text.split("\n\n"):
-        lines = [line for line in block.splitlines() if not line.startswith("#")]
-        command, separator, shown = "\n".join(lines).strip().partition("\n----\n")
-        if command:
-            assert separator, f"no ---- after {command!r}"
-            yield command, shown
-
+from tests.support.transcripts import TRANSCRIPTS, steps
 
 CHANGES: dict[str, Callable[[LockState, list[str]], Change]] = {
     "update": lambda state, words: waiting.try_update(state, owner(words[0]), requests(" ".join(words[1:]))),
