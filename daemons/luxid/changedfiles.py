@@ -19,7 +19,9 @@ from common.ids import JobId
 from common.queue.jobs import Job
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobevents import JobEvents
+from daemons.luxid.livejobs import LiveJobs
 
 _log: Final = get_log(__name__)
 
@@ -31,8 +33,10 @@ class ChangedFiles:
         nursery: where files that cannot be read are waited for.
     """
 
-    def __init__(self, scheduler: Scheduler, nursery: trio.Nursery) -> None:
-        self._scheduler = scheduler
+    def __init__(self, jobs: LiveJobs, store: Store, events: JobEvents, nursery: trio.Nursery) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._events = events
         self._nursery = nursery
         # jobs whose files are waited for
         self._awaited: set[JobId] = set()
@@ -65,11 +69,11 @@ class ChangedFiles:
         changed = [job for job_id in told if (job := self._read_changed(job_id)) is not None]
         if not changed:
             return
-        livelocks = {job.job_id: self._scheduler.job(job.job_id).livelock for job in changed}
-        await self._scheduler.store.queue_folder.sync()
+        livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
+        await self._store.queue_folder.sync()
         for job in changed:
             # it may have been found dead meanwhile, and even have another process
-            if self._has_process(job.job_id) and self._scheduler.job(job.job_id).livelock == livelocks[job.job_id]:
+            if self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelocks[job.job_id]:
                 self._take(job)
 
     def replaced(self, job_ids: Iterable[JobId]) -> None:
@@ -82,11 +86,11 @@ class ChangedFiles:
     def logs_grew(self, job_ids: Iterable[JobId]) -> None:
         """Job processes appended to their logs."""
         for job_id in job_ids:
-            self._scheduler.bells.ring(job_id)
+            self._jobs.bells.ring(job_id)
 
     def look_at_all(self) -> None:
         """Anything may have changed."""
-        running = self._scheduler.queue.running()
+        running = self._jobs.queue.running()
         self.replaced(running)
         self.logs_grew(running)
 
@@ -101,13 +105,13 @@ class ChangedFiles:
         except (NotFound, DamagedFile) as error:
             _tell_of_damage(job_id, error)
         else:
-            return job if job is not None and job != self._scheduler.job(job_id) else None
+            return job if job is not None and job != self._jobs.unended(job_id) else None
         return None
 
     async def _wait_for(self, job_id: JobId) -> None:
         """Look at a file that cannot be read, as soon as it can; the event that told of it does not come again."""
         try:
-            await self._scheduler.unread.until_read(job_id, self._read_while_it_has_a_process)
+            await self._jobs.unread.until_read(job_id, self._read_while_it_has_a_process)
         except (NotFound, DamagedFile) as error:
             _tell_of_damage(job_id, error)
         else:
@@ -116,16 +120,16 @@ class ChangedFiles:
             self._awaited.discard(job_id)
 
     def _read_while_it_has_a_process(self, job_id: JobId) -> Job | None:
-        return self._scheduler.store.read_job(job_id) if self._has_process(job_id) else None
+        return self._store.read_job(job_id) if self._has_process(job_id) else None
 
     def _take(self, job: Job) -> None:
         if job.next_index is None:
-            self._scheduler.ended(job)
+            self._events.ended(job)
         else:
-            self._scheduler.advanced(job)
+            self._events.advanced(job)
 
     def _has_process(self, job_id: JobId) -> bool:
-        return self._scheduler.queue.phase(job_id) is Phase.RUNNING
+        return self._jobs.phase(job_id) is Phase.RUNNING
 
 
 def _tell_of_damage(job_id: JobId, error: Exception) -> None:

@@ -61,14 +61,14 @@ class ConfigCache:
     Args:
         path: its file, of which only the change is looked at.
         wconfd: the client to ask by; must not be used for calls that wait long.
+        on_read: told of each configuration that was read.
     """
 
-    def __init__(self, path: Path, wconfd: Client) -> None:
+    def __init__(self, path: Path, wconfd: Client, on_read: Callable[[ConfigIndex], None] = lambda _: None) -> None:
         self._path = path
         self._wconfd = wconfd
         self._index: ConfigIndex | None = None
-        # told of each configuration that was read
-        self.on_read: Callable[[ConfigIndex], None] = _ignore
+        self._on_read = on_read
         self._mark: _Mark | None = None
         # held while wconfd is asked
         self._turn = trio.Lock()
@@ -126,7 +126,7 @@ class ConfigCache:
         has_changed = index is not self._index
         self._index, self._mark = index, mark
         if has_changed:
-            self.on_read(index)
+            self._on_read(index)
         return index
 
     async def _read(self, content: Mapping[str, Any]) -> ConfigIndex:
@@ -149,10 +149,6 @@ def needing_config(route: Route, config: ConfigCache) -> Route:
         return await route.handler(call, peer)
 
     return attrs.evolve(route, handler=handler)
-
-
-def _ignore(_: ConfigIndex) -> None:
-    pass
 
 
 def _mark_of(path: Path) -> _Mark | None:

@@ -14,7 +14,7 @@ from common.ids import JobId
 from common.system.log import get_log
 from daemons.luxid.configcache import ConfigurationMissing
 from daemons.luxid.filterrules import FilterRules
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.livejobs import LiveJobs
 from protocol.subscription import ConfigChanged, LocksChanged, Snapshot, WconfdEvents
 from protocol.wconfd.subscribe import Holdings
 
@@ -24,8 +24,8 @@ _log: Final = get_log(__name__)
 class Following:
     """Takes wconfd's events to the queue."""
 
-    def __init__(self, scheduler: Scheduler, rules: FilterRules, events: WconfdEvents) -> None:
-        self._scheduler = scheduler
+    def __init__(self, jobs: LiveJobs, rules: FilterRules, events: WconfdEvents) -> None:
+        self._jobs = jobs
         self._rules = rules
         self._events = events
 
@@ -43,8 +43,8 @@ class Following:
     async def _take(self, event: Snapshot | LocksChanged | ConfigChanged) -> None:
         match event:
             case Snapshot(holdings=holdings):
-                for job_id in self._scheduler.queue.running():
-                    self._scheduler.queue.locks_changed(job_id, {})
+                for job_id in self._jobs.queue.running():
+                    self._jobs.queue.locks_changed(job_id, {})
                 self._tell(holdings)
                 await self._refresh_rules()
             case LocksChanged(holdings=holdings):
@@ -58,10 +58,10 @@ class Following:
     def _tell(self, holdings: Iterable[Holdings]) -> None:
         """Nobody can start because of it, so nothing is decided: who comes next may be another one."""
         for owner, held in holdings:
-            job = self._scheduler.table.in_memory(JobId(owner.ident)) if isinstance(owner.ident, int) else None
+            job = self._jobs.table.in_memory(JobId(owner.ident)) if isinstance(owner.ident, int) else None
             # an earlier process of the job may be found dead late
             if job is not None and job.livelock == owner.livelock:
-                self._scheduler.queue.locks_changed(job.job_id, dict(held))
+                self._jobs.queue.locks_changed(job.job_id, dict(held))
 
     async def _refresh_rules(self) -> None:
         try:

@@ -6,38 +6,31 @@ file does not have yet.
 Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-
 import attrs
 
 from common.ids import JobId
 from common.queue.jobs import Job, JobState, LogEntry
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer, public_job
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.files.joblogs import JobLogs
-from daemons.luxid.jobtable import JobTable
+from daemons.luxid.livejobs import LiveJobs
 
 
 class JobViews:
     """What followers of live jobs see."""
 
-    def __init__(self, queue: JobQueue, table: JobTable, logs: JobLogs, asks: Mapping[JobId, Ask]) -> None:
-        self._asks = asks
-        self._queue = queue
-        self._table = table
+    def __init__(self, jobs: LiveJobs, logs: JobLogs) -> None:
+        self._jobs = jobs
         self._logs = logs
-        # takes in the changes of job files that have happened but were not told yet
-        self.catch_up: Callable[[], Awaitable[None]] = _do_nothing
 
     def of(self, job: Job) -> JobView:
-        entry = self._queue.entry(job.job_id)
+        entry = self._jobs.queue.entry(job.job_id)
         phase = entry.phase if entry is not None else None
         summary = entry.summary if entry is not None and entry.job is job else None
         complete = self._logs.complete if phase is Phase.RUNNING else None
-        is_ending = phase is Phase.RUNNING and self._asks.get(job.job_id) is Ask.KILL
+        is_ending = phase is Phase.RUNNING and self._jobs.processes.ask(job.job_id) is Ask.KILL
         return JobView(job, is_blocked=phase is Phase.BLOCKED, is_ending=is_ending, summary=summary, complete=complete)
 
     @staticmethod
@@ -47,17 +40,13 @@ class JobViews:
 
     def state(self, job_id: JobId) -> JobState | None:
         """The state of a live job as it is shown."""
-        job = self._table.get(job_id)
+        job = self._jobs.table.get(job_id)
         return self.of(job).state if job is not None else None
 
     def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
         """The log lines after this serial that the job, as given, does not have yet."""
-        return self._logs.newer(job, serial) if self._queue.phase(job.job_id) is Phase.RUNNING else []
+        return self._logs.newer(job, serial) if self._jobs.queue.phase(job.job_id) is Phase.RUNNING else []
 
 
 def _public(view: JobView) -> JobView:
     return attrs.evolve(view, job=public_job(view.job), summary=None, complete=None)
-
-
-async def _do_nothing() -> None:
-    pass

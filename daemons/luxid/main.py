@@ -35,6 +35,8 @@ from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from daemons.luxid.outputs import OutputWatch
+from daemons.luxid.parts import Parts
+from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.deaths import Deaths
 from daemons.luxid.processes.executor import ExternalExecutor
@@ -48,7 +50,6 @@ from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.admission import ConnectionLimits
 from protocol.budget import BudgetLimits
 from protocol.client import Client
-from protocol.forkserver import JobExited
 from protocol.server import ServerRules, Service, serve_unix
 from protocol.service import ItemBound
 from protocol.subscription import WconfdEvents
@@ -97,77 +98,76 @@ class _EarlyParts:
     """The parts that are there before the queue is read."""
 
     watch: QueueWatch
-    scheduler: Scheduler
+    parts: Parts
     wconfd: Client
     config: ConfigCache
     rules: FilterRules
 
 
 def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyParts:
-    scheduler = Scheduler(store, settings.luxid)
+    parts = Parts.make(store, settings.luxid)
     # until it is connected
-    scheduler.obstruct(AWAY)
+    parts.scheduler.obstruct(AWAY)
     # until the configuration could be had
-    scheduler.obstruct(UNKNOWN)
+    parts.scheduler.obstruct(UNKNOWN)
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
-    config = ConfigCache(settings.paths.config_data, wconfd)
-    config.on_read = lambda index: scheduler.queue.aliases_changed(aliases_of(index.config))
-    return _EarlyParts(watch, scheduler, wconfd, config, FilterRules(scheduler, config))
+    queue = parts.jobs.queue
+    config = ConfigCache(
+        settings.paths.config_data, wconfd, on_read=lambda index: queue.aliases_changed(aliases_of(index.config))
+    )
+    return _EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config))
 
 
 async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
     """Make the other parts, let them take over what was found, and start them."""
-    scheduler, store, watch = early.scheduler, early.scheduler.store, early.watch
+    parts, watch = early.parts, early.watch
+    jobs, store, scheduler = parts.jobs, parts.store, parts.scheduler
     store.raise_serial(found.highest_id)
-    events = LauncherEvents(
-        connected=lambda: _on_connected(scheduler, deaths),
-        lost=lambda: scheduler.obstruct(AWAY),
-        exited=lambda notice: _on_exited(notice, starter, deaths),
-    )
-    launcher = _launcher(settings, events)
-    scheduler.all_heed_pauses = not settings.luxid.executor
-    starter = Starter(scheduler, launcher, settings.luxid.start_timeout_s)
-    deaths = Deaths(scheduler, starter, nursery)
-
-    await nursery.start(store.commits.run)
-    dead = scheduler.recover(found.jobs)
-    for job_id in scheduler.queue.running():
-        starter.expect(scheduler.job(job_id))
+    launcher = _launcher(settings)
+    attempts = Attempts(jobs, parts.rewriting, scheduler, launcher.rules.attempts)
+    starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)
+    deaths = Deaths(jobs, store, parts.rewriting, attempts, scheduler, nursery)
     is_external = bool(settings.luxid.executor)
     # an external executor's job ends at once, as with Ganeti
     grace_s = 0.0 if is_external else settings.luxid.kill_grace_s
-    kills = Kills(scheduler, deaths, nursery, grace_s, is_external=is_external)
-    canceller = Canceller(scheduler, deaths, kills, is_external=is_external)
+    kills = Kills(jobs, parts.rewriting, nursery, grace_s, is_external=is_external)
+
+    await nursery.start(store.commits.run)
+    dead = scheduler.recover(found.jobs)
     kills.recover()
     for job in dead:
         nursery.start_soon(deaths.settle, job)
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
-    nursery.start_soon(_write_history_at_end, scheduler)
-    scheduler.begin(nursery, starter.start)
+    nursery.start_soon(_write_history_at_end, parts, deaths)
+    nursery.start_soon(deaths.run)
+    parts.begin(nursery, starter.start)
     # who died between being judged and being watched told nobody
     deaths.suspect_all()
     kills.resume()
 
-    files = ChangedFiles(scheduler, nursery)
+    files = ChangedFiles(jobs, store, scheduler, nursery)
     tell = FolderEvents(
         jobs_changed=files.replaced,
         logs_grew=files.logs_grew,
-        livelocks_touched=deaths.livelocks_touched,
+        livelocks_touched=jobs.processes.livelocks_touched,
         overflow=lambda: _look_at_everything(files, deaths),
     )
-    scheduler.views.catch_up = lambda: _catch_up(watch, tell, files)
     nursery.start_soon(files.run)
     nursery.start_soon(watch.follow_jobs, tell)
     nursery.start_soon(watch.follow_logs, tell)
     nursery.start_soon(watch.follow_livelocks, tell)
     nursery.start_soon(deaths.sweep, settings.luxid.sweep_s)
-    await nursery.start(launcher.run)
-    await nursery.start(
-        serve_unix,
-        settings.paths.query_socket,
-        _service(settings, early, canceller, SubmissionKeys(settings.paths, found.keys), nursery),
-        _rules(settings),
+    events = LauncherEvents(
+        connected=lambda: _on_connected(scheduler, deaths),
+        lost=lambda: scheduler.obstruct(AWAY),
+        exited=lambda notice: jobs.processes.reaped(notice.job_id),
     )
+    await nursery.start(launcher.run, events)
+    canceller = Canceller(jobs, store, parts.views, parts.rewriting, kills, is_external=is_external)
+    waiting = Waiting(jobs, store, parts.views, catch_up=lambda: _catch_up(watch, tell, files))
+    keys = SubmissionKeys(settings.paths, found.keys)
+    service = _service(settings, early, canceller, waiting, keys, nursery)
+    await nursery.start(serve_unix, settings.paths.query_socket, service, _rules(settings))
 
 
 def _pause_in_thread(pause_s: float) -> None:
@@ -175,31 +175,26 @@ def _pause_in_thread(pause_s: float) -> None:
     trio.from_thread.run(trio.sleep, pause_s)
 
 
-async def _write_history_at_end(scheduler: Scheduler) -> None:
+async def _write_history_at_end(parts: Parts, deaths: Deaths) -> None:
     """The next luxid knows nothing of what held the queued jobs until then."""
     try:
         await trio.sleep_forever()
     finally:
-        scheduler.waits.write(scheduler.queue.close(time.time()))
+        parts.waits.write(parts.jobs.queue.close(time.time()))
         # each of them is a missed event, and a defect
-        _log.info("deaths.served", swept=scheduler.swept_deaths)
+        _log.info("deaths.served", swept=deaths.swept)
 
 
-def _launcher(settings: Settings, events: LauncherEvents) -> Launcher:
+def _launcher(settings: Settings) -> Launcher:
     if settings.luxid.executor:
-        return ExternalExecutor(settings.luxid.executor, settings.paths, events)
-    return ForkServerClient(settings.paths, events)
+        return ExternalExecutor(settings.luxid.executor, settings.paths)
+    return ForkServerClient(settings.paths)
 
 
 def _on_connected(scheduler: Scheduler, deaths: Deaths) -> None:
     # notices of exits while we were not connected are lost
     deaths.suspect_all()
     scheduler.clear(AWAY)
-
-
-def _on_exited(notice: JobExited, starter: Starter, deaths: Deaths) -> None:
-    starter.exited(notice)
-    deaths.exited(notice)
 
 
 async def _catch_up(watch: QueueWatch, tell: FolderEvents, files: ChangedFiles) -> None:
@@ -213,31 +208,38 @@ def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
 
 
 def _service(
-    settings: Settings, early: _EarlyParts, canceller: Canceller, keys: SubmissionKeys, nursery: trio.Nursery
+    settings: Settings,
+    early: _EarlyParts,
+    canceller: Canceller,
+    waiting: Waiting,
+    keys: SubmissionKeys,
+    nursery: trio.Nursery,
 ) -> Service:
-    scheduler, config, rules = early.scheduler, early.config, early.rules
-    following = Following(scheduler, rules, WconfdEvents(settings.paths.wconfd_socket))
+    config, rules, parts = early.config, early.rules, early.parts
+    jobs, store, views, events = parts.jobs, parts.store, parts.views, parts.scheduler
+    following = Following(jobs, rules, WconfdEvents(settings.paths.wconfd_socket))
     nursery.start_soon(following.run)
     access, own_uid = settings.access, os.getuid()
     # the members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(access, gids=()).access(own_uid)
-    submitters = Submitters(access.access(own_uid), scheduler)
+    submitters = Submitters(access.access(own_uid), jobs)
+    rows = JobRows(jobs.table, store, views)
     return Service(
         routes(
             Handlers(
                 submission=Submission(
-                    scheduler, settings.luxid, keys, privileged, submitters, _job_bounds(settings.limits)
+                    jobs, store, events, settings.luxid, keys, privileged, submitters, _job_bounds(settings.limits)
                 ),
-                jobs=Jobs(scheduler, canceller),
-                waiting=Waiting(scheduler),
-                queue=Queue(scheduler),
-                output=Output(scheduler, OutputWatch(settings.paths, nursery)),
+                jobs=Jobs(jobs, store, parts.rewriting, events, canceller),
+                waiting=waiting,
+                queue=Queue(store),
+                output=Output(jobs, store, OutputWatch(settings.paths, nursery)),
                 cluster=ClusterFacts(settings.paths, config, settings.ganeti.release),
-                objects=ObjectQueries(scheduler, config, early.wconfd),
+                objects=ObjectQueries(rows, jobs.queue, config, early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
-                filters=Filters(scheduler, JobRows(scheduler), rules, config, settings.paths.wconfd_socket),
-                history=JobWaits(scheduler),
-                explaining=Explaining(scheduler, Client(settings.paths.wconfd_socket, daemon="wconfd")),
+                filters=Filters(store, rows, rules, config, settings.paths.wconfd_socket),
+                history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
+                explaining=Explaining(jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,
             )
         ),

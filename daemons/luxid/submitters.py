@@ -14,16 +14,16 @@ from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.submitter import owner_of
 from daemons.luxid.core.queue.rights import Host, Submitter
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.livejobs import LiveJobs
 from protocol.peer import Peer
 
 
 class Submitters:
     """Tells the submitter of each call."""
 
-    def __init__(self, access: Access, scheduler: Scheduler) -> None:
+    def __init__(self, access: Access, jobs: LiveJobs) -> None:
         self._access = access
-        self._scheduler = scheduler
+        self._jobs = jobs
         self.host: Final = Host(os.getuid(), _login_of(os.getuid()))
 
     async def of(self, peer: Peer, user: str | None = None, by_job: JobId | None = None) -> Submitter:
@@ -59,7 +59,7 @@ class Submitters:
         """The owner of the job: what it submits is his."""
         if job_id is None:
             return Submitter(peer.uid, self.host.login, Role.FULL)
-        job = self._scheduler.table.get(job_id)
+        job = self._jobs.table.get(job_id)
         if job is None:
             raise InvalidRequest(f"job {job_id} is not in the queue, so it can submit nothing")
         owner = owner_of(job)
@@ -86,7 +86,7 @@ class Submitters:
 
     def _job_of(self, peer: Peer) -> JobId | None:
         """The job whose process this is."""
-        running = map(self._scheduler.job, self._scheduler.queue.running())
+        running = map(self._jobs.unended, self._jobs.queue.running())
         return next((job.job_id for job in running if job.process_id == peer.pid), None)
 
 

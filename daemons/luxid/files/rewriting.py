@@ -21,10 +21,10 @@ from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_timestamp
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Doomed, Rejected
-from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.recovery import cancel_dependent, cancel_rejected, fail_dependent
 from daemons.luxid.files.store import Store
-from daemons.luxid.jobtable import JobTable
+from daemons.luxid.jobevents import JobEvents
+from daemons.luxid.livejobs import LiveJobs
 
 # ends of a mass of jobs that are written at a time
 ENDS_AT_ONCE: Final = 50
@@ -32,47 +32,50 @@ _WRITE_RETRY_S: Final = 1.0
 _log: Final = get_log(__name__)
 
 
-class Rewriting:
-    """Writes jobs that nobody runs, and reports what became of them.
+class Ends:
+    """Held jobs that are to be ended: the scheduler puts them here, `Rewriting` takes them."""
 
-    Args:
-        ended: told of a job that is final, durably.
-        requeue: told of a job that is held no longer.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        queue: JobQueue,
-        table: JobTable,
-        ended: Callable[[Job], None],
-        requeue: Callable[[Job], None],
-    ) -> None:
-        self._store = store
-        self._queue = queue
-        self._table = table
-        self._ended = ended
-        self._requeue = requeue
-        # held jobs that are still to be ended
+    def __init__(self) -> None:
         self._doomed: deque[Doomed] = deque()
         self._rejected: deque[Rejected] = deque()
-        self._has_ends = trio.Event()
+        self._has_some = trio.Event()
 
-    async def run(self) -> None:
-        """Carry out what `end_soon` was told, until cancelled."""
-        places = trio.Semaphore(ENDS_AT_ONCE)
-        async with trio.open_nursery() as nursery:
-            while True:
-                await self._has_ends.wait()
-                await places.acquire()
-                nursery.start_soon(self._end_next, self._next_end(), places)
-
-    def end_soon(self, doomed: Iterable[Doomed], rejected: Iterable[Rejected]) -> None:
-        """End these held jobs, those first that cannot start because of another."""
+    def put(self, doomed: Iterable[Doomed], rejected: Iterable[Rejected]) -> None:
+        """End these jobs soon, those first that cannot start because of another."""
         self._doomed += doomed
         self._rejected += rejected
         if self._doomed or self._rejected:
-            self._has_ends.set()
+            self._has_some.set()
+
+    async def wait(self) -> None:
+        """Return when there is one."""
+        await self._has_some.wait()
+
+    def take(self) -> Doomed | Rejected:
+        """The next one; there must be one."""
+        end = self._doomed.popleft() if self._doomed else self._rejected.popleft()
+        if not self._doomed and not self._rejected:
+            self._has_some = trio.Event()
+        return end
+
+
+class Rewriting:
+    """Writes jobs that nobody runs, and tells what became of them."""
+
+    def __init__(self, store: Store, jobs: LiveJobs, ends: Ends, events: JobEvents) -> None:
+        self._store = store
+        self._jobs = jobs
+        self._ends = ends
+        self._events = events
+
+    async def run(self) -> None:
+        """End the jobs that are to be ended, until cancelled."""
+        places = trio.Semaphore(ENDS_AT_ONCE)
+        async with trio.open_nursery() as nursery:
+            while True:
+                await self._ends.wait()
+                await places.acquire()
+                nursery.start_soon(self._end_next, self._ends.take(), places)
 
     async def finish(self, job: Job) -> None:
         """Write the end of a held job, and report it; tries until the disk takes it."""
@@ -83,7 +86,7 @@ class Rewriting:
             except Unavailable as error:
                 _log.error("job.end_not_written", job=job.job_id, reason=error, retry_s=_WRITE_RETRY_S)
             await trio.sleep(_WRITE_RETRY_S)
-        self._ended(job)
+        self._events.ended(job)
 
     async def set_aside(self, job_id: JobId) -> None:
         """Set the damaged file of a held job aside; tries until the disk takes it."""
@@ -101,26 +104,20 @@ class Rewriting:
         Raises: Unavailable: the disk refused; the job is as it was.
         Durability: the change is on disk, and may be final.
         """
-        job = self._table.unended(job_id)
-        self._queue.hold(job_id)
+        job = self._jobs.unended(job_id)
+        self._jobs.queue.hold(job_id)
         changed = change(job)
         try:
             with trio.CancelScope(shield=True):
                 await self._store.save(changed)
         except BaseException:
-            self._requeue(job)
+            self._events.requeue(job)
             raise
         if changed.next_index is None:
-            self._ended(changed)
+            self._events.ended(changed)
         else:
-            self._requeue(changed)
+            self._events.requeue(changed)
         return changed
-
-    def _next_end(self) -> Doomed | Rejected:
-        end = self._doomed.popleft() if self._doomed else self._rejected.popleft()
-        if not self._doomed and not self._rejected:
-            self._has_ends = trio.Event()
-        return end
 
     async def _end_next(self, end: Doomed | Rejected, places: trio.Semaphore) -> None:
         try:
@@ -130,13 +127,13 @@ class Rewriting:
 
     async def _end_rejected(self, rejected: Rejected) -> None:
         """Cancel a held job because of a rule."""
-        job, uuid = self._table.unended(rejected.job_id), rejected.rule.uuid
+        job, uuid = self._jobs.unended(rejected.job_id), rejected.rule.uuid
         _log.info("job.rejected", job=job.job_id, rule=uuid)
         await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
 
     async def _end_doomed(self, doomed: Doomed) -> None:
         """End a held job because of one that it depends on."""
-        job = self._table.unended(doomed.job_id)
+        job = self._jobs.unended(doomed.job_id)
         _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
         now = timestamp()
         if doomed.is_canceled:

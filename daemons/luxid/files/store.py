@@ -25,6 +25,7 @@ from common.system.foldersync import FolderSync
 from common.system.groupcommit import GroupCommit
 from common.system.log import get_log
 from daemons.luxid.files.batches import note_of
+from daemons.luxid.files.joblogs import JobLogs
 from daemons.luxid.files.moving import move_durably
 from daemons.luxid.files.queuefolder import check_version, read_serial, take_lock
 from daemons.luxid.turns import in_turns
@@ -40,6 +41,7 @@ class Store:
     def __init__(self, paths: Paths, lock_fd: int, serial: JobId) -> None:
         self.paths = paths
         self.commits = GroupCommit()
+        self.logs = JobLogs(paths)
         # for what job processes have written there
         self.queue_folder = FolderSync(paths.queue)
         self._lock_fd = lock_fd

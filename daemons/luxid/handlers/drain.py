@@ -8,7 +8,7 @@ from typing import Final
 from common.errors import InvalidRequest, Unavailable
 from common.system.atomicfile import FileWrite
 from common.system.log import get_log
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.files.store import Store
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.peer import Peer
 
@@ -20,8 +20,8 @@ _LATEST: Final = 253_402_300_800
 class Queue:
     """The methods about the queue as a whole."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._store = scheduler.store
+    def __init__(self, store: Store) -> None:
+        self._store = store
 
     async def set_drain_flag(self, call: SetDrainFlag, peer: Peer) -> bool:
         await self._store.set_drained(call.drain)

@@ -22,8 +22,10 @@ from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.core.why.explain import Shown, explain
 from daemons.luxid.core.why.lockwaits import lock_reasons
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobviews import JobViews
+from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.signals import pids_of
-from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.processes import ReadLeftProcesses
@@ -45,7 +47,9 @@ class Explaining:
         wconfd: a client of its own, as a slow answer is abandoned with its connection.
     """
 
-    _scheduler: Scheduler
+    _jobs: LiveJobs
+    _store: Store
+    _views: JobViews
     _wconfd: Client
 
     async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> tuple[tuple[Reason, ...] | None, ...]:
@@ -66,34 +70,34 @@ class Explaining:
         return tuple(left)
 
     async def _left(self, job_id: JobId) -> tuple[int, ...]:
-        if self._scheduler.queue.phase(job_id) is not None:
+        if self._jobs.phase(job_id) is not None:
             return ()
-        job = self._scheduler.table.get(job_id) or self._scheduler.store.find_archived(job_id)
+        job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         return () if job is None else await trio.to_thread.run_sync(pids_of, job)
 
     async def _explain(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...] | None:
-        if job_id not in self._scheduler.table:
+        if job_id not in self._jobs.table:
             return None
-        reasons: Sequence[Reason] = explain(self._scheduler.queue, job_id, time.time(), self._shown)
+        reasons: Sequence[Reason] = explain(self._jobs.queue, job_id, time.time(), self._shown)
         if unreadable := self._unreadable(job_id):
             # that it is held is told by why it is
             reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
-        if self._scheduler.queue.phase(job_id) is Phase.RUNNING:
+        if self._jobs.phase(job_id) is Phase.RUNNING:
             reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
         elif reasons:
-            reasons = (*map(Obstacle, self._scheduler.obstacles), *await self._dated(reasons, asked))
+            reasons = (*map(Obstacle, sorted(self._jobs.obstacles)), *await self._dated(reasons, asked))
         return tuple(reasons)
 
     async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
         """What still lives of a job that is being killed."""
-        if self._scheduler.asks.get(job_id) is not Ask.KILL:
+        if self._jobs.processes.ask(job_id) is not Ask.KILL:
             return ()
-        return (Ending(await trio.to_thread.run_sync(pids_of, self._scheduler.job(job_id))),)
+        return (Ending(await trio.to_thread.run_sync(pids_of, self._jobs.unended(job_id))),)
 
     async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
         """What the job's process waits for."""
         owner = self._owner(job_id)
-        if owner is None or self._scheduler.views.state(job_id) in (JobState.RUNNING, JobState.CANCELING):
+        if owner is None or self._views.state(job_id) in (JobState.RUNNING, JobState.CANCELING):
             return ()
         try:
             return tuple(lock_reasons(await asked.ask(ExplainWait(owner))))
@@ -115,19 +119,19 @@ class Explaining:
 
     def _owner(self, job_id: JobId) -> Owner | None:
         """As whom the job's process asks for locks."""
-        job = self._scheduler.table.in_memory(job_id)
+        job = self._jobs.table.in_memory(job_id)
         return Owner(job_id, job.livelock) if job is not None and job.livelock is not None else None
 
     def _shown(self, job_id: JobId) -> Shown | None:
-        job = self._scheduler.table.in_memory(job_id)
+        job = self._jobs.table.in_memory(job_id)
         if job is None:
             return None
         at = job.start_at or job.received_at
-        return Shown(self._scheduler.views.of(job).state, to_seconds(at) if at else None)
+        return Shown(self._views.of(job).state, to_seconds(at) if at else None)
 
     def _unreadable(self, job_id: JobId) -> tuple[Reason, ...]:
         """The files that are waited for: its own, and those of jobs that it waits for."""
-        unread, awaited = self._scheduler.unread, self._scheduler.queue.waits_for(job_id)
+        unread, awaited = self._jobs.unread, self._jobs.queue.waits_for(job_id)
         return tuple(Unreadable(each, why) for each in (job_id, *awaited) if (why := unread.reason(each)) is not None)
 
 

@@ -22,9 +22,9 @@ from common.system.log import get_log
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.filters.trial import Trial
 from daemons.luxid.core.query.jobfields import JobView
+from daemons.luxid.files.store import Store
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.jobrows import JobRows
-from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.messages import Request
@@ -44,7 +44,7 @@ _log: Final = get_log(__name__)
 class Filters:
     """The methods about filter rules."""
 
-    _scheduler: Scheduler
+    _store: Store
     _jobs: JobRows
     _rules: FilterRules
     _config: ConfigCache
@@ -99,7 +99,7 @@ class Filters:
         if call.uuid is not None and not _UUID.fullmatch(call.uuid):
             raise InvalidRequest(f"{call.uuid!r:.60} is no UUID; write it in lower-case hex, 8-4-4-4-12")
         rule = FilterRule(
-            watermark=self._scheduler.store.serial,
+            watermark=self._store.serial,
             priority=call.priority,
             predicates=call.predicates,
             action=check_parts(call.priority, call.predicates, call.action).to_wire(),

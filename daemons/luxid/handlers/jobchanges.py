@@ -17,9 +17,12 @@ from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority, to_seconds
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.files.rewriting import Rewriting
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobevents import JobEvents
+from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.signals import signal_process
-from daemons.luxid.scheduler import Scheduler
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.peer import Peer
 
@@ -31,8 +34,13 @@ _log: Final = get_log(__name__)
 class Jobs:
     """The methods that change jobs."""
 
-    def __init__(self, scheduler: Scheduler, canceller: Canceller) -> None:
-        self._scheduler = scheduler
+    def __init__(
+        self, jobs: LiveJobs, store: Store, rewriting: Rewriting, events: JobEvents, canceller: Canceller
+    ) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._rewriting = rewriting
+        self._events = events
         self._canceller = canceller
         # one at a time: two must not move the same file
         self._archiving = trio.Lock()
@@ -43,7 +51,7 @@ class Jobs:
         if viewer.sees_all:
             return
         # what an archived job has left running can be killed, too
-        job = self._scheduler.table.get(call.job_id) or self._scheduler.store.find_archived(call.job_id)
+        job = self._jobs.table.get(call.job_id) or self._store.find_archived(call.job_id)
         if job is not None:
             viewer.check_owned(job, call.METHOD)
 
@@ -59,7 +67,7 @@ class Jobs:
         if call.priority not in SUBMIT_PRIORITIES.values():
             raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
         self._check_owned(call, peer)
-        phase = self._scheduler.queue.phase(call.job_id)
+        phase = self._jobs.phase(call.job_id)
         if phase in (Phase.READY, Phase.BLOCKED):
             return await self._rewrite_priority(call, peer)
         if phase is None:
@@ -68,7 +76,7 @@ class Jobs:
 
     async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
         try:
-            await self._scheduler.rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
+            await self._rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
         except Unavailable as error:
             return [False, error.message]
         _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
@@ -76,8 +84,8 @@ class Jobs:
 
     async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
         """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
-        job = self._scheduler.job(call.job_id)
-        message = self._scheduler.store.paths.priority_message(call.job_id)
+        job = self._jobs.unended(call.job_id)
+        message = self._store.paths.priority_message(call.job_id)
         _write_message(message, str(call.priority))
         if not signal_process(job, signal.SIGUSR1):
             message.unlink(missing_ok=True)
@@ -89,11 +97,11 @@ class Jobs:
         """A final file is the last that its process writes, so the process need not be gone."""
         self._check_owned(call, peer)
         async with self._archiving:
-            job = self._scheduler.table.get(call.job_id)
+            job = self._jobs.table.get(call.job_id)
             if job is None or job.next_index is not None:
                 return False
             if await self._archive([call.job_id]):
-                path = self._scheduler.store.paths.job_file(call.job_id)
+                path = self._store.paths.job_file(call.job_id)
                 raise NotFound(
                     f"the file of job {call.job_id} is not there any more: somebody removed '{path}'; "
                     "there is nothing to archive, and the job is forgotten"
@@ -106,10 +114,10 @@ class Jobs:
         ended_before = time.time() - call.age if call.age >= 0 else None
         archived = looked_at = 0
         async with self._archiving:
-            job_ids = self._scheduler.table.ids()
+            job_ids = self._jobs.table.ids()
             while looked_at < len(job_ids) and trio.current_time() < deadline:
                 batch = job_ids[looked_at : looked_at + _BATCH]
-                jobs = await self._scheduler.table.get_many(batch, is_lenient=True)
+                jobs = await self._jobs.table.get_many(batch, is_lenient=True)
                 old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
                 missing = await self._archive(old)
                 looked_at += len(batch)
@@ -124,7 +132,7 @@ class Jobs:
         """
         if not job_ids:
             return []
-        store, done = self._scheduler.store, list[JobId]()
+        store, done = self._store, list[JobId]()
         try:
             absent = await store.archive(job_ids)
             done = job_ids
@@ -132,7 +140,7 @@ class Jobs:
             done = [job_id for job_id in job_ids if store.is_archived(job_id)]
             raise
         finally:
-            self._scheduler.archived(done)
+            self._events.archived(done)
         missing = [job_id for job_id in absent if not store.is_archived(job_id)]
         for job_id in missing:
             _log.warning("job.file_missing", job=job_id, effect="forgotten; somebody removed its file")

@@ -18,7 +18,9 @@ from common.system.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JobRow, UnreadJob
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobtable import JobTable
+from daemons.luxid.jobviews import JobViews
 
 # made in one go, before others have their turn
 _BATCH: Final = 200
@@ -29,8 +31,10 @@ _log: Final = get_log(__name__)
 class JobRows:
     """The jobs of the queue and the archive, as what fields are read of."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    def __init__(self, table: JobTable, store: Store, views: JobViews) -> None:
+        self._table = table
+        self._store = store
+        self._views = views
 
     async def named(self, job_ids: Sequence[JobId]) -> AsyncGenerator[list[JobRow], None]:
         """These jobs, in this order, also archived ones; one that does not exist is an UnreadJob.
@@ -43,9 +47,9 @@ class JobRows:
 
     async def every(self, *, archived: bool) -> AsyncGenerator[list[JobRow], None]:
         """All live jobs, by id; also those that are archived, if that is asked for. Who cannot be read is left out."""
-        job_ids = self._scheduler.table.ids()
+        job_ids = self._table.ids()
         if archived:
-            set_aside = await trio.to_thread.run_sync(_archived_ids, self._scheduler.store.paths.archive)
+            set_aside = await trio.to_thread.run_sync(_archived_ids, self._store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})
         # none: archived since the ids were listed, or taken out of the archive
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
@@ -54,13 +58,13 @@ class JobRows:
 
     async def unread(self, job_ids: Sequence[JobId] | None) -> AsyncGenerator[list[JobRow], None]:
         """These jobs, or all live ones, without a look at their files: for who wants ids only."""
-        for batch in _batches(self._scheduler.table.ids() if job_ids is None else job_ids):
+        for batch in _batches(self._table.ids() if job_ids is None else job_ids):
             yield [UnreadJob(job_id) for job_id in batch]
             await trio.lowlevel.checkpoint()
 
     async def _rows(self, job_ids: Sequence[JobId], *, is_lenient: bool) -> AsyncGenerator[list[JobRow], None]:
         for batch in _batches(job_ids):
-            live = await self._scheduler.table.get_many(batch, is_lenient=is_lenient)
+            live = await self._table.get_many(batch, is_lenient=is_lenient)
             await trio.lowlevel.checkpoint()
             absent = [job_id for job_id, job in zip(batch, live, strict=True) if job is None]
             archived = await self._archived(absent, is_lenient=is_lenient) if absent else {}
@@ -68,7 +72,7 @@ class JobRows:
 
     def _row(self, job_id: JobId, job: Job | None, archived: dict[JobId, Job]) -> JobRow:
         if job is not None:
-            return self._scheduler.views.of(job)
+            return self._views.of(job)
         found = archived.get(job_id)
         return JobView(found, is_archived=True) if found is not None else UnreadJob(job_id)
 
@@ -81,7 +85,7 @@ class JobRows:
 
     def _read_archived(self, job_id: JobId, *, is_lenient: bool) -> Job | None:
         try:
-            return self._scheduler.store.find_archived(job_id)
+            return self._store.find_archived(job_id)
         except Unavailable as error:
             if not is_lenient:
                 raise

@@ -27,10 +27,10 @@ from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodes import EXPORTS, NODES
 from daemons.luxid.core.query.rows import Row, rows_of
 from daemons.luxid.core.query.rules import RULES
+from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
 from daemons.luxid.jobviews import JobViews
-from daemons.luxid.scheduler import Scheduler
 from protocol.client import Client
 from protocol.luxi.queries import (
     Query,
@@ -93,11 +93,11 @@ _TAGGED: Final = {
 class ObjectQueries:
     """The methods that show things as rows. Replies are JSON in pieces: rows are many, and nobody keeps them all."""
 
-    def __init__(self, scheduler: Scheduler, config: ConfigCache, wconfd: Client) -> None:
-        self._scheduler = scheduler
+    def __init__(self, jobs: JobRows, queue: JobQueue, config: ConfigCache, wconfd: Client) -> None:
+        self._jobs = jobs
+        self._queue = queue
         self._config = config
         self._wconfd = wconfd
-        self._jobs = JobRows(scheduler)
 
     async def query(self, call: Query, peer: Peer) -> Pieces:
         """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
@@ -190,7 +190,7 @@ class ObjectQueries:
 
     async def _lock_rows(self) -> list[LockRow]:
         status = await self._wconfd.call_retrying(ListLocksWaitingStatus(), WAIT_S)
-        return lock_rows(status, self._scheduler.queue.awaited())
+        return lock_rows(status, self._queue.awaited())
 
 
 def _things(what: QueryKind) -> Things[Any]:

@@ -8,8 +8,9 @@ from common.errors import JobLost, Unavailable
 from common.ids import JobId
 from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.queue.privacy import Viewer
+from daemons.luxid.files.store import Store
+from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.outputs import OutputWatch, decode_whole, read_output
-from daemons.luxid.scheduler import Scheduler
 from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
 from protocol.peer import Peer
 
@@ -19,14 +20,15 @@ LONGEST_WAIT_S: Final = 89.0
 class Output:
     """The method that reads output."""
 
-    def __init__(self, scheduler: Scheduler, watch: OutputWatch) -> None:
-        self._scheduler = scheduler
-        self._paths = scheduler.store.paths
+    def __init__(self, jobs: LiveJobs, store: Store, watch: OutputWatch) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._paths = store.paths
         self._watch = watch
 
     async def read_job_output(self, call: ReadJobOutput, peer: Peer) -> JobOutput:
         """Raises: JobLost: there is no such job, not even in the archive. Denied: it is another's."""
-        if call.job_id not in self._scheduler.table and not self._scheduler.store.is_archived(call.job_id):
+        if call.job_id not in self._jobs.table and not self._store.is_archived(call.job_id):
             raise JobLost(f"there is no job {call.job_id}, neither in the queue nor in the archive")
         await self._check_may_see(call.job_id, peer)
         answer = self._read(call)
@@ -35,7 +37,7 @@ class Output:
             return answer
         with (
             self._watch.listen(call.job_id) as printed,
-            self._scheduler.bells.listen(call.job_id) as changed,
+            self._jobs.bells.listen(call.job_id) as changed,
             trio.move_on_after(timeout_s),
         ):
             while not ((answer := self._read(call)).text or answer.is_end):
@@ -46,9 +48,9 @@ class Output:
         viewer = Viewer(peer.uid, peer.role)
         if viewer.sees_all:
             return
-        job = self._scheduler.table.get(job_id)
+        job = self._jobs.table.get(job_id)
         if job is None:
-            job = await trio.to_thread.run_sync(self._scheduler.store.find_archived, job_id)
+            job = await trio.to_thread.run_sync(self._store.find_archived, job_id)
         if job is None:
             raise JobLost(f"the file of job {job_id} cannot be read")
         viewer.check_owned(job, "the output")
@@ -71,4 +73,4 @@ class Output:
         return JobOutput(text, piece.offset + size, False)
 
     def _is_final(self, job_id: JobId) -> bool:
-        return self._scheduler.queue.phase(job_id) is None
+        return self._jobs.phase(job_id) is None

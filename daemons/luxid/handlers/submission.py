@@ -18,9 +18,11 @@ from common.system.log import get_log
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs, parse_jobs
 from daemons.luxid.core.queue.rights import Submitter, authorize
+from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys
+from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.lasting import lasting
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi.submission import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
@@ -45,15 +47,18 @@ class Submission:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        jobs: LiveJobs,
+        store: Store,
+        events: JobEvents,
         settings: LuxidSettings,
         keys: SubmissionKeys,
         privileged: Access,
         submitters: Submitters,
         bounds: JobBounds,
     ) -> None:
-        self._scheduler = scheduler
-        self._store = scheduler.store
+        self._jobs = jobs
+        self._store = store
+        self._events = events
         self._limit = settings.max_queued_jobs
         self._keys = keys
         self._privileged = privileged
@@ -168,8 +173,8 @@ class Submission:
                 _log.info("job.queued", job=job.job_id, opcodes=len(job.ops), **_who(peer, submitter))
                 secrets = [op.secret_parameters() for op in ops]
                 if any(secrets):
-                    self._scheduler.secrets[job.job_id] = secrets
-            self._scheduler.add(slice_)
+                    self._jobs.processes.record(job.job_id).secrets = secrets
+            self._events.add(slice_)
             yield sum(len(job.ops) for job in slice_)
 
     def _check_drained(self) -> None:
@@ -178,12 +183,12 @@ class Submission:
 
     def _refusal(self, job: Job) -> GantryError | None:
         """Why this job, as it would be, is not taken."""
-        if (rule := self._scheduler.queue.rejecting_rule(job)) is not None:
+        if (rule := self._jobs.queue.rejecting_rule(job)) is not None:
             return JobRejected(rejection(rule), uuid=rule.uuid)
         return None
 
     def _check_room(self, count: int) -> None:
-        queued = self._scheduler.queue.counts().waiting_to_start + self._arriving
+        queued = self._jobs.queue.counts().waiting_to_start + self._arriving
         if queued + count > self._limit:
             raise JobQueueFull(
                 f"the queue holds {queued} of at most {self._limit} jobs, {count} more do not fit; "

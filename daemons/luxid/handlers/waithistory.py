@@ -11,7 +11,10 @@ import trio
 from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_seconds
 from common.queue.waithistory import Span, assemble
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.files.store import Store
+from daemons.luxid.files.waitfiles import WaitFiles
+from daemons.luxid.jobtable import JobTable
 from protocol.luxi.waits import ReadJobWaits
 from protocol.peer import Peer
 
@@ -20,15 +23,18 @@ from protocol.peer import Peer
 class JobWaits:
     """The method about the past."""
 
-    _scheduler: Scheduler
+    _table: JobTable
+    _queue: JobQueue
+    _store: Store
+    _waits: WaitFiles
 
     async def read_job_waits(self, call: ReadJobWaits, _: Peer) -> tuple[tuple[Span, ...] | None, ...]:
         return tuple([await self._history(job_id) for job_id in call.job_ids])
 
     async def _history(self, job_id: JobId) -> tuple[Span, ...] | None:
-        job = self._scheduler.table.get(job_id)
+        job = self._table.get(job_id)
         if job is None:
-            job = await trio.to_thread.run_sync(self._scheduler.store.find_archived, job_id)
+            job = await trio.to_thread.run_sync(self._store.find_archived, job_id)
         else:
             await trio.lowlevel.checkpoint()
         if job is None:
@@ -37,8 +43,8 @@ class JobWaits:
 
     def _assembled(self, job: Job) -> tuple[Span, ...]:
         # without a pause between: what is handed out is in memory before and in the file after
-        written = self._scheduler.waits.read(job.job_id)
-        current = self._scheduler.queue.spans(job.job_id, time.time())
+        written = self._waits.read(job.job_id)
+        current = self._queue.spans(job.job_id, time.time())
         ended_at = _seconds(job.end_at or job.received_at) if job.next_index is None else None
         return assemble(written, current, _seconds(job.received_at) or 0.0, ended_at)
 

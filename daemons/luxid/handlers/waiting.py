@@ -3,6 +3,7 @@
 Source: luxid.md 8.
 """
 
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import attrs
@@ -14,7 +15,9 @@ from common.errors import JobLost, PrerequisiteError
 from common.queue.jobs import Job
 from daemons.luxid.core.query.jobfields import JobView, entries_of, log_entries, row_of, select_fields
 from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobviews import JobViews
+from daemons.luxid.livejobs import LiveJobs
 from protocol.luxi.changes import WaitForJobChange
 from protocol.peer import Peer
 
@@ -32,17 +35,24 @@ class _News:
 
 
 class Waiting:
-    """The method that waits for a job; thousands may wait at once, each is woken only by its own job."""
+    """The method that waits for a job; thousands may wait at once, each is woken only by its own job.
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
+    Args:
+        catch_up: takes in the changes of job files that have happened but were not told yet.
+    """
+
+    def __init__(self, jobs: LiveJobs, store: Store, views: JobViews, catch_up: Callable[[], Awaitable[None]]) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._views = views
+        self._catch_up = catch_up
 
     async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> list[Any]:
-        if call.job_id not in self._scheduler.table:
+        if call.job_id not in self._jobs.table:
             raise JobLost(f"there is no job {call.job_id} in the queue")
         viewer = Viewer(peer.uid, peer.role)
         timeout_s = max(0.0, min(call.timeout, LONGEST_WAIT_S))
-        with self._scheduler.bells.listen(call.job_id) as bell:
+        with self._jobs.bells.listen(call.job_id) as bell:
             with trio.move_on_after(timeout_s):
                 while True:
                     news = await self._news(call, viewer)
@@ -53,10 +63,10 @@ class Waiting:
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, also from the archive."""
-        job = self._scheduler.table.get(call.job_id)
+        job = self._jobs.table.get(call.job_id)
         if job is not None:
-            return self._scheduler.views.of(job)
-        archived: Job | None = self._scheduler.store.find_archived(call.job_id)
+            return self._views.of(job)
+        archived: Job | None = self._store.find_archived(call.job_id)
         if archived is None:
             raise JobLost(f"the file of job {call.job_id} cannot be read")
         return JobView(archived, is_archived=True)
@@ -65,12 +75,12 @@ class Waiting:
         after = _last_known(call)
         view = self._look(call)
         may_see = viewer.may_see(view.job)
-        fresh = self._scheduler.views.newer_log(view.job, after) if after is not None and may_see else []
+        fresh = self._views.newer_log(view.job, after) if after is not None and may_see else []
         if fresh:
             # whoever reads a line finds the job in the state that it had when it wrote it
-            await self._scheduler.views.catch_up()
+            await self._catch_up()
             view = self._look(call)
-        view = self._scheduler.views.seen_by(viewer, view)
+        view = self._views.seen_by(viewer, view)
         is_final = view.job.is_final
         try:
             values = row_of(view, select_fields(call.fields))

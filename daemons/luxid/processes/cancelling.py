@@ -16,11 +16,12 @@ from common.queue.jobs import FINAL, JobState
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask, cancel_for
-from daemons.luxid.files.rewriting import timestamp
-from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.files.rewriting import Rewriting, timestamp
+from daemons.luxid.files.store import Store
+from daemons.luxid.jobviews import JobViews
+from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.signals import signal_process
-from daemons.luxid.scheduler import Scheduler
 
 # clients wait twice as long for a reply (luxid.md 1.5)
 CANCEL_WAIT_S: Final = 44.0
@@ -35,22 +36,26 @@ Done = tuple[bool, str]
 class Canceller:
     """Carries out requests to cancel or kill."""
 
-    def __init__(self, scheduler: Scheduler, deaths: Deaths, kills: Kills, *, is_external: bool) -> None:
-        self._scheduler = scheduler
-        self._deaths = deaths
+    def __init__(
+        self, jobs: LiveJobs, store: Store, views: JobViews, rewriting: Rewriting, kills: Kills, *, is_external: bool
+    ) -> None:
+        self._jobs = jobs
+        self._store = store
+        self._views = views
+        self._rewriting = rewriting
         self._kills = kills
         self._is_external = is_external
 
     async def cancel(self, job_id: JobId, *, kill: bool, uid: int) -> Done:
-        """Cancel a job; answers whether that is done, and a sentence.
+        """Cancel a job; returns whether that is done, and a sentence.
 
         A job without a process is canceled durably. One with a process is asked by a signal, and
         waited for; when killed it is not waited for. Of an ended job, a kill ends what it left running under its locks.
 
         Args: uid: who asks.
         """
-        with self._scheduler.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
-            while (phase := self._scheduler.queue.phase(job_id)) is not None:
+        with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
+            while (phase := self._jobs.phase(job_id)) is not None:
                 if phase in (Phase.READY, Phase.BLOCKED):
                     return await self._cancel_queued(job_id, uid)
                 if phase is Phase.RUNNING and kill:
@@ -67,24 +72,25 @@ class Canceller:
     async def _cancel_queued(self, job_id: JobId, uid: int) -> Done:
         now, now_ns = timestamp(), time.time_ns()
         try:
-            await self._scheduler.rewriting.change(job_id, lambda job: cancel_for(job, uid, now, now_ns))
+            await self._rewriting.change(job_id, lambda job: cancel_for(job, uid, now, now_ns))
         except Unavailable as error:
             return False, error.message
         return True, f"job {job_id} was canceled"
 
     async def _cancel_running(self, job_id: JobId, bell: Bell) -> Done:
-        self._scheduler.asks.setdefault(job_id, Ask.CANCEL)
+        record = self._jobs.processes.record(job_id)
+        record.ask = record.ask or Ask.CANCEL
         with trio.move_on_after(PID_WAIT_S) as scope:
             await self._until_pid(job_id, bell)
         if scope.cancelled_caught:
             return False, f"job {job_id} is just being started; try again"
-        if self._scheduler.queue.phase(job_id) is None:
+        if self._jobs.phase(job_id) is None:
             return self._answer_canceled(job_id)
-        job = self._scheduler.job(job_id)
+        job = self._jobs.unended(job_id)
         if not signal_process(job, signal.SIGTERM, may_be_wrapper=self._is_external):
-            self._deaths.suspect(job_id)
-        while self._scheduler.queue.phase(job_id) is not None:
-            if self._scheduler.views.state(job_id) is not JobState.RUNNING:
+            self._jobs.processes.suspect(job_id)
+        while self._jobs.phase(job_id) is not None:
+            if self._views.state(job_id) is not JobState.RUNNING:
                 await bell.wait()
                 continue
             with trio.move_on_after(RUNNING_WAIT_S) as scope:
@@ -97,33 +103,33 @@ class Canceller:
         return self._answer_canceled(job_id)
 
     async def _until_pid(self, job_id: JobId, bell: Bell) -> None:
-        while self._scheduler.queue.phase(job_id) is not None and self._scheduler.job(job_id).process_id is None:
+        while self._jobs.phase(job_id) is not None and self._jobs.unended(job_id).process_id is None:
             await bell.wait()
 
     async def _until_ended(self, job_id: JobId, bell: Bell) -> None:
-        while self._scheduler.queue.phase(job_id) is not None:
+        while self._jobs.phase(job_id) is not None:
             await bell.wait()
 
     async def _kill(self, job_id: JobId) -> Done:
-        job = self._scheduler.job(job_id)
+        job = self._jobs.unended(job_id)
         if job.process_id is None:
-            job = attrs.evolve(job, process_id=self._scheduler.child_pids.get(job_id))
+            job = attrs.evolve(job, process_id=self._jobs.processes.record(job_id).child_pid)
         await self._kills.kill(job)
         return True, f"job {job_id} is being killed"
 
     async def _end_left(self, job_id: JobId) -> bool:
         """End what an ended job left running under its locks; false: there is nothing."""
-        job = self._scheduler.table.get(job_id) or self._scheduler.store.find_archived(job_id)
+        job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         return job is not None and await self._kills.end_left(job)
 
     def _answer_ended(self, job_id: JobId) -> Done:
-        state = self._scheduler.views.state(job_id)
+        state = self._views.state(job_id)
         if state is None:
             return False, f"Job {job_id} not found in queue"
         return False, f"job {job_id} is already final ({state.value}); archive it with 'gnt-job archive {job_id}'"
 
     def _answer_canceled(self, job_id: JobId) -> Done:
-        state = self._scheduler.views.state(job_id)
+        state = self._views.state(job_id)
         if state is JobState.CANCELED:
             return True, f"job {job_id} was canceled"
         assert state is None or state in FINAL

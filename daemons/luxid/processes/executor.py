@@ -47,19 +47,21 @@ class ExternalExecutor:
         argv: program and arguments.
     """
 
-    def __init__(self, argv: Sequence[str], paths: Paths, events: LauncherEvents) -> None:
+    def __init__(self, argv: Sequence[str], paths: Paths) -> None:
         self._argv = tuple(argv)
         self._livelocks = paths.livelocks
-        self._events = events
         self._rules = StartRules(attempts=1, asks_secrets=True)
-        self._nursery: trio.Nursery | None = None
+        # where processes are reaped, and who is told; None: not ready
+        self._reaping: tuple[trio.Nursery, LauncherEvents] | None = None
         self._processes: dict[int, trio.Process] = {}
 
     @property
     def rules(self) -> StartRules:
         return self._rules
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         """Hold luxid's own livelock, which stands in a job file until the process has one, and reap processes.
 
         Cancellation: the processes live on.
@@ -67,8 +69,9 @@ class ExternalExecutor:
         livelock = Livelock.create(self._livelocks, "luxi-daemon")
         self._rules = StartRules(attempts=1, own_livelock=livelock.path, asks_secrets=True)
         try:
-            async with trio.open_nursery() as self._nursery:
-                self._events.connected()
+            async with trio.open_nursery() as nursery:
+                self._reaping = (nursery, events)
+                events.connected()
                 task_status.started()
                 await trio.sleep_forever()
         finally:
@@ -82,7 +85,7 @@ class ExternalExecutor:
             Unavailable: nothing can be run for the moment, for want of processes, memory or descriptors.
         Cancellation: a process that was made all the same finds its standard input closed, and ends.
         """
-        if self._nursery is None:
+        if self._reaping is None:
             raise Unavailable("the executor is not ready")
         try:
             process = await trio.lowlevel.open_process(
@@ -100,7 +103,8 @@ class ExternalExecutor:
         assert process.stdin is not None
         assert process.stdout is not None
         self._processes[process.pid] = process
-        self._nursery.start_soon(self._reap, job_id, process)
+        nursery, events = self._reaping
+        nursery.start_soon(self._reap, job_id, process, events)
         return Started(process.pid, trio.StapledStream(process.stdin, process.stdout))
 
     async def abandon(self, started: Started) -> None:
@@ -116,8 +120,8 @@ class ExternalExecutor:
                 with trio.move_on_after(_PATIENCE_S):
                     await process.wait()
 
-    async def _reap(self, job_id: JobId, process: trio.Process) -> None:
+    async def _reap(self, job_id: JobId, process: trio.Process, events: LauncherEvents) -> None:
         code = await process.wait()
         del self._processes[process.pid]
         _log.debug("job.process_ended", job=job_id, pid=process.pid, exit_code=code)
-        self._events.exited(JobExited(job_id, process.pid, code))
+        events.exited(JobExited(job_id, process.pid, code))

@@ -26,10 +26,9 @@ from common.system.log import get_log
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask, cancel_queued
-from daemons.luxid.files.rewriting import timestamp
-from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.files.rewriting import Rewriting, timestamp
+from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.signals import ask_to_end, kill_all, signal_group, supervisors
-from daemons.luxid.scheduler import Scheduler
 
 # for a unit that runs no command
 QUICK_S: Final = 0.6
@@ -51,50 +50,53 @@ class Kills:
     """
 
     def __init__(
-        self, scheduler: Scheduler, deaths: Deaths, nursery: trio.Nursery, grace_s: float, *, is_external: bool
+        self, jobs: LiveJobs, rewriting: Rewriting, nursery: trio.Nursery, grace_s: float, *, is_external: bool
     ) -> None:
-        self._scheduler = scheduler
-        self._deaths = deaths
+        self._jobs = jobs
+        self._processes = jobs.processes
+        self._rewriting = rewriting
         self._nursery = nursery
         self._grace_s = grace_s
         self._is_external = is_external
         # livelocks of jobs that are being killed
         self._under_way: set[str] = set()
+        # running jobs that an earlier luxid was asked to kill
+        self._found: list[JobId] = []
 
     def recover(self) -> None:
         """Know what an earlier luxid was asked; before jobs that died are settled, and before any is started."""
-        for job_id in self._scheduler.kill_messages.found():
-            match phase := self._scheduler.queue.phase(job_id):
+        for job_id in self._processes.found_kills():
+            match phase := self._jobs.phase(job_id):
                 case Phase.RUNNING:
-                    self._scheduler.asks[job_id] = Ask.KILL
+                    self._processes.record(job_id).ask = Ask.KILL
+                    self._found.append(job_id)
                 case None:
-                    self._scheduler.kill_messages.withdraw(job_id)
+                    self._processes.kill_is_over(job_id)
                 case Phase.READY | Phase.BLOCKED | Phase.HELD | Phase.STARTING:
                     # its process had ended between two opcodes
-                    self._scheduler.asks[job_id] = Ask.KILL
+                    self._processes.record(job_id).ask = Ask.KILL
                     self._nursery.start_soon(self._cancel, job_id)
                 case _:
                     assert_never(phase)
 
     async def _cancel(self, job_id: JobId) -> None:
         try:
-            await self._scheduler.rewriting.change(job_id, lambda job: cancel_queued(job, timestamp()))
+            await self._rewriting.change(job_id, lambda job: cancel_queued(job, timestamp()))
         except Unavailable as error:
             _log.error("job.not_canceled", job=job_id, reason=error, effect="the next luxid tries again")
 
     def resume(self) -> None:
         """Go on with what `recover` found."""
-        for job_id, ask in tuple(self._scheduler.asks.items()):
-            if ask is Ask.KILL and self._scheduler.queue.phase(job_id) is Phase.RUNNING:
+        for job_id in self._found:
+            if self._jobs.phase(job_id) is Phase.RUNNING:
                 _log.info("job.kill_resumed", job=job_id)
-                self._nursery.start_soon(self.kill, self._scheduler.job(job_id))
+                self._nursery.start_soon(self.kill, self._jobs.unended(job_id))
 
     async def kill(self, job: Job) -> None:
         """Kill a job that has a process; returns when it was told, so that the rest needs no luxid."""
-        self._scheduler.asks[job.job_id] = Ask.KILL
-        self._scheduler.kill_messages.ask(job.job_id)
+        self._processes.ask_kill(job.job_id)
         # it is shown as being canceled from now on
-        self._scheduler.bells.ring(job.job_id)
+        self._jobs.bells.ring(job.job_id)
         if not self._is_external:
             await trio.to_thread.run_sync(ask_to_end, job)
         self._begin(job)
@@ -114,14 +116,14 @@ class Kills:
 
     async def _carry_out(self, job: Job, livelock: str) -> None:
         try:
-            with self._scheduler.livelock_bells.listen(os.path.basename(livelock)) as bell:
+            with self._processes.livelock_bells.listen(os.path.basename(livelock)) as bell:
                 if self._is_external:
                     await self._end_external(job, livelock, bell)
                 else:
                     await self._end(job, livelock, bell)
         finally:
             self._under_way.discard(livelock)
-        self._deaths.suspect(job.job_id)
+        self._processes.suspect(job.job_id)
 
     async def _end_external(self, job: Job, livelock: str, bell: Bell) -> None:
         pause_s = FIRST_ROUND_S

@@ -51,6 +51,15 @@ class StartRules:
     may_be_slow: bool = False
 
 
+@attrs.frozen
+class LauncherEvents:
+    """Whom to tell; called in the event loop, must not raise."""
+
+    connected: Callable[[], None]
+    lost: Callable[[], None]
+    exited: Callable[[JobExited], None]
+
+
 class Launcher(Protocol):
     """Makes job processes; the fork server's client is one, an external executor another."""
 
@@ -65,18 +74,11 @@ class Launcher(Protocol):
         """End a process whose start failed; its stream is closed already. Never raises."""
         ...
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be there for starts until cancelled."""
+    async def run(
+        self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Be there for starts, and tell the events as they come, until cancelled."""
         ...
-
-
-@attrs.frozen
-class LauncherEvents:
-    """Whom to tell; called in the event loop, must not raise."""
-
-    connected: Callable[[], None]
-    lost: Callable[[], None]
-    exited: Callable[[JobExited], None]
 
 
 class ForkServerClient:
@@ -85,10 +87,9 @@ class ForkServerClient:
     # of starts in a row that come to nothing, before the job is ended
     ATTEMPTS: Final = 3
 
-    def __init__(self, paths: Paths, events: LauncherEvents) -> None:
+    def __init__(self, paths: Paths) -> None:
         self.rules = StartRules(self.ATTEMPTS, may_be_slow=True)
         self._path = paths.forkserver_socket
-        self._events = events
         self._sock: socket.socket | None = None
         # one call at a time: the fork server does one thing after the other anyway
         self._turn = trio.Lock()
@@ -117,8 +118,10 @@ class ForkServerClient:
     async def abandon(self, started: Started) -> None:
         """Nothing to do: a child that finds its socket closed ends."""
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Keep the connection; started after the first attempt. Tells the events as they come."""
+    async def run(
+        self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
+        """Keep the connection; started after the first attempt."""
         retries = pauses()
         is_reported = False
         while True:
@@ -134,23 +137,25 @@ class ForkServerClient:
                 continue
             retries, is_reported = pauses(), False
             _log.info("forkserver.connected", path=self._path)
-            await self._serve(self._sock, task_status)
+            await self._serve(self._sock, events, task_status)
             task_status = trio.TASK_STATUS_IGNORED
 
-    async def _serve(self, sock: socket.socket, task_status: trio.TaskStatus[None]) -> None:
+    async def _serve(self, sock: socket.socket, events: LauncherEvents, task_status: trio.TaskStatus[None]) -> None:
         self._replies, replies = trio.open_memory_channel[bytes](8)
         self._incoming = replies
-        self._events.connected()
+        events.connected()
         task_status.started()
         try:
-            await self._receive(sock, self._replies)
+            await self._receive(sock, self._replies, events)
         except (OSError, GantryError, trio.ClosedResourceError) as error:
             _log.warning("forkserver.lost", reason=error, effect="jobs wait until it is back")
         finally:
             self._drop()
-            self._events.lost()
+            events.lost()
 
-    async def _receive(self, sock: socket.socket, replies: trio.MemorySendChannel[bytes]) -> None:
+    async def _receive(
+        self, sock: socket.socket, replies: trio.MemorySendChannel[bytes], events: LauncherEvents
+    ) -> None:
         framer = Framer()
         while True:
             await trio.lowlevel.wait_readable(sock)
@@ -161,19 +166,8 @@ class ForkServerClient:
             if not received:
                 raise ConnectionLost("the fork server closed the connection")
             for payload in framer.feed(received):
-                if not self._take_notification(payload):
+                if not _take_notification(payload, events):
                     await replies.send(payload)
-
-    def _take_notification(self, payload: bytes) -> bool:
-        """Whether this was a notification; replies have no key `method`."""
-        if b'"method"' not in payload:
-            return False
-        message = read_message(payload)
-        if isinstance(message, Call) and message.method == JobExited.METHOD:
-            exited = structure_request(JobExited, message.params)
-            assert isinstance(exited, JobExited)
-            self._events.exited(exited)
-        return True
 
     async def _call(self, request: StartJob, fd: int) -> int:
         sock = self._sock
@@ -199,6 +193,18 @@ class ForkServerClient:
         if self._replies is not None:
             self._replies.close()
             self._replies = None
+
+
+def _take_notification(payload: bytes, events: LauncherEvents) -> bool:
+    """Whether this was a notification; replies have no key `method`."""
+    if b'"method"' not in payload:
+        return False
+    message = read_message(payload)
+    if isinstance(message, Call) and message.method == JobExited.METHOD:
+        exited = structure_request(JobExited, message.params)
+        assert isinstance(exited, JobExited)
+        events.exited(exited)
+    return True
 
 
 def _socket_pair() -> tuple[socket.socket, socket.socket]:

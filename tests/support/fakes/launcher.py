@@ -4,7 +4,7 @@ import trio
 
 from common.errors import Unavailable
 from common.ids import JobId
-from daemons.luxid.processes.launcher import Started, StartRules
+from daemons.luxid.processes.launcher import LauncherEvents, Started, StartRules
 from protocol.framing import pack
 
 
@@ -32,7 +32,9 @@ class FakeLauncher:
     async def abandon(self, started: Started) -> None:
         pass
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
+    ) -> None:
         task_status.started()
 
     def close(self) -> None:

@@ -23,6 +23,9 @@ from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.joblogs import JobLogs
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.processes.jobprocesses import JobProcesses
+from daemons.luxid.processes.killmessages import KillMessages
 
 # more than are remembered because they are like each other
 MANY = 5000
@@ -38,7 +41,9 @@ def jobs(count: int) -> list[Job]:
 
 
 def make_views(queue: JobQueue) -> JobViews:
-    return JobViews(queue, JobTable(lambda _: None), JobLogs(Paths.under_root(Path("/nowhere"))), {})
+    paths = Paths.under_root(Path("/nowhere"))
+    live = LiveJobs(queue, JobTable(lambda _: None), JobProcesses(KillMessages(paths)))
+    return JobViews(live, JobLogs(paths))
 
 
 def test_the_opcode_of_a_queued_job_is_read_once_also_for_lists(monkeypatch: pytest.MonkeyPatch) -> None:

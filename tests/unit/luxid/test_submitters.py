@@ -29,7 +29,7 @@ def job(job_id: int, owner: JobOwner | None, pid: int | None = None) -> Job:
 
 
 class Jobs:
-    """As much of a scheduler as is asked here."""
+    """As much of the live jobs as is asked here."""
 
     def __init__(self, *jobs: Job) -> None:
         self._jobs = {each.job_id: each for each in jobs}
@@ -38,7 +38,7 @@ class Jobs:
     def running(self) -> frozenset[JobId]:
         return frozenset(self._jobs)
 
-    def job(self, job_id: JobId) -> Job:
+    def unended(self, job_id: JobId) -> Job:
         return self._jobs[job_id]
 
     def get(self, job_id: JobId) -> Job | None:

@@ -16,7 +16,7 @@ from common.system.atomicfile import FileWrite, write_files
 from common.system.groupcommit import GroupCommit
 from daemons.luxid.files.rewriting import ENDS_AT_ONCE
 from daemons.luxid.files.store import open_store
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.parts import Parts
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -56,9 +56,10 @@ async def test_single_writes_pass_between_the_ends_of_a_thousand_jobs(tmp_path: 
     store.commits = GroupCommit(disk)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.commits.run)
-        scheduler = Scheduler(store, LuxidSettings())
+        parts = Parts.make(store, LuxidSettings())
+        scheduler, queue = parts.scheduler, parts.jobs.queue
         scheduler.obstruct("a test")
-        scheduler.begin(nursery, never)
+        parts.begin(nursery, never)
         behind = {"depends": [[MASS + 1, ["success"]]]} if why == "doomed" else {}
         first = Job(JobId(MASS + 1), (OP,))
         scheduler.add([first])
@@ -69,19 +70,19 @@ async def test_single_writes_pass_between_the_ends_of_a_thousand_jobs(tmp_path: 
         if why == "rejected":
             scheduler.filters_changed([REJECT])
         else:
-            await scheduler.rewriting.change(
+            await parts.rewriting.change(
                 first.job_id, lambda job: attrs.evolve(job, ops=(attrs.evolve(job.ops[0], state=JobState.CANCELED),))
             )
         number = MASS + 2
-        while scheduler.queue.counts().waiting_to_start:
+        while queue.counts().waiting_to_start:
             begun = len(disk.groups)
             await store.save(Job(JobId(number), (OP,)))
             others.append(len(disk.groups) - begun)
             tasks.append(trio.lowlevel.current_statistics().tasks_living)
             number += 1
 
-        await wait_until_async(lambda: not scheduler.queue.counts().waiting_to_start, what="all have ended")
-        states = {scheduler.store.read_job(JobId(each)).state for each in range(1, MASS + 1)}
+        await wait_until_async(lambda: not queue.counts().waiting_to_start, what="all have ended")
+        states = {store.read_job(JobId(each)).state for each in range(1, MASS + 1)}
         assert states == {JobState.CANCELED}
         # each waits for the group that is being written and its own one, and there is always another one soon
         assert len(others) > MASS // ENDS_AT_ONCE // 4

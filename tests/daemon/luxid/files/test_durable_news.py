@@ -23,13 +23,13 @@ from common.system import foldersync
 from common.system.atomicfile import FileWrite, stage_files
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.files.loading import load_queue
+from daemons.luxid.core.queue.recovery import Fate
+from daemons.luxid.files.loading import FoundJob, load_queue
 from daemons.luxid.files.store import open_store
-from daemons.luxid.processes.deaths import Deaths
-from daemons.luxid.processes.launcher import Started, StartRules
-from daemons.luxid.processes.starting import Starter
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.parts import Parts
 from tests.support.fakes.failing import FailingFsync
+from tests.support.starting import deaths_of
 from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -55,24 +55,10 @@ class Gate:
         self._real(fd)
 
 
-class NoLauncher:
-    """Starts nothing."""
-
-    rules = StartRules(attempts=3)
-
-    async def start(self, job_id: JobId) -> Started:
-        raise AssertionError(f"job {job_id} is to be started")
-
-    async def abandon(self, started: Started) -> None:
-        pass
-
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        task_status.started()
-
-
 @attrs.frozen
 class Luxid:
-    scheduler: Scheduler
+    parts: Parts
+    jobs: LiveJobs
     files: ChangedFiles
     nursery: trio.Nursery
     paths: Paths
@@ -84,7 +70,7 @@ class Luxid:
             os.rename(temp, write.path)
 
     def is_seen(self, job_id: int = 1) -> bool:
-        return self.scheduler.queue.phase(JobId(job_id)) is None
+        return self.jobs.phase(JobId(job_id)) is None
 
 
 @pytest.fixture
@@ -95,12 +81,11 @@ async def luxid(tmp_path: Path) -> AsyncIterator[Luxid]:
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.commits.run)
-        scheduler = Scheduler(store, LuxidSettings())
-        scheduler.table.put(RUNS)
-        scheduler.queue.adopt(RUNS)
-        files = ChangedFiles(scheduler, nursery)
+        parts = Parts.make(store, LuxidSettings())
+        parts.scheduler.recover([FoundJob(RUNS, Fate.ALIVE)])
+        files = ChangedFiles(parts.jobs, store, parts.scheduler, nursery)
         nursery.start_soon(files.run)
-        yield Luxid(scheduler, files, nursery, paths)
+        yield Luxid(parts, parts.jobs, files, nursery, paths)
         nursery.cancel_scope.cancel()
     store.close()
 
@@ -110,7 +95,7 @@ async def test_an_end_is_told_when_the_folder_is_synced_and_not_before(
 ) -> None:
     gate = Gate(monkeypatch)
     told = []
-    with luxid.scheduler.bells.listen(JobId(1)) as bell:
+    with luxid.jobs.bells.listen(JobId(1)) as bell:
         luxid.write_without_sync(ENDED)
         ring = bell.next_ring
         luxid.files.replaced([JobId(1)])
@@ -129,8 +114,8 @@ async def test_all_that_was_replaced_meanwhile_shares_the_next_fsync(
 ) -> None:
     others = [attrs.evolve(RUNS, job_id=JobId(number), livelock=f"/nowhere/{number}") for number in range(2, 22)]
     for job in others:
-        luxid.scheduler.table.put(job)
-        luxid.scheduler.queue.adopt(job)
+        luxid.jobs.table.put(job)
+        luxid.jobs.queue.adopt(job)
     gate = Gate(monkeypatch)
     luxid.write_without_sync(ENDED, *(attrs.evolve(job, ops=ENDED.ops) for job in others))
     luxid.files.replaced([JobId(1)])
@@ -142,7 +127,7 @@ async def test_all_that_was_replaced_meanwhile_shares_the_next_fsync(
     await luxid.files.take_in()
 
     assert all(luxid.is_seen(number) for number in range(1, 22))
-    assert gate.passed == luxid.scheduler.store.queue_folder.fsyncs == 2
+    assert gate.passed == luxid.parts.store.queue_folder.fsyncs == 2
 
 
 async def test_news_wake_their_reader_after_somebody_has_asked_while_there_were_none(luxid: Luxid) -> None:
@@ -184,18 +169,18 @@ async def test_news_whose_taking_in_was_cancelled_is_not_lost(luxid: Luxid, monk
 async def test_the_end_of_a_job_whose_process_died_right_after_the_rename_is_synced_before_it_counts(
     luxid: Luxid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    starter = Starter(luxid.scheduler, NoLauncher(), 1.0)
-    deaths = Deaths(luxid.scheduler, starter, luxid.nursery)
+    deaths = deaths_of(luxid.parts, luxid.nursery)
+    luxid.nursery.start_soon(deaths.run)
     gate = Gate(monkeypatch)
     luxid.write_without_sync(ENDED)
 
-    deaths.suspect(JobId(1))
+    luxid.jobs.processes.suspect(JobId(1))
     await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
-    assert luxid.scheduler.queue.phase(JobId(1)) is Phase.HELD
+    assert luxid.jobs.phase(JobId(1)) is Phase.HELD
     gate.may_go.set()
 
     await wait_until_async(luxid.is_seen, what="the end is seen")
-    assert luxid.scheduler.table.get(JobId(1)) == ENDED
+    assert luxid.jobs.table.get(JobId(1)) == ENDED
 
 
 async def test_a_queue_that_is_taken_over_is_synced_before_anything_is_told_of_it(

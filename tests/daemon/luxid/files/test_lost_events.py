@@ -13,7 +13,7 @@ from common.settings import LuxidSettings
 from common.system.watch import EventKind, FolderEvent
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.files.store import open_store
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.parts import Parts
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from tests.support.wait import wait_until_async
 
@@ -27,16 +27,17 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
     watch = QueueWatch(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.commits.run)
-        scheduler = Scheduler(store, LuxidSettings())
+        parts = Parts.make(store, LuxidSettings())
+        jobs = parts.jobs
         job = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),))
-        scheduler.table.put(job)
-        scheduler.queue.adopt(job)
+        jobs.table.put(job)
+        jobs.queue.adopt(job)
         ended = attrs.evolve(job, ops=(attrs.evolve(job.ops[0], state=JobState.SUCCESS),))
         await store.save(ended)
         # the kernel tells of the rename; that is the event which is lost
         watch._queue.take()
-        assert scheduler.queue.phase(JobId(1)) is not None
-        files = ChangedFiles(scheduler, nursery)
+        assert jobs.phase(JobId(1)) is not None
+        files = ChangedFiles(jobs, store, parts.scheduler, nursery)
         tell = FolderEvents(files.replaced, files.logs_grew, lambda _: None, overflow=files.look_at_all)
         lost = [FolderEvent("", EventKind.OVERFLOW)]
         watch._queue.take = lambda: lost and [lost.pop()]  # type: ignore[method-assign]
@@ -45,7 +46,7 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
         # anything in the folder wakes the reader
         await store.save(attrs.evolve(ended, job_id=JobId(2)))
 
-        await wait_until_async(lambda: scheduler.queue.phase(JobId(1)) is None, what="the end is seen")
+        await wait_until_async(lambda: jobs.phase(JobId(1)) is None, what="the end is seen")
         nursery.cancel_scope.cancel()
     watch.close()
     store.close()

@@ -12,11 +12,12 @@ from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
-from common.settings import Settings
+from common.settings import LuxidSettings, Settings
 from daemons.luxid import main
 from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.files.store import Store
 from daemons.luxid.filterrules import FilterRules
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.parts import Parts
 from tests.support.wait import PATIENCE_S
 
 JOBS = 30
@@ -29,20 +30,26 @@ PAUSE_ALL = FilterRule(
 async def test_a_job_that_is_found_after_the_rules_is_judged_once(
     tmp_path: Path, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    schedulers: list[Scheduler] = []
+    made: list[Parts] = []
     are_known = trio.Event()
 
     class KnownRules(FilterRules):
         async def load(self) -> None:
-            schedulers.append(self._scheduler)
             self._scheduler.filters_changed([PAUSE_ALL])
             are_known.set()
+
+    class KeptParts(Parts):
+        @classmethod
+        def make(cls, store: Store, settings: LuxidSettings) -> Parts:
+            made.append(Parts.make(store, settings))
+            return made[0]
 
     def load_afterwards(paths: Paths, pause: Callable[[float], None]) -> FoundQueue:
         trio.from_thread.run(are_known.wait)
         return load_queue(paths, pause)
 
     monkeypatch.setattr(main, "FilterRules", KnownRules)
+    monkeypatch.setattr(main, "Parts", KeptParts)
     monkeypatch.setattr(main, "load_queue", load_afterwards)
     paths = Paths.under_root(tmp_path)
     create_cluster(paths, "cluster.test", "node1.test")
@@ -53,7 +60,7 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
     with trio.fail_after(PATIENCE_S):
         await nursery.start(main.serve, Settings(paths))
 
-    (scheduler,) = schedulers
-    assert len(scheduler.table) == JOBS
-    assert scheduler.queue.judged == JOBS
+    (parts,) = made
+    assert len(parts.jobs.table) == JOBS
+    assert parts.jobs.queue.judged == JOBS
     nursery.cancel_scope.cancel()

@@ -15,12 +15,16 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files import unread
-from daemons.luxid.files.store import open_store
+from daemons.luxid.files.loading import FoundJob
+from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.parts import Parts
 from daemons.luxid.processes.deaths import Deaths
-from daemons.luxid.processes.starting import Starter
 from daemons.luxid.scheduler import Scheduler
 from tests.support.fakes.launcher import FakeLauncher
+from tests.support.starting import deaths_of, starter_of
 
 pytestmark = pytest.mark.trio
 JOB, DEPENDENT = JobId(1), JobId(2)
@@ -47,31 +51,31 @@ class Flaky:
 
 
 @attrs.frozen
-class Parts:
+class Luxid:
+    store: Store
+    jobs: LiveJobs
     scheduler: Scheduler
     deaths: Deaths
     files: ChangedFiles
 
 
 @asynccontextmanager
-async def running(tmp_path: Path) -> AsyncIterator[Parts]:
+async def running(tmp_path: Path) -> AsyncIterator[Luxid]:
     """The parts of luxid with a job that has a process, which is dead."""
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.commits.run)
-        scheduler = Scheduler(store, LuxidSettings())
-        starter = Starter(scheduler, FakeLauncher(), 10.0)
-        deaths = Deaths(scheduler, starter, nursery)
-        job = job_in(JobState.RUNNING)
-        scheduler.table.put(job)
-        scheduler.queue.adopt(job)
-        scheduler.begin(nursery, starter.start)
-        scheduler.obstruct("a test")
-        files = ChangedFiles(scheduler, nursery)
+        made = Parts.make(store, LuxidSettings())
+        deaths = deaths_of(made, nursery)
+        made.scheduler.recover([FoundJob(job_in(JobState.RUNNING), Fate.ALIVE)])
+        made.begin(nursery, starter_of(made, FakeLauncher()).start)
+        made.scheduler.obstruct("a test")
+        files = ChangedFiles(made.jobs, store, made.scheduler, nursery)
         nursery.start_soon(files.run)
-        yield Parts(scheduler, deaths, files)
+        nursery.start_soon(deaths.run)
+        yield Luxid(store, made.jobs, made.scheduler, deaths, files)
         nursery.cancel_scope.cancel()
     store.close()
 
@@ -84,9 +88,9 @@ def dependent() -> Job:
     return Job(DEPENDENT, (JobOp({"OP_ID": "OP_TEST_DUMMY", "depends": [[JOB, ["success"]]]}),))
 
 
-async def until_phase(parts: Parts, job_id: JobId, phase: Phase | None) -> None:
-    with parts.scheduler.bells.listen(job_id) as bell:
-        while parts.scheduler.queue.phase(job_id) is not phase:
+async def until_phase(parts: Luxid, job_id: JobId, phase: Phase | None) -> None:
+    with parts.jobs.bells.listen(job_id) as bell:
+        while parts.jobs.phase(job_id) is not phase:
             await bell.wait()
 
 
@@ -94,32 +98,32 @@ async def test_a_dead_job_ends_as_its_file_says_however_often_reading_fails(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as parts:
-        await parts.scheduler.store.save(job_in(JobState.SUCCESS))
-        before = parts.scheduler.store.paths.job_file(JOB).read_bytes()
-        flaky = Flaky(parts.scheduler.store.read_job, 4)
-        monkeypatch.setattr(parts.scheduler.store, "read_job", flaky)
+        await parts.store.save(job_in(JobState.SUCCESS))
+        before = parts.store.paths.job_file(JOB).read_bytes()
+        flaky = Flaky(parts.store.read_job, 4)
+        monkeypatch.setattr(parts.store, "read_job", flaky)
 
-        await parts.deaths.settle(parts.scheduler.job(JOB))
+        await parts.deaths.settle(parts.jobs.unended(JOB))
 
         assert flaky.calls == 5
-        assert parts.scheduler.queue.phase(JOB) is None
-        assert parts.scheduler.table.get(JOB) == job_in(JobState.SUCCESS)
-        assert parts.scheduler.store.paths.job_file(JOB).read_bytes() == before
+        assert parts.jobs.phase(JOB) is None
+        assert parts.jobs.table.get(JOB) == job_in(JobState.SUCCESS)
+        assert parts.store.paths.job_file(JOB).read_bytes() == before
 
 
 async def test_log_lines_of_a_dead_job_are_not_lost_to_an_error_of_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as parts:
-        await parts.scheduler.store.save(job_in(JobState.RUNNING))
-        path = parts.scheduler.store.paths.job_log(JOB)
+        await parts.store.save(job_in(JobState.RUNNING))
+        path = parts.store.paths.job_log(JOB)
         path.write_bytes(b'[0,1,[5,0],"message","the last word"]\n')
-        flaky = Flaky(parts.scheduler.logs.add_all, 3)
-        monkeypatch.setattr(parts.scheduler.logs, "add_all", flaky)
+        flaky = Flaky(parts.store.logs.add_all, 3)
+        monkeypatch.setattr(parts.store.logs, "add_all", flaky)
 
-        await parts.deaths.settle(parts.scheduler.job(JOB))
+        await parts.deaths.settle(parts.jobs.unended(JOB))
 
-        job = parts.scheduler.table.get(JOB)
+        job = parts.jobs.table.get(JOB)
         assert job is not None
         assert [entry.message for entry in job.ops[0].log] == ["the last word"]
 
@@ -128,13 +132,13 @@ async def test_a_changed_file_that_cannot_be_read_is_looked_at_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as parts:
-        await parts.scheduler.store.save(job_in(JobState.SUCCESS))
-        flaky = Flaky(parts.scheduler.store.read_job, 3)
-        monkeypatch.setattr(parts.scheduler.store, "read_job", flaky)
+        await parts.store.save(job_in(JobState.SUCCESS))
+        flaky = Flaky(parts.store.read_job, 3)
+        monkeypatch.setattr(parts.store, "read_job", flaky)
 
         parts.files.replaced([JOB])
         parts.files.replaced([JOB])
-        assert parts.scheduler.queue.phase(JOB) is Phase.RUNNING
+        assert parts.jobs.phase(JOB) is Phase.RUNNING
 
         await until_phase(parts, JOB, None)
         # three that fail, one that tells that it can be read, and then as any other change
@@ -145,9 +149,10 @@ async def test_a_dependent_of_an_archived_success_outlives_errors_of_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(tmp_path) as parts:
-        store = parts.scheduler.store
+        store = parts.store
         await store.save(job_in(JobState.SUCCESS))
         parts.files.replaced([JOB])
+        await until_phase(parts, JOB, None)
         await store.archive([JOB])
         parts.scheduler.archived([JOB])
         flaky = Flaky(store.find_archived, 4)
@@ -156,6 +161,6 @@ async def test_a_dependent_of_an_archived_success_outlives_errors_of_reading(
 
         parts.scheduler.add([dependent()])
 
-        assert parts.scheduler.queue.phase(DEPENDENT) is Phase.BLOCKED
+        assert parts.jobs.phase(DEPENDENT) is Phase.BLOCKED
         await until_phase(parts, DEPENDENT, Phase.READY)
         assert flaky.calls == 5

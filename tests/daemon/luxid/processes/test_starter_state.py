@@ -15,41 +15,43 @@ from common.queue.jobs import Job, JobOp, OpEvent, apply_event
 from common.settings import LuxidSettings
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.store import Store, open_store
-from daemons.luxid.processes.launcher import ForkServerClient, LauncherEvents
-from daemons.luxid.processes.starting import BACK_OFF, Starter
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.parts import Parts
+from daemons.luxid.processes.attempts import BACK_OFF
+from daemons.luxid.processes.launcher import ForkServerClient
 from daemons.luxid.scheduler import Scheduler
 from tests.support.fakes.launcher import FakeLauncher
+from tests.support.starting import starter_of
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
 
 
 @attrs.frozen
-class Parts:
+class Luxid:
     store: Store
+    jobs: LiveJobs
     scheduler: Scheduler
-    starter: Starter
     launcher: FakeLauncher
 
 
-async def run_parts(tmp_path: Path, nursery: trio.Nursery, timeout_s: float = 10.0) -> Parts:
+async def run_parts(tmp_path: Path, nursery: trio.Nursery, timeout_s: float = 10.0) -> Luxid:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
     await nursery.start(store.commits.run)
-    scheduler, launcher = Scheduler(store, LuxidSettings()), FakeLauncher()
-    starter = Starter(scheduler, launcher, timeout_s)
-    scheduler.begin(nursery, starter.start)
-    return Parts(store, scheduler, starter, launcher)
+    parts, launcher = Parts.make(store, LuxidSettings()), FakeLauncher()
+    parts.begin(nursery, starter_of(parts, launcher, timeout_s).start)
+    return Luxid(store, parts.jobs, parts.scheduler, launcher)
 
 
 def new_job() -> Job:
     return Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))
 
 
-async def until_phase(parts: Parts, phase: Phase) -> None:
-    with parts.scheduler.bells.listen(JobId(1)) as bell:
-        while parts.scheduler.queue.phase(JobId(1)) is not phase:
+async def until_phase(parts: Luxid, phase: Phase) -> None:
+    with parts.jobs.bells.listen(JobId(1)) as bell:
+        while parts.jobs.phase(JobId(1)) is not phase:
             await bell.wait()
 
 
@@ -58,16 +60,17 @@ async def test_an_ended_job_leaves_nothing_behind(tmp_path: Path) -> None:
         parts = await run_parts(tmp_path, nursery)
         parts.scheduler.add([new_job()])
         await until_phase(parts, Phase.RUNNING)
-        assert parts.starter.livelocks == {"job_1": 1}
+        record = parts.jobs.processes.find(JobId(1))
+        assert record is not None
+        assert (record.livelock, record.child_pid) == ("/livelocks/job_1", 999_999)
 
         job = parts.store.read_job(JobId(1))
         assert (job.livelock, job.process_id) == ("/livelocks/job_1", 999_999)
         ended = attrs.evolve(job, ops=(apply_event(job.ops[0], OpEvent.FAILED, (1, 1)),))
         parts.scheduler.ended(ended)
 
-        assert parts.starter.livelocks == {}
-        assert parts.scheduler.queue.phase(JobId(1)) is None
-        assert parts.scheduler.asks == {}
+        assert len(parts.jobs.processes) == 0
+        assert parts.jobs.phase(JobId(1)) is None
         nursery.cancel_scope.cancel()
     parts.launcher.close()
     parts.store.close()
@@ -98,7 +101,7 @@ async def test_a_process_that_is_slow_or_cannot_start_is_no_attempt_of_its_job(
         parts.scheduler.add([new_job()])
         await wait_until_async(lambda: parts.launcher.starts > 3, what="several starts")
         await wait_until_async(
-            lambda: any(BACK_OFF in obstacle for obstacle in parts.scheduler.obstacles), what="it is told"
+            lambda: any(BACK_OFF in obstacle for obstacle in parts.jobs.obstacles), what="it is told"
         )
 
         parts.launcher.sends = b"/livelocks/job_1"
@@ -113,7 +116,7 @@ async def test_a_start_for_want_of_descriptors_is_no_attempt(tmp_path: Path, mon
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
     paths = Paths.under_root(tmp_path)
-    client = ForkServerClient(paths, LauncherEvents(lambda: None, lambda: None, lambda _: None))
+    client = ForkServerClient(paths)
     monkeypatch.setattr("socket.socketpair", no_socket)
 
     with pytest.raises(Unavailable, match="too many open files"):
@@ -125,9 +128,9 @@ async def test_a_process_that_sends_nonsense_is_given_up_after_three_times(tmp_p
     async with trio.open_nursery() as nursery:
         parts = await run_parts(tmp_path, nursery)
         parts.launcher.sends = sends
-        with parts.scheduler.bells.listen(JobId(1)) as bell:
+        with parts.jobs.bells.listen(JobId(1)) as bell:
             parts.scheduler.add([new_job()])
-            while parts.scheduler.queue.phase(JobId(1)) is not None:
+            while parts.jobs.phase(JobId(1)) is not None:
                 await bell.wait()
 
         assert parts.launcher.starts == 3

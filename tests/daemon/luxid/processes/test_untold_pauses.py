@@ -18,9 +18,9 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from daemons.luxid.files import unread
 from daemons.luxid.files.store import open_store
-from daemons.luxid.processes.starting import Starter
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.parts import Parts
 from tests.support.fakes.launcher import FakeLauncher
+from tests.support.starting import starter_of
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -51,18 +51,18 @@ class RefusingDisk:
 
 
 @pytest.fixture
-async def scheduler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Scheduler]:
+async def parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Parts]:
     monkeypatch.setattr(unread, "FIRST_PAUSE_S", 0.001)
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
-        scheduler = Scheduler(store, LuxidSettings())
+        parts = Parts.make(store, LuxidSettings())
         job = Job(JOB, (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),), livelock="/nowhere/job_1")
-        scheduler.table.put(job)
-        scheduler.queue.adopt(job)
-        scheduler.begin(nursery, Starter(scheduler, FakeLauncher(), 10.0).start)
-        yield scheduler
+        parts.jobs.table.put(job)
+        parts.jobs.queue.adopt(job)
+        parts.begin(nursery, starter_of(parts, FakeLauncher()).start)
+        yield parts
         nursery.cancel_scope.cancel()
     store.close()
 
@@ -77,42 +77,36 @@ PAUSE_ALL = FilterRule(
 )
 
 
-def message(scheduler: Scheduler) -> Path:
-    return scheduler.store.paths.pause_message(JOB)
+def message(parts: Parts) -> Path:
+    return parts.store.paths.pause_message(JOB)
 
 
-async def test_a_request_that_cannot_be_written_is_tried_again(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_request_that_cannot_be_written_is_tried_again(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = RefusingDisk(3).install(monkeypatch)
 
-    scheduler.filters_changed([PAUSE_ALL])
+    parts.scheduler.filters_changed([PAUSE_ALL])
 
-    assert not message(scheduler).exists()
-    await wait_until_async(message(scheduler).exists, what="the request")
+    assert not message(parts).exists()
+    await wait_until_async(message(parts).exists, what="the request")
     assert disk.calls == 4
 
 
-async def test_a_withdrawal_that_the_disk_refuses_is_tried_again(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scheduler.filters_changed([PAUSE_ALL])
+async def test_a_withdrawal_that_the_disk_refuses_is_tried_again(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts.scheduler.filters_changed([PAUSE_ALL])
     RefusingDisk(3).install(monkeypatch)
 
-    scheduler.filters_changed([])
+    parts.scheduler.filters_changed([])
 
-    assert message(scheduler).exists()
-    await wait_until_async(lambda: not message(scheduler).exists(), what="the withdrawal")
+    assert message(parts).exists()
+    await wait_until_async(lambda: not message(parts).exists(), what="the withdrawal")
 
 
-async def test_what_is_tried_again_is_what_the_rules_say_by_then(
-    scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_is_tried_again_is_what_the_rules_say_by_then(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = RefusingDisk(2).install(monkeypatch)
 
-    scheduler.filters_changed([PAUSE_ALL])
-    scheduler.filters_changed([])
+    parts.scheduler.filters_changed([PAUSE_ALL])
+    parts.scheduler.filters_changed([])
 
     await wait_until_async(lambda: disk.calls >= 3, what="the third attempt")
     await trio.testing.wait_all_tasks_blocked()
-    assert not message(scheduler).exists()
+    assert not message(parts).exists()

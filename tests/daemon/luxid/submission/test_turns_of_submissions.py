@@ -23,7 +23,8 @@ from daemons.luxid.files import submissionkeys
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.submission import Submission
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
 from protocol.luxi.submission import JobInput, SubmitJob, SubmitManyJobs
 from protocol.peer import Peer
@@ -58,9 +59,9 @@ class Work(trio.abc.Instrument):
 
 
 @attrs.frozen
-class Parts:
+class Luxid:
     submission: Submission
-    scheduler: Scheduler
+    jobs: LiveJobs
     store: Store
 
     async def submit(self, jobs: tuple[JobInput, ...], key: str | None = None) -> list[Any]:
@@ -74,7 +75,7 @@ PEER = Peer(os.getpid(), os.getuid(), os.getgid(), role=Role.FULL)
 
 
 @pytest.fixture
-async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
+async def parts(tmp_path: Path) -> AsyncIterator[Luxid]:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
@@ -82,28 +83,29 @@ async def parts(tmp_path: Path) -> AsyncIterator[Parts]:
     bounds = JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
     async with trio.open_nursery() as nursery:
         await nursery.start(store.commits.run)
-        scheduler = Scheduler(store, LuxidSettings())
-        scheduler.obstruct("a test")
-        scheduler.begin(nursery, FakeLauncher().start)
-        submitters = Submitters(access, scheduler)
+        made = Parts.make(store, LuxidSettings())
+        made.scheduler.obstruct("a test")
+        made.begin(nursery, FakeLauncher().start)
+        submitters = Submitters(access, made.jobs)
         keys = SubmissionKeys(paths, ())
-        yield Parts(Submission(scheduler, LuxidSettings(), keys, access, submitters, bounds), scheduler, store)
+        submission = Submission(made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds)
+        yield Luxid(submission, made.jobs, store)
         nursery.cancel_scope.cancel()
     store.close()
 
 
-def counted(monkeypatch: pytest.MonkeyPatch, parts: Parts) -> Work:
+def counted(monkeypatch: pytest.MonkeyPatch, parts: Luxid) -> Work:
     work = Work()
     for module, name in ((core, "parse_opcode"), (core, "write_opcode"), (submissionkeys, "write_opcode")):
         monkeypatch.setattr(module, name, work.counting(f"{module.__name__}.{name}", getattr(module, name)))
     monkeypatch.setattr(store_module, "encode_job", work.counting("encode", store_module.encode_job))
-    monkeypatch.setattr(parts.scheduler.queue, "add", work.counting("add", parts.scheduler.queue.add))
+    monkeypatch.setattr(parts.jobs.queue, "add", work.counting("add", parts.jobs.queue.add))
     trio.lowlevel.add_instrument(work)
     return work
 
 
 async def test_others_have_their_turn_in_each_part_of_a_large_submission(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    parts: Luxid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = counted(monkeypatch, parts)
 
@@ -116,7 +118,7 @@ async def test_others_have_their_turn_in_each_part_of_a_large_submission(
 
 
 async def test_others_have_their_turn_within_a_job_of_many_opcodes(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    parts: Luxid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = counted(monkeypatch, parts)
 
@@ -128,7 +130,7 @@ async def test_others_have_their_turn_within_a_job_of_many_opcodes(
     )
 
 
-async def test_a_small_submission_overtakes_a_large_one_and_ids_stay_consecutive(parts: Parts) -> None:
+async def test_a_small_submission_overtakes_a_large_one_and_ids_stay_consecutive(parts: Luxid) -> None:
     order: list[str] = []
     answers: dict[str, Any] = {}
 
@@ -150,16 +152,16 @@ async def test_a_small_submission_overtakes_a_large_one_and_ids_stay_consecutive
     assert parts.store.paths.serial_file.read_text() == f"{COUNT + 1}\n"
 
 
-async def test_no_job_is_seen_before_all_are_durable(parts: Parts, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_job_is_seen_before_all_are_durable(parts: Luxid, monkeypatch: pytest.MonkeyPatch) -> None:
     files_at_first_sight: list[int] = []
-    real = parts.scheduler.table.put
+    real = parts.jobs.table.put
 
     def put(job: Job) -> None:
         if not files_at_first_sight:
             files_at_first_sight.append(len(list(parts.store.paths.queue.glob("job-*"))))
         real(job)
 
-    monkeypatch.setattr(parts.scheduler.table, "put", put)
+    monkeypatch.setattr(parts.jobs.table, "put", put)
 
     await parts.submit(((dummy(),),) * COUNT)
 
@@ -167,7 +169,7 @@ async def test_no_job_is_seen_before_all_are_durable(parts: Parts, monkeypatch: 
     assert not list(parts.store.paths.submissions.glob("batch-*"))
 
 
-async def test_ids_of_jobs_that_are_refused_are_given_to_the_next(parts: Parts) -> None:
+async def test_ids_of_jobs_that_are_refused_are_given_to_the_next(parts: Luxid) -> None:
     wrong = (dummy(depends=[[99_999, []]]),)
     jobs = tuple(itertools.islice(itertools.cycle([(dummy(),), wrong]), 400))
 
@@ -178,7 +180,7 @@ async def test_ids_of_jobs_that_are_refused_are_given_to_the_next(parts: Parts) 
     assert parts.store.paths.serial_file.read_text() == "201\n"
 
 
-async def test_a_large_submission_keeps_its_places_in_the_queue_while_it_is_made(parts: Parts) -> None:
+async def test_a_large_submission_keeps_its_places_in_the_queue_while_it_is_made(parts: Luxid) -> None:
     limit = LuxidSettings().max_queued_jobs
     parts.submission._limit = COUNT
     refused: list[str] = []
@@ -198,7 +200,7 @@ async def test_a_large_submission_keeps_its_places_in_the_queue_while_it_is_made
 
 
 async def test_the_collector_does_not_walk_all_jobs_while_many_are_taken(
-    parts: Parts, monkeypatch: pytest.MonkeyPatch
+    parts: Luxid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enabled: set[bool] = set()
     real = store_module.encode_job

@@ -1,0 +1,71 @@
+"""The parts of luxid around its live jobs, made together.
+
+Source: DESIGN section 6.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import attrs
+import trio
+
+from common.ids import JobId
+from common.settings import LuxidSettings
+from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.files.rewriting import Ends, Rewriting
+from daemons.luxid.files.store import Store
+from daemons.luxid.files.waitfiles import WaitFiles
+from daemons.luxid.jobtable import JobTable
+from daemons.luxid.jobviews import JobViews
+from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.processes.jobprocesses import JobProcesses
+from daemons.luxid.processes.killmessages import KillMessages
+from daemons.luxid.processes.pausing import Pauses
+from daemons.luxid.scheduler import Scheduler
+
+# each start is mostly waiting for a fork and a write; more at once gain nothing
+STARTS_AT_ONCE: Final = 8
+
+
+@attrs.frozen
+class Parts:
+    """What knows, shows and changes live jobs; each other part is given those of them that it needs."""
+
+    store: Store
+    jobs: LiveJobs
+    waits: WaitFiles
+    views: JobViews
+    rewriting: Rewriting
+    scheduler: Scheduler
+
+    @classmethod
+    def make(cls, store: Store, settings: LuxidSettings) -> "Parts":
+        queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
+        jobs = LiveJobs(queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths)))
+        waits, ends = WaitFiles(store.paths), Ends()
+        # of an external executor's processes each says for itself whether it does
+        pauses = Pauses(store.paths, jobs, all_heed=not settings.executor)
+        scheduler = Scheduler(jobs, store, waits, ends, pauses)
+        return cls(
+            store=store,
+            jobs=jobs,
+            waits=waits,
+            views=JobViews(jobs, store.logs),
+            rewriting=Rewriting(store, jobs, ends, scheduler),
+            scheduler=scheduler,
+        )
+
+    def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
+        """Carry out from now on what the core decides; jobs are started by `start`."""
+        nursery.start_soon(self.rewriting.run)
+        self.scheduler.begin(nursery, start)
+
+
+def _weights(settings: LuxidSettings) -> WeightRules:
+    return WeightRules(
+        is_enabled=settings.predictive,
+        base=settings.lock_weight_base,
+        tick_s=settings.lock_weight_tick_s,
+        ticks=settings.lock_weight_ticks,
+    )

@@ -1,0 +1,73 @@
+"""Starts that came to nothing: another attempt after a pause, or the end of the job.
+
+Source: DESIGN section 7.
+"""
+
+import time
+from typing import Final
+
+import trio
+
+from common.queue.jobs import Job
+from common.system.log import get_log
+from daemons.luxid.core.queue.recovery import START_SOURCE, fail_job
+from daemons.luxid.files.rewriting import Rewriting, timestamp
+from daemons.luxid.jobevents import JobEvents
+from daemons.luxid.livejobs import LiveJobs
+
+FIRST_PAUSE_S: Final = 0.1
+LONGEST_PAUSE_S: Final = 5.0
+# and then why, for those who ask what holds their job
+BACK_OFF: Final = "a start failed and is tried again soon"
+_log: Final = get_log(__name__)
+
+
+class Attempts:
+    """Counts the attempts of each job.
+
+    Args:
+        limit: a job whose processes come to nothing this often in a row is ended.
+    """
+
+    def __init__(self, jobs: LiveJobs, rewriting: Rewriting, events: JobEvents, limit: int) -> None:
+        self._jobs = jobs
+        self._rewriting = rewriting
+        self._events = events
+        self._limit = limit
+        self._pause_s = FIRST_PAUSE_S
+
+    def succeeded(self) -> None:
+        """A start went well: the next pause is short again."""
+        self._pause_s = FIRST_PAUSE_S
+
+    def made_progress(self, job: Job) -> bool:
+        """Whether the process that is now gone has ended at least one opcode."""
+        record = self._jobs.processes.record(job.job_id)
+        has_progress = record.begun_at != job.next_index
+        record.begun_at = None
+        if has_progress:
+            record.failures = 0
+        return has_progress
+
+    async def failed(self, job: Job, reason: str) -> None:
+        """A process came to nothing: try again, but not for ever."""
+        record = self._jobs.processes.record(job.job_id)
+        record.failures += 1
+        if record.failures < self._limit:
+            await self.back_off(job, reason)
+            return
+        attempts = f" ({record.failures} attempts)" if record.failures > 1 else ""
+        text = f"job could not be started: {reason}{attempts}"
+        _log.error("job.not_started", job=job.job_id, reason=reason, attempts=record.failures)
+        self._jobs.queue.hold(job.job_id)
+        await self._rewriting.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
+
+    async def back_off(self, job: Job, reason: str) -> None:
+        """Put the job back into the queue, and start none for a pause that doubles each time."""
+        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
+        _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
+        obstacle = f"{BACK_OFF}: {reason}"
+        self._events.obstruct(obstacle)
+        self._events.requeue(job)
+        await trio.sleep(pause_s)
+        self._events.clear(obstacle)

@@ -1,0 +1,24 @@
+"""The parts of luxid that start jobs and settle deaths, for tests that have no daemon."""
+
+import trio
+
+from daemons.luxid.parts import Parts
+from daemons.luxid.processes.attempts import Attempts
+from daemons.luxid.processes.deaths import Deaths
+from daemons.luxid.processes.launcher import Launcher
+from daemons.luxid.processes.starting import Starter
+
+ATTEMPTS = 3
+
+
+def starter_of(parts: Parts, launcher: Launcher, timeout_s: float = 10.0) -> Starter:
+    return Starter(parts.jobs, parts.store, launcher, _attempts(parts), parts.scheduler, timeout_s)
+
+
+def deaths_of(parts: Parts, nursery: trio.Nursery) -> Deaths:
+    """Settles deaths; start its `run` where they are to be found, too."""
+    return Deaths(parts.jobs, parts.store, parts.rewriting, _attempts(parts), parts.scheduler, nursery)
+
+
+def _attempts(parts: Parts) -> Attempts:
+    return Attempts(parts.jobs, parts.rewriting, parts.scheduler, ATTEMPTS)
