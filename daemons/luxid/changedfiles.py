@@ -4,7 +4,8 @@ A file is read when the kernel tells that it was replaced; by us, which is known
 the job. Reading is exact however often it is done: what is seen already changes nothing.
 
 The process syncs the folder after it has replaced the file, and we see the file before that. Nobody may be told what a
-loss of power can take back, so the folder is synced once for all that was read, and then it counts.
+loss of power can take back, so the folder is synced once for all that was read, the other nodes get it, and then it
+counts.
 
 Source: DESIGN sections 3 and 6; luxid.md 5.7.
 """
@@ -70,7 +71,7 @@ class ChangedFiles:
         if not changed:
             return
         livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
-        await self._store.queue_folder.sync()
+        await self._store.files.take_up([job.job_id for job in changed])
         for job in changed:
             # it may have been found dead meanwhile, and even have another process
             if self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelocks[job.job_id]:

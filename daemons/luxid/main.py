@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 import trio
 
+from common.replication import Copies
 from common.settings import LimitsSettings, Settings
 from common.system.daemon import run_daemon
 from common.system.log import get_log
@@ -18,6 +19,7 @@ from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.filterrules import UNKNOWN, FilterRules
@@ -66,13 +68,21 @@ def main() -> None:
     run_daemon(NAME, "The queue daemon: keeps jobs, and starts a process for each.", serve)
 
 
-async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+async def serve(
+    settings: Settings,
+    copies: Copies | None = None,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """Be luxid; started when the queue is read and the socket listens.
 
-    Raises: Conflict: another luxid has the queue or the socket. DamagedFile, Unavailable, OSError.
+    Args:
+        copies: how the other nodes get what is written; None: there are none.
+    Raises: Conflict: another luxid has the queue or the socket. NoLongerMaster: another node has taken over, and
+        nothing more is written. DamagedFile, Unavailable, OSError.
     Cancellation: writes that have begun are finished, nothing else; jobs go on without us.
     """
-    store = open_store(settings.paths)
+    store = open_store(settings.paths, QueueFiles(settings.paths, copies))
     try:
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
@@ -82,13 +92,14 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
                 # beside the reading of the queue: a job that is found after the rules is judged once
                 nursery.start_soon(early.rules.load)
                 # given away below: what was found at the start is not to be kept for as long as we serve
-                found = [await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread)]
+                changes = ThreadChanges(store.files)
+                found = [await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread, changes)]
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
         finally:
             watch.close()
     finally:
-        done = store.commits.statistics()
+        done = store.files.statistics()
         _log.info("queue.served", commits=done.commits, failures=done.failures, groups=done.groups, files=done.files)
         store.close()
 
@@ -132,7 +143,7 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
     grace_s = 0.0 if is_external else settings.luxid.kill_grace_s
     kills = Kills(jobs, parts.rewriting, nursery, grace_s, is_external=is_external)
 
-    await nursery.start(store.commits.run)
+    await nursery.start(store.files.run)
     dead = scheduler.recover(found.jobs)
     kills.recover()
     for job in dead:
@@ -165,7 +176,7 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
     await nursery.start(launcher.run, events)
     canceller = Canceller(jobs, store, parts.views, parts.rewriting, kills, is_external=is_external)
     waiting = Waiting(jobs, store, parts.views, catch_up=lambda: _catch_up(watch, tell, files))
-    keys = SubmissionKeys(settings.paths, found.keys)
+    keys = SubmissionKeys(settings.paths, store.files, found.keys)
     service = _service(settings, early, canceller, waiting, keys, nursery)
     await nursery.start(serve_unix, settings.paths.query_socket, service, _rules(settings))
 
@@ -180,7 +191,8 @@ async def _write_history_at_end(parts: Parts, deaths: Deaths) -> None:
     try:
         await trio.sleep_forever()
     finally:
-        parts.waits.write(parts.jobs.queue.close(time.time()))
+        if parts.store.files.is_master:
+            parts.waits.write(parts.jobs.queue.close(time.time()))
         # each of them is a missed event, and a defect
         _log.info("deaths.served", swept=deaths.swept)
 

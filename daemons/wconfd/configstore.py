@@ -1,7 +1,8 @@
 """The configuration in memory and on disk: one writer, and everybody else reads.
 
 The writer is `steps.StepWriter`: memory never knows more than the disk, and changes that wait share
-a write. What is the configuration's own: its bytes are kept beside it, and the nodes are told.
+a write. What is the configuration's own: its bytes are kept beside it, and the nodes are told, before a change counts
+and afterwards (`Distribution`). If this node is no longer the master nothing counts any more, and `run` ends wconfd.
 
 Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
@@ -19,7 +20,9 @@ from common.errors import Conflict, Unavailable
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from common.paths import Paths
+from common.replication import NoLongerMaster, NotCopied
 from common.system.log import get_log
+from common.system.mastership import Mastership
 from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
 from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
@@ -58,8 +61,8 @@ class ConfigStore:
         self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
         self._changed = trio.Event()
-        # called with the configuration before and after, when a change has become visible
-        self.watchers: list[Callable[[Config, Config], None]] = []
+        self._told: Callable[[Config, Config], None] = _ignore
+        self._mastership = Mastership("wconfd")
         # as it was last seen
         self._foreign: str | None = None
 
@@ -99,6 +102,7 @@ class ConfigStore:
 
         Raises:
             Unavailable: the file could not be written; nothing has changed.
+            NoLongerMaster: another node has taken over; nothing has changed for anybody who asks here.
             Conflict: the file was changed by another program; nothing has changed.
         Durability: on return the change survives a loss of power.
         Cancellation: the wait can be cancelled; the change is made all the same.
@@ -204,18 +208,29 @@ class ConfigStore:
                 if any(event.name == self._file.path.name or event.needs_rescan for event in events):
                     await self.foreign_change()
 
-    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    async def run(
+        self,
+        told: Callable[[Config, Config], None] | None = None,
+        *,
+        task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+    ) -> None:
         """Be the writer, and tell the nodes; for `nursery.start`.
 
+        Args:
+            told: called with the configuration before and after, when a change has become visible.
+        Raises: NoLongerMaster: another node has taken over; its text is for the operator.
         Cancellation: changes begun by then are still written, shielded; later ones are refused.
         """
+        self._told = told or _ignore
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._spread_changes)
             await nursery.start(self._writer.run)
             task_status.started()
+            await self._mastership.until_lost()
 
     def _write(self, kept: _Kept, _: object) -> None:
         """In the writer's thread."""
+        self._mastership.check()
         before = self._written
         after = before if kept.config is before.config else ConfigState.of(kept.config, before)
         try:
@@ -229,12 +244,23 @@ class ConfigStore:
             text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
             raise Unavailable(text, path=str(self._file.path)) from error
         self._written = after
+        if after is not before:
+            self._commit(before, after)
+
+    def _commit(self, before: ConfigState, after: ConfigState) -> None:
+        """In the writer's thread."""
+        try:
+            self._distribution.commit(before, after)
+        except NotCopied as error:
+            effect = "the change counts; the other nodes are told again until they have it"
+            _log.error("copies.missing", reason=error, serial=after.config.serial_no, effect=effect)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
 
     def _publish(self, _: Sequence[object]) -> None:
         before, self._state = self._state.config, self._written
         self._changed.set()
-        for watcher in self.watchers:
-            watcher(before, self._state.config)
+        self._told(before, self._state.config)
 
     async def _spread_changes(self) -> None:
         """Tell the nodes of every change, the first time of the state at the start."""
@@ -256,5 +282,13 @@ class ConfigStore:
     async def _spread(self, group: GroupUuid | None) -> None:
         state = self._state
         only = None if group is None else nodes_of_group(state.config, group)
-        if left_out := await self._distribution.spread(state, only):
+        try:
+            left_out = await self._distribution.spread(state, only)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        if left_out:
             _log.warning("config.undistributed", nodes=len(left_out), serial=state.config.serial_no)
+
+
+def _ignore(_: Config, __: Config) -> None:
+    pass

@@ -1,6 +1,10 @@
 """Telling the nodes: what a durable change of the configuration means beyond its file.
 
-Source: wconfd.md 7.5 and 7.9; DESIGN section 12.
+Theory. It is the seam of `common.replication` for what wconfd writes. A change has two moments in which others get it:
+`commit`, after which it counts, and `spread`, which brings it to every node that should have it, in the background.
+What is committed is the change of the configuration, not a file: of thousands of objects one may differ.
+
+Source: wconfd.md 7.5 and 7.9; DESIGN sections 12 and 14.
 """
 
 import contextlib
@@ -24,6 +28,17 @@ _log: Final = get_log(__name__)
 class Distribution(Protocol):
     """Brings configuration and ssconf values to the nodes that should have them."""
 
+    def commit(self, before: ConfigState, after: ConfigState) -> None:
+        """Let the others have a change that is durable here, before it is visible; in the writer's thread, in order.
+
+        Changes that are made meanwhile wait, and share the next call. It returns within a bound of its own.
+
+        Raises:
+            NotCopied: the others lack it for now. It counts all the same.
+            NoLongerMaster: another node is the master; the change may be lost, and nothing more may be written here.
+        """
+        ...
+
     async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
         """Bring the state to the nodes; what they have already is not sent again.
 
@@ -33,6 +48,7 @@ class Distribution(Protocol):
             Those of the nodes that were not told.
         Raises:
             OSError: the files of this node could not be written.
+            NoLongerMaster: another node is the master.
         """
         ...
 
@@ -45,6 +61,9 @@ class LocalDistribution:
         self._release = release or RELEASE_VERSION
         self._written: dict[str, bytes] = {}
         self._gate = trio.Lock()
+
+    def commit(self, before: ConfigState, after: ConfigState) -> None:
+        pass
 
     async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
         nodes = frozenset(state.config.nodes) if only is None else only

@@ -3,6 +3,7 @@
 Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 """
 
+import functools
 import os
 import sys
 from collections.abc import Mapping
@@ -23,12 +24,12 @@ from daemons.wconfd.core.config.copies import check_copies
 from daemons.wconfd.core.reservations.identifiers import RandomBytes
 from daemons.wconfd.core.reservations.minors import without_written
 from daemons.wconfd.deaths import Deaths
-from daemons.wconfd.distribution import LocalDistribution
+from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.handlers.changes import ChangeHandlers
 from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.configfile import ConfigFileHandlers
-from daemons.wconfd.handlers.events import EventHandlers
+from daemons.wconfd.handlers.events import EventHandlers, tell_config
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
@@ -53,16 +54,24 @@ def main() -> None:
     run_daemon(NAME, "The lock and configuration daemon.", serve)
 
 
-async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+async def serve(
+    settings: Settings,
+    distribution: Distribution | None = None,
+    *,
+    task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
+) -> None:
     """Be wconfd; started when the state is loaded, the dead are freed, and the socket listens.
 
+    Args:
+        distribution: how the other nodes get the configuration; None: there are none.
     Raises: DamagedFile, NotFound: a state file is damaged, or there is no configuration; says what to do.
-        Conflict: another wconfd has the socket, or other nodes should have copies. OSError.
+        Conflict: another wconfd has the socket, or other nodes should have copies.
+        NoLongerMaster: another node has taken over, and nothing more is written. OSError.
     Cancellation: changes that have begun are finished.
     """
     paths = settings.paths
     _remove_leftovers(paths)
-    config = ConfigStore.load(paths, LocalDistribution(paths, settings.ganeti.release))
+    config = ConfigStore.load(paths, distribution or LocalDistribution(paths, settings.ganeti.release))
     if not settings.ganeti.allow_uncopied:
         check_copies(config.config)
     rules = settings.wconfd
@@ -76,7 +85,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     try:
         async with trio.open_nursery() as nursery:
             await nursery.start(locks.run)
-            await nursery.start(config.run)
+            await nursery.start(config.run, functools.partial(tell_config, locks.publisher))
             await nursery.start(config.follow_file)
             await nursery.start(reservations.run)
             await reservations.change(lambda state: (without_written(config.config, state), None))
@@ -84,7 +93,6 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             nursery.start_soon(deaths.sweep, rules.sweep_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             to = make_handlers(locks, config, deaths, reservations, short_lock)
-            config.watchers.append(to.events.tell_config)
             service = Service(routes(to), item_bound=item_bound)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
@@ -101,7 +109,7 @@ def make_handlers(
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
 ) -> Handlers:
-    """The handlers over these stores; `events.tell_config` is to be a watcher of the configuration."""
+    """The handlers over these stores."""
     return Handlers(
         locks=LockHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),

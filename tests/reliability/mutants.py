@@ -145,7 +145,7 @@ MUTANTS: Final = (
     _mutant(
         "sync what a dead process has renamed before it is told",
         _DEATHS,
-        "        await self._store.queue_folder.sync()\n",
+        "        await self._store.files.take_up([job_id])\n",
         "",
         "tests/daemon/luxid/files/test_durable_news.py",
     ),

@@ -22,8 +22,9 @@ import orjson
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobState
-from common.system.atomicfile import FileWrite, remove_files
+from common.system.atomicfile import FileWrite
 from common.system.log import get_log
+from daemons.luxid.files.queuefiles import Changes
 
 _NOTE: Final = re.compile(r"batch-(\d+)-(\d+)", re.ASCII)
 _log: Final = get_log(__name__)
@@ -49,7 +50,7 @@ def note_of(paths: Paths, first_id: JobId, count: int, beside: Iterable[Path]) -
     return FileWrite(paths.submissions / f"batch-{first_id}-{count}", orjson.dumps(names))
 
 
-def settle_batches(paths: Paths, jobs: Iterable[Job]) -> frozenset[JobId]:
+def settle_batches(paths: Paths, jobs: Iterable[Job], changes: Changes) -> frozenset[JobId]:
     """Finish what a crash has left of batches, before any of their jobs may start.
 
     Args:
@@ -69,9 +70,9 @@ def settle_batches(paths: Paths, jobs: Iterable[Job]) -> frozenset[JobId]:
         span = f"{batch.job_ids[0]}-{batch.job_ids[-1]}"
         _log.warning("submission.cut_off", jobs=span, effect="removed; its client was not answered")
     # a note is removed last: as long as it is there, this is done again
-    remove_files(paths.job_file(job_id) for job_id in sorted(gone))
-    remove_files([path for batch in cut_off for path in batch.beside])
-    remove_files(batch.note for batch in batches)
+    changes.remove([paths.job_file(job_id) for job_id in sorted(gone)])
+    changes.remove([path for batch in cut_off for path in batch.beside])
+    changes.remove([batch.note for batch in batches])
     return gone
 
 

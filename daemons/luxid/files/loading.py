@@ -7,10 +7,12 @@ that a crash cut off are removed, but for those of jobs that live: their process
 Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
 """
 
+import functools
 import os
 import re
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Final
 
 import attrs
@@ -26,6 +28,7 @@ from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
 from daemons.luxid.files.batches import settle_batches
 from daemons.luxid.files.joblogs import JobLogs
+from daemons.luxid.files.queuefiles import Changes, LocalChanges
 from daemons.luxid.files.submissionkeys import KeyedSubmission, forget_unused, load_keys
 from daemons.luxid.lasting import lasting
 
@@ -54,19 +57,22 @@ class FoundQueue:
     keys: tuple[KeyedSubmission, ...] = ()
 
 
-def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep) -> FoundQueue:
+def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep, changes: Changes | None = None) -> FoundQueue:
     """Read all live jobs and judge what they are; a file that cannot be read is waited for.
 
     Args:
         pause: waits for so many seconds; what it raises ends the loading.
+        changes: makes what is changed; None: there are no other nodes.
     Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be set aside.
     Cost: about 30 µs a job.
     """
+    changes = changes or LocalChanges()
     names = os.listdir(paths.queue)
     ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
     with lasting():
         folder = str(paths.queue)
-        jobs = tuple(found for job_id in ids if (found := _load_job(paths, folder, JobId(job_id), pause)) is not None)
+        read = functools.partial(_load_job, paths, folder, pause=pause, changes=changes)
+        jobs = tuple(found for job_id in ids if (found := read(JobId(job_id))) is not None)
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
     _remove_own_temps(paths)
@@ -74,11 +80,11 @@ def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep) -> Fou
     # who wrote them may have died before this, and what we tell must not be taken back by a loss of power
     sync_folders([paths.queue])
     jobs = _with_logs(paths, jobs)
-    if gone := settle_batches(paths, (found.job for found in jobs)):
+    if gone := settle_batches(paths, (found.job for found in jobs), changes):
         jobs = tuple(found for found in jobs if found.job.job_id not in gone)
-    keys = load_keys(paths, time.time())
+    keys = load_keys(paths, time.time(), changes)
     if keys:
-        keys = forget_unused(paths, keys, {found.job.job_id for found in jobs})
+        keys = forget_unused(paths, keys, {found.job.job_id for found in jobs}, changes)
     return FoundQueue(jobs, JobId(highest), tuple(keys))
 
 
@@ -103,7 +109,9 @@ def _id_of(name: str) -> JobId | None:
     return JobId(int(match[1])) if (match := _JOB.fullmatch(name)) else None
 
 
-def _load_job(paths: Paths, folder: str, job_id: JobId, pause: Callable[[float], None]) -> FoundJob | None:
+def _load_job(
+    paths: Paths, folder: str, job_id: JobId, *, pause: Callable[[float], None], changes: Changes
+) -> FoundJob | None:
     # no Path: each would cost as much as reading the file
     path = f"{folder}/job-{job_id}"
     try:
@@ -115,7 +123,7 @@ def _load_job(paths: Paths, folder: str, job_id: JobId, pause: Callable[[float],
         return None
     except (DamagedFile, IsADirectoryError) as error:
         _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
-        os.replace(path, paths.damaged / os.path.basename(path))
+        changes.move([(Path(path), paths.damaged / os.path.basename(path))])
         return None
     # of one that has ended nobody asks whether its process lives
     may_live = job.livelock is not None and job.next_index is not None

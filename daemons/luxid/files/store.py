@@ -1,13 +1,13 @@
 """The queue on disk: job files, the serial, the drain flag, the archive, and the lock over them.
 
-Every write goes through one group commit, so that those who write at the same time share the cost.
+Every change goes through `QueueFiles`, where those who write at the same time share the cost, and the others are told.
 Reads of a single file are made in place: a job file is small and almost always in memory.
 
 Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
 """
 
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -19,14 +19,11 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobState
-from common.system.atomicfile import FileWrite, remove_file, remove_files
-from common.system.durably import durably
-from common.system.foldersync import FolderSync
-from common.system.groupcommit import GroupCommit
+from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.joblogs import JobLogs
-from daemons.luxid.files.moving import move_durably
+from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.queuefolder import check_version, read_serial, take_lock
 from daemons.luxid.turns import in_turns
 
@@ -38,12 +35,10 @@ _log: Final = get_log(__name__)
 class Store:
     """The queue's files; made by `open_store`."""
 
-    def __init__(self, paths: Paths, lock_fd: int, serial: JobId) -> None:
+    def __init__(self, paths: Paths, files: QueueFiles, lock_fd: int, serial: JobId) -> None:
         self.paths = paths
-        self.commits = GroupCommit()
+        self.files = files
         self.logs = JobLogs(paths)
-        # for what job processes have written there
-        self.queue_folder = FolderSync(paths.queue)
         self._lock_fd = lock_fd
         # last id used, also by submissions that are being written
         self._serial = serial
@@ -79,6 +74,7 @@ class Store:
 
         Raises:
             Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
+            NoLongerMaster: another node has taken over; what becomes of the jobs is not known.
             TypeError, ValueError: one cannot be written as JSON; nothing is written.
         """
         files = await in_turns(self._job_files(jobs))
@@ -88,10 +84,9 @@ class Store:
         self.raise_serial(jobs[-1].job_id)
         serial = FileWrite(self.paths.serial_file, f"{self._serial}\n".encode())
         head = [*(attrs.evolve(write, precedes=True) for write in before), serial]
+        groups = [files[start : start + _JOBS_AT_ONCE] for start in range(0, len(files), _JOBS_AT_ONCE)]
         try:
-            for start in range(0, len(files), _JOBS_AT_ONCE):
-                await self.commits.commit([*head, *files[start : start + _JOBS_AT_ONCE]])
-                head = []
+            await self.files.replace([*head, *groups[0]], *groups[1:])
         except OSError as error:
             await self._take_back([write.path for write in files], [write.path for write in before])
             raise Unavailable(
@@ -111,25 +106,25 @@ class Store:
     async def _take_back(self, files: Sequence[Path], before: Sequence[Path]) -> None:
         """Remove what there is of a submission that is refused; what cannot be removed now, the next luxid does."""
         try:
-            await _off_the_loop(lambda: durably(lambda: remove_files(files)))
-            await _off_the_loop(lambda: durably(lambda: remove_files(before)))
+            await self.files.remove(files)
+            await self.files.remove(before)
         except OSError as error:
             _log.error("submission.not_taken_back", first=files[0], count=len(files), reason=error)
 
     async def _remove_note(self, note: Path) -> None:
         """The batch is whole. A note that is left, or comes back after a loss of power, finds all of its jobs."""
         try:
-            await _off_the_loop(lambda: note.unlink(missing_ok=True))
+            await self.files.discard([note])
         except OSError as error:
             _log.warning("submission.note_left", file=note, reason=error, effect="removed at the next start")
 
     async def save(self, job: Job) -> None:
         """Make a job's file durable. Only for a job without a process (DESIGN section 3, invariant 2).
 
-        Raises: Unavailable: the disk refused; the file is as it was.
+        Raises: Unavailable: the disk refused; the file is as it was. NoLongerMaster: another node has taken over.
         """
         try:
-            await self.commits.commit([FileWrite(self.paths.job_file(job.job_id), encode_job(job))])
+            await self.files.replace([FileWrite(self.paths.job_file(job.job_id), encode_job(job))])
         except OSError as error:
             raise Unavailable(f"job {job.job_id} cannot be written: {_reason(error)}") from error
 
@@ -174,7 +169,7 @@ class Store:
         """
         path = self.paths.job_file(job_id)
         try:
-            await move_durably([(path, self.paths.damaged / path.name)])
+            await self.files.move([(path, self.paths.damaged / path.name)])
         except OSError as error:
             raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
 
@@ -186,17 +181,10 @@ class Store:
         """
         moves = [(self.paths.job_file(job_id), self.paths.archived_job_file(job_id)) for job_id in job_ids]
         try:
-            missing = await move_durably(moves, self._archiver)
+            missing = await self.files.move(moves, self._archiver)
         except OSError as error:
             raise Unavailable(f"the archive cannot be written: {_reason(error)}") from error
         return tuple(job_id for job_id, (source, _) in zip(job_ids, moves, strict=True) if source in missing)
-
-    async def remove(self, path: Path) -> None:
-        """Remove a file, if there is one, durably and off the event loop.
-
-        Raises: OSError: it is there.
-        """
-        await _off_the_loop(lambda: durably(lambda: remove_file(path)))
 
     @property
     def is_drained(self) -> bool:
@@ -207,9 +195,9 @@ class Store:
         """Raises: Unavailable: the disk refused."""
         try:
             if drained:
-                await self.commits.commit([FileWrite(self.paths.drain_file, b"", 0o644)])
+                await self.files.replace([FileWrite(self.paths.drain_file, b"", 0o644)])
             else:
-                await self.remove(self.paths.drain_file)
+                await self.files.remove([self.paths.drain_file])
         except OSError as error:
             raise Unavailable(f"the drain flag cannot be written: {_reason(error)}") from error
 
@@ -219,9 +207,11 @@ class Store:
         os.close(self._lock_fd)
 
 
-def open_store(paths: Paths) -> Store:
-    """Lock the queue and read its serial; makes a queue where there is none.
+def open_store(paths: Paths, files: QueueFiles | None = None) -> Store:
+    """Lock the queue and read its serial; makes a queue where there is none, which each node does for itself.
 
+    Args:
+        files: None: there are no other nodes.
     Raises:
         Conflict: another daemon has the queue, or it is of another version.
         DamagedFile: the serial is not a number.
@@ -230,7 +220,7 @@ def open_store(paths: Paths) -> Store:
     fd = take_lock(paths)
     try:
         check_version(paths)
-        return Store(paths, fd, read_serial(paths))
+        return Store(paths, files or QueueFiles(paths), fd, read_serial(paths))
     except BaseException:
         os.close(fd)
         raise
@@ -260,11 +250,6 @@ def _find(path: Path, job_id: JobId) -> Job | None:
     except DamagedFile as error:
         _log.warning("job.damaged", file=path, reason=error)
         return None
-
-
-async def _off_the_loop(work: Callable[[], None]) -> None:
-    # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
-    await trio.to_thread.run_sync(work, abandon_on_cancel=True)
 
 
 def _reason(error: OSError) -> str:

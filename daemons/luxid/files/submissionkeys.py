@@ -30,6 +30,7 @@ from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.core.queue.newjobs import Wanted
 from daemons.luxid.files.batches import is_there
+from daemons.luxid.files.queuefiles import Changes, QueueFiles
 from daemons.luxid.turns import in_turns
 
 KEPT_S: Final = 24 * 3600.0
@@ -71,8 +72,9 @@ class KeyedSubmission:
 class SubmissionKeys:
     """The keys of the last day."""
 
-    def __init__(self, paths: Paths, known: Iterable[KeyedSubmission]) -> None:
+    def __init__(self, paths: Paths, files: QueueFiles, known: Iterable[KeyedSubmission]) -> None:
         self._folder = paths.submissions
+        self._files = files
         # oldest first
         self._known = {each.name: each for each in sorted(known, key=lambda each: each.first_id)}
         # being written
@@ -106,16 +108,19 @@ class SubmissionKeys:
         content = orjson.dumps(attrs.asdict(submission), option=orjson.OPT_NON_STR_KEYS)
         return FileWrite(self._folder / submission.name, content)
 
-    def remember(self, submission: KeyedSubmission) -> None:
+    async def remember(self, submission: KeyedSubmission) -> None:
         """Take note of a submission that is durable, and forget those older than a day."""
         self._known[submission.name] = submission
+        outdated = []
         while len(self._known) > KEPT_AT_LEAST:
             each = next(iter(self._known.values()))
             if not _is_outdated(each, submission.received_at[0]):
                 break
+            outdated.append(self._folder / each.name)
             del self._known[each.name]
+        if outdated:
             with contextlib.suppress(OSError):
-                (self._folder / each.name).unlink()
+                await self._files.discard(outdated)
 
 
 @attrs.frozen
@@ -132,9 +137,9 @@ class KeyClaim:
         """The file that keeps the key, to be written with these jobs."""
         return self._keys.file(self._submission(jobs, refused))
 
-    def fulfil(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> None:
+    async def fulfil(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> None:
         """The jobs, and the file, are durable."""
-        self._keys.remember(self._submission(jobs, refused))
+        await self._keys.remember(self._submission(jobs, refused))
 
     def _submission(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> KeyedSubmission:
         received_at = jobs[0].received_at
@@ -142,23 +147,21 @@ class KeyClaim:
         return KeyedSubmission(self._name, self._digest, jobs[0].job_id, len(jobs), received_at, refused)
 
 
-def load_keys(paths: Paths, now_s: float) -> list[KeyedSubmission]:
+def load_keys(paths: Paths, now_s: float, changes: Changes) -> list[KeyedSubmission]:
     """Read the keys, and remove those that are older than a day, but for the newest, or damaged.
 
     Raises: OSError: one cannot be read. It is not forgotten for that: jobs that are sent again would run twice.
     """
-    found = []
+    found, unreadable = [], []
     for name in os.listdir(paths.submissions):
-        path = paths.submissions / name
-        submission = _read(path)
+        submission = _read(paths.submissions / name)
         if submission is not None:
             found.append(submission)
         else:
-            path.unlink(missing_ok=True)
+            unreadable.append(name)
     found.sort(key=lambda each: each.first_id)
     outdated = {each.name for each in found[:-KEPT_AT_LEAST] if _is_outdated(each, now_s)}
-    for name in outdated:
-        (paths.submissions / name).unlink(missing_ok=True)
+    _discard(paths, [*unreadable, *outdated], changes)
     return [each for each in found if each.name not in outdated]
 
 
@@ -167,21 +170,29 @@ def _is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
     return abs(now_s - submission.received_at[0]) > KEPT_S
 
 
-def forget_unused(paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId]) -> list[KeyedSubmission]:
+def forget_unused(
+    paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId], changes: Changes
+) -> list[KeyedSubmission]:
     """Forget the keys of which no job is left: a crash came before the first was there; returns the others.
 
     Args:
         live: all live jobs.
     Raises: OSError.
     """
-    kept = []
+    kept, unused = [], []
     for submission in known:
         if any(is_there(paths, JobId(job_id), live) for job_id in submission.job_ids):
             kept.append(submission)
             continue
         _log.warning("submission.cut_off", jobs=_ids(submission), effect="forgotten; its client was not answered")
-        (paths.submissions / submission.name).unlink(missing_ok=True)
+        unused.append(submission.name)
+    _discard(paths, unused, changes)
     return kept
+
+
+def _discard(paths: Paths, names: Sequence[str], changes: Changes) -> None:
+    if names:
+        changes.discard([paths.submissions / name for name in names])
 
 
 def _read(path: Path) -> KeyedSubmission | None:

@@ -22,6 +22,7 @@ class Queue:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._files = store.files
 
     async def set_drain_flag(self, call: SetDrainFlag, peer: Peer) -> bool:
         await self._store.set_drained(call.drain)
@@ -38,9 +39,9 @@ class Queue:
         path = self._store.paths.watcher_pause
         try:
             if call.until is None:
-                await self._store.remove(path)
+                await self._files.remove([path])
             else:
-                await self._store.commits.commit([FileWrite(path, f"{int(call.until)}\n".encode(), 0o644)])
+                await self._files.replace([FileWrite(path, f"{int(call.until)}\n".encode(), 0o644)])
         except OSError as error:
             raise Unavailable(f"the watcher's pause cannot be written: {error.strerror or error}") from error
         _log.info("watcher.pause", until=call.until, uid=peer.uid, client_pid=peer.pid)

@@ -161,7 +161,7 @@ class Submission:
             self._store.give_back_ids(jobs[0].job_id, len(jobs))
             raise InvalidRequest(f"an opcode cannot be written as JSON: {error}") from error
         if claim is not None:
-            claim.fulfil(jobs, refused)
+            await claim.fulfil(jobs, refused)
 
     def _add(
         self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter

@@ -99,7 +99,7 @@ class Deaths:
             await self._end_unknown(job, error)
             return
         # it may have died before it had synced what we just read
-        await self._store.queue_folder.sync()
+        await self._store.files.take_up([job_id])
         if job.next_index is None:
             self._events.ended(job)
             return

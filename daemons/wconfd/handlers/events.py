@@ -10,7 +10,7 @@ from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.core.config.limits import job_limits
 from daemons.wconfd.lockstore import LockStore
 from protocol.peer import Peer
-from protocol.stream import Stream
+from protocol.stream import Publisher, Stream
 from protocol.wconfd.subscribe import CONFIG_CHANGED, Subscribe
 
 
@@ -23,7 +23,8 @@ class EventHandlers:
         # no checkpoint between the reading of the state and the subscription
         return self._locks.publisher.subscribe([self._locks.rows(), self._config.config.serial_no])
 
-    def tell_config(self, before: Config, after: Config) -> None:
-        """A watcher of the configuration: tell those who have subscribed."""
-        concerns_luxid = before.filters != after.filters or job_limits(before) != job_limits(after)
-        self._locks.publisher.publish(CONFIG_CHANGED, after.serial_no, concerns_luxid)
+
+def tell_config(publisher: Publisher, before: Config, after: Config) -> None:
+    """Tell those who have subscribed of a change of the configuration."""
+    concerns_luxid = before.filters != after.filters or job_limits(before) != job_limits(after)
+    publisher.publish(CONFIG_CHANGED, after.serial_no, concerns_luxid)

@@ -13,7 +13,7 @@ from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from common.system.atomicfile import FileWrite, write_files
-from common.system.groupcommit import GroupCommit
+from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.rewriting import ENDS_AT_ONCE
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
@@ -51,11 +51,10 @@ async def never(_: JobId) -> None:
 async def test_single_writes_pass_between_the_ends_of_a_thousand_jobs(tmp_path: Path, why: str) -> None:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
-    store = open_store(paths)
     disk = Disk()
-    store.commits = GroupCommit(disk)
+    store = open_store(paths, QueueFiles(paths, write=disk))
     async with trio.open_nursery() as nursery:
-        await nursery.start(store.commits.run)
+        await nursery.start(store.files.run)
         parts = Parts.make(store, LuxidSettings())
         scheduler, queue = parts.scheduler, parts.jobs.queue
         scheduler.obstruct("a test")

@@ -28,7 +28,7 @@ async def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterato
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
-        await nursery.start(store.commits.run)
+        await nursery.start(store.files.run)
         for job_id in JOBS:
             await store.save(Job(job_id, (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.SUCCESS),)))
         yield store

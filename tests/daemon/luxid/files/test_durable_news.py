@@ -80,7 +80,7 @@ async def luxid(tmp_path: Path) -> AsyncIterator[Luxid]:
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
-        await nursery.start(store.commits.run)
+        await nursery.start(store.files.run)
         parts = Parts.make(store, LuxidSettings())
         parts.scheduler.recover([FoundJob(RUNS, Fate.ALIVE)])
         files = ChangedFiles(parts.jobs, store, parts.scheduler, nursery)
@@ -127,7 +127,7 @@ async def test_all_that_was_replaced_meanwhile_shares_the_next_fsync(
     await luxid.files.take_in()
 
     assert all(luxid.is_seen(number) for number in range(1, 22))
-    assert gate.passed == luxid.parts.store.queue_folder.fsyncs == 2
+    assert gate.passed == luxid.parts.store.files.folder.fsyncs == 2
 
 
 async def test_news_wake_their_reader_after_somebody_has_asked_while_there_were_none(luxid: Luxid) -> None:

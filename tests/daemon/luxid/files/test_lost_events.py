@@ -26,7 +26,7 @@ async def test_a_change_whose_event_was_lost_is_found_after_the_overflow(tmp_pat
     store = open_store(paths)
     watch = QueueWatch(paths)
     async with trio.open_nursery() as nursery:
-        await nursery.start(store.commits.run)
+        await nursery.start(store.files.run)
         parts = Parts.make(store, LuxidSettings())
         jobs = parts.jobs
         job = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}, state=JobState.RUNNING),))

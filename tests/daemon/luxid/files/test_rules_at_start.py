@@ -15,6 +15,7 @@ from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings, Settings
 from daemons.luxid import main
 from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.files.queuefiles import Changes
 from daemons.luxid.files.store import Store
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.parts import Parts
@@ -44,9 +45,9 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
             made.append(Parts.make(store, settings))
             return made[0]
 
-    def load_afterwards(paths: Paths, pause: Callable[[float], None]) -> FoundQueue:
+    def load_afterwards(paths: Paths, pause: Callable[[float], None], changes: Changes) -> FoundQueue:
         trio.from_thread.run(are_known.wait)
-        return load_queue(paths, pause)
+        return load_queue(paths, pause, changes)
 
     monkeypatch.setattr(main, "FilterRules", KnownRules)
     monkeypatch.setattr(main, "Parts", KeptParts)

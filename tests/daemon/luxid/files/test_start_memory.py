@@ -16,6 +16,7 @@ from common.settings import Settings
 from daemons.luxid import main
 from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.files.loading import FoundQueue, load_queue
+from daemons.luxid.files.queuefiles import Changes
 from tests.support.wait import wait_until_async
 
 
@@ -25,8 +26,8 @@ async def test_the_queue_as_found_is_forgotten_when_luxid_serves(
 ) -> None:
     found: list[weakref.ref[FoundQueue]] = []
 
-    def load(paths: Paths, pause: Callable[[float], None]) -> FoundQueue:
-        queue = load_queue(paths, pause)
+    def load(paths: Paths, pause: Callable[[float], None], changes: Changes) -> FoundQueue:
+        queue = load_queue(paths, pause, changes)
         found.append(weakref.ref(queue))
         return queue
 

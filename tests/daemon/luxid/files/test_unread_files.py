@@ -66,7 +66,7 @@ async def running(tmp_path: Path) -> AsyncIterator[Luxid]:
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
-        await nursery.start(store.commits.run)
+        await nursery.start(store.files.run)
         made = Parts.make(store, LuxidSettings())
         deaths = deaths_of(made, nursery)
         made.scheduler.recover([FoundJob(job_in(JobState.RUNNING), Fate.ALIVE)])

@@ -39,7 +39,7 @@ async def run_parts(tmp_path: Path, nursery: trio.Nursery, timeout_s: float = 10
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     store = open_store(paths)
-    await nursery.start(store.commits.run)
+    await nursery.start(store.files.run)
     parts, launcher = Parts.make(store, LuxidSettings()), FakeLauncher()
     parts.begin(nursery, starter_of(parts, launcher, timeout_s).start)
     return Luxid(store, parts.jobs, parts.scheduler, launcher)

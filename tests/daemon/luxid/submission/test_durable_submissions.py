@@ -33,7 +33,7 @@ async def store(tmp_path: Path) -> AsyncIterator[Store]:
     paths.make_folders()
     store = open_store(paths)
     async with trio.open_nursery() as nursery:
-        await nursery.start(store.commits.run)
+        await nursery.start(store.files.run)
         yield store
         nursery.cancel_scope.cancel()
     store.close()

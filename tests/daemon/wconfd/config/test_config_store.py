@@ -59,6 +59,9 @@ class Nodes:
         self.told: list[tuple[int, frozenset[NodeUuid] | None]] = []
         self._first_fails = first_fails
 
+    def commit(self, before: ConfigState, after: ConfigState) -> None:
+        pass
+
     async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
         self.told.append((state.config.serial_no, only))
         await trio.lowlevel.checkpoint()

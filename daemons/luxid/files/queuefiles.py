@@ -1,0 +1,210 @@
+"""The one place where luxid changes files of the queue, and where the others are told of every change.
+
+Theory. Each method makes a change durable here and then tells `common.replication.Copies`; when it returns the change
+counts. If the others lack the change that is logged, and it counts all the same. If this node is no longer the master
+nothing counts any more: the caller is refused, as is whoever comes later, what waits for the disk is not written, and
+`run` ends luxid.
+
+What job processes write themselves is told by `take_up`, when luxid has learned of it and before anybody else does.
+
+Not here is what is of this node alone: messages to job processes, log lines of running jobs, and the histories of
+waiting, which are not durable.
+
+Source: DESIGN sections 6, 12 and 14.
+"""
+
+import errno
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+import trio
+
+from common.ids import JobId
+from common.paths import Paths
+from common.replication import Copies, NoCopies, NoLongerMaster, NotCopied
+from common.system.atomicfile import FileWrite, move_files, remove_files, write_files
+from common.system.durably import durably
+from common.system.foldersync import FolderSync
+from common.system.groupcommit import CommitStatistics, GroupCommit
+from common.system.log import get_log
+from common.system.mastership import Mastership
+from daemons.luxid.files.moving import move_durably
+
+_log: Final = get_log(__name__)
+
+
+class QueueFiles:
+    """Changes files; start `run` before any is replaced.
+
+    Args:
+        write: makes a group of files durable, in a thread.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        copies: Copies | None = None,
+        write: Callable[[Sequence[FileWrite]], None] = write_files,
+    ) -> None:
+        self._paths = paths
+        self._copies = copies or NoCopies()
+        self._write = write
+        self._commits = GroupCommit(self._write_as_master)
+        # for what job processes have written there
+        self.folder = FolderSync(paths.queue)
+        self._mastership = Mastership("luxid")
+
+    @property
+    def is_master(self) -> bool:
+        """Whether this node may still write."""
+        return self._mastership.is_held
+
+    def statistics(self) -> CommitStatistics:
+        """What was written so far."""
+        return self._commits.statistics()
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Be the writer; for `nursery.start`.
+
+        Raises: NoLongerMaster: another node has taken over; its text is for the operator.
+        Cancellation: what was left to it by then is still written, unless another node has taken over.
+        """
+        async with trio.open_nursery() as nursery:
+            await nursery.start(self._commits.run)
+            task_status.started()
+            await self._mastership.until_lost()
+
+    async def replace(self, *groups: Sequence[FileWrite]) -> None:
+        """Replace files, group by group; what is in one group may share a write with what others replace meanwhile.
+
+        Raises:
+            OSError: this group and those after it were not written, and nothing was told.
+            NoLongerMaster: another node has taken over.
+            Unavailable: luxid is ending.
+        Cancellation: the wait can be cancelled; the group is written all the same, and not told.
+        Durability: on return all of it survives a loss of power.
+        """
+        self._mastership.check()
+        for group in groups:
+            await self._commits.commit(group)
+        files = groups[0] if len(groups) == 1 else [write for group in groups for write in group]
+        await self._tell(self._copies.replaced(files))
+
+    async def take_up(self, job_ids: Iterable[JobId]) -> None:
+        """Make durable what the processes of these jobs have put in the place of their files, and tell of it.
+
+        Raises: NoLongerMaster.
+        Cancellation: at any time; then it may not be told.
+        """
+        self._mastership.check()
+        await self.folder.sync()
+        await self._tell(self._copies.appeared([self._paths.job_file(job_id) for job_id in job_ids]))
+
+    async def move(
+        self, moves: Sequence[tuple[Path, Path]], limiter: trio.CapacityLimiter | None = None
+    ) -> frozenset[Path]:
+        """Rename each (source, target), as `move_durably` does; all that was moved is told, also before an error.
+
+        Returns: the sources that are not there.
+        Raises: OSError, NoLongerMaster.
+        """
+        self._mastership.check()
+        try:
+            missing = await move_durably(moves, limiter)
+        except OSError:
+            await self._tell(self._copies.renamed([move for move in moves if _is_moved(*move)]))
+            raise
+        await self._tell(self._copies.renamed([move for move in moves if move[0] not in missing]))
+        return missing
+
+    async def remove(self, paths: Sequence[Path]) -> None:
+        """Remove files, those that there are, in order and durably.
+
+        Raises: OSError: one is there, and those after it may be. NoLongerMaster.
+        Cancellation: the removal goes on in its thread, and is not told.
+        """
+        self._mastership.check()
+        await _off_the_loop(lambda: durably(lambda: remove_files(paths)))
+        await self._tell(self._copies.removed(paths))
+
+    async def discard(self, paths: Sequence[Path]) -> None:
+        """Remove files whose coming back after a loss of power harms nobody; not durable, and cheap.
+
+        Raises, Cancellation: as `remove`.
+        """
+        self._mastership.check()
+        await _off_the_loop(lambda: _unlink(paths))
+        await self._tell(self._copies.removed(paths))
+
+    async def _tell(self, telling: Awaitable[None]) -> None:
+        try:
+            await telling
+        except NotCopied as error:
+            effect = "the change counts; they are told again until they have it"
+            _log.error("copies.missing", reason=error, effect=effect)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+
+    def _write_as_master(self, writes: Sequence[FileWrite]) -> None:
+        """In the writer's thread."""
+        if not self._mastership.is_held:
+            raise OSError(errno.EROFS, "this node is no longer the master")
+        self._write(writes)
+
+
+class Changes(Protocol):
+    """What the reading of the queue changes, in its thread; each method returns when it is done."""
+
+    def move(self, moves: Sequence[tuple[Path, Path]]) -> None: ...
+
+    def remove(self, paths: Sequence[Path]) -> None: ...
+
+    def discard(self, paths: Sequence[Path]) -> None: ...
+
+
+class ThreadChanges:
+    """`QueueFiles` for a thread that trio has started."""
+
+    def __init__(self, files: QueueFiles) -> None:
+        self._files = files
+
+    def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        trio.from_thread.run(self._files.move, moves)
+
+    def remove(self, paths: Sequence[Path]) -> None:
+        trio.from_thread.run(self._files.remove, paths)
+
+    def discard(self, paths: Sequence[Path]) -> None:
+        trio.from_thread.run(self._files.discard, paths)
+
+
+class LocalChanges:
+    """`Changes` where there is neither an event loop nor another node."""
+
+    def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        durably(lambda: _move(moves))
+
+    def remove(self, paths: Sequence[Path]) -> None:
+        durably(lambda: remove_files(paths))
+
+    def discard(self, paths: Sequence[Path]) -> None:
+        _unlink(paths)
+
+
+def _move(moves: Sequence[tuple[Path, Path]]) -> None:
+    move_files(moves)
+
+
+def _is_moved(source: Path, target: Path) -> bool:
+    return target.exists() and not source.exists()
+
+
+def _unlink(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+async def _off_the_loop(work: Callable[[], None]) -> None:
+    # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
+    await trio.to_thread.run_sync(work, abandon_on_cancel=True)

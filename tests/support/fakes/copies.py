@@ -1,0 +1,75 @@
+"""Other nodes that are slow, that do not answer, or that have another master."""
+
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import trio
+
+from common.objects.kinds import NodeUuid
+from common.replication import NoLongerMaster, NotCopied
+from common.system.atomicfile import FileWrite
+from daemons.wconfd.core.config.configstate import ConfigState
+from tests.support.wait import PATIENCE_S
+
+REFUSAL = "2 of 3 nodes do not answer"
+LOSS = "its epoch is 7, ours is 6"
+
+
+class FakeCopies:
+    """Remembers what it was told, by the names of the files."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, ...]] = []
+        self.contents: dict[str, bytes] = {}
+        self.refuses = False
+        self.is_master = True
+        # names of files whose changes wait until `go_on`
+        self.slow: set[str] = set()
+        self.go_on = trio.Event()
+
+    async def replaced(self, files: Sequence[FileWrite]) -> None:
+        self.contents |= {write.path.name: write.content for write in files}
+        await self._tell("replaced", [write.path for write in files])
+
+    async def appeared(self, paths: Sequence[Path]) -> None:
+        self.contents |= {path.name: path.read_bytes() for path in paths}
+        await self._tell("appeared", paths)
+
+    async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        await self._tell("renamed", [path for move in moves for path in move])
+
+    async def removed(self, paths: Sequence[Path]) -> None:
+        await self._tell("removed", paths)
+
+    async def _tell(self, what: str, paths: Iterable[Path]) -> None:
+        names = tuple(path.name for path in paths)
+        self.told.append((what, *names))
+        if self.slow.intersection(names):
+            await self.go_on.wait()
+        if not self.is_master:
+            raise NoLongerMaster(LOSS)
+        if self.refuses:
+            raise NotCopied(REFUSAL)
+
+
+class FakeDistribution:
+    """The same for the configuration; remembers the serial numbers before and after."""
+
+    def __init__(self) -> None:
+        self.committed: list[tuple[int, int]] = []
+        self.refuses = False
+        self.is_master = True
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+
+    def commit(self, before: ConfigState, after: ConfigState) -> None:
+        self.committed.append((before.config.serial_no, after.config.serial_no))
+        assert self.may_go_on.wait(PATIENCE_S)
+        if not self.is_master:
+            raise NoLongerMaster(LOSS)
+        if self.refuses:
+            raise NotCopied(REFUSAL)
+
+    async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
+        return frozenset()
