@@ -13,7 +13,6 @@ from common.ids import JobId
 from common.settings import LuxidSettings
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.files.rewriting import Ends, Rewriting
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
 from daemons.luxid.jobtable import JobTable
@@ -22,6 +21,7 @@ from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
 from daemons.luxid.processes.pausing import Pauses
+from daemons.luxid.rewriting import Ends, Rewriting
 from daemons.luxid.scheduler import Scheduler
 
 # each start is mostly waiting for a fork and a write; more at once gain nothing

@@ -18,12 +18,12 @@ from common.queue.jobs import Job, JobState
 from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import Fate
 from daemons.luxid.files.loading import FoundJob
-from daemons.luxid.files.rewriting import Ends
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
 from daemons.luxid.lasting import lasting
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.pausing import Pauses
+from daemons.luxid.rewriting import Ends
 
 _log: Final = get_log(__name__)
 

@@ -17,12 +17,12 @@ from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority, to_seconds
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.files.rewriting import Rewriting
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.signals import signal_process
+from daemons.luxid.rewriting import Rewriting
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.peer import Peer
 

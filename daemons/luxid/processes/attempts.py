@@ -11,9 +11,9 @@ import trio
 from common.queue.jobs import Job
 from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import START_SOURCE, fail_job
-from daemons.luxid.files.rewriting import Rewriting, timestamp
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.rewriting import Rewriting, timestamp
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0

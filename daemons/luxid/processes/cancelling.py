@@ -16,12 +16,12 @@ from common.queue.jobs import FINAL, JobState
 from daemons.luxid.bells import Bell
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask, cancel_for
-from daemons.luxid.files.rewriting import Rewriting, timestamp
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.signals import signal_process
+from daemons.luxid.rewriting import Rewriting, timestamp
 
 # clients wait twice as long for a reply (luxid.md 1.5)
 CANCEL_WAIT_S: Final = 44.0

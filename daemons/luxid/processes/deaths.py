@@ -20,12 +20,12 @@ from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import DEATH_SOURCE, after_death, fail_job
-from daemons.luxid.files.rewriting import Rewriting, timestamp
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.jobprocesses import JobProcess
+from daemons.luxid.rewriting import Rewriting, timestamp
 
 _log: Final = get_log(__name__)
 

@@ -14,9 +14,9 @@ from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
 from common.system.atomicfile import FileWrite, write_files
 from daemons.luxid.files.queuefiles import QueueFiles
-from daemons.luxid.files.rewriting import ENDS_AT_ONCE
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
+from daemons.luxid.rewriting import ENDS_AT_ONCE
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
