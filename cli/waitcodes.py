@@ -5,7 +5,7 @@ Source: everyday.md i; `cli.exitcodes`.
 
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from cli.exitcodes import DONE, FAILED, NEVER_RAN, OURS, SIGNALLED, TIME_OVER
 from common.words.outcome import Outcome
@@ -36,8 +36,8 @@ def _code_of(job: Outcome) -> int:
 
 def _code_of_failure(job: Outcome, place: int) -> int:
     match job.results[place]:
-        case [_, [_, {"exit_code": _} as end]]:
-            return _code_of_end(end)
+        case [_, [_, {"exit_code": code, **end}]]:
+            return _code_of_end(code, end)
         case [str(name), *_] if name == _NOT_AS_NEEDED:
             return NEVER_RAN
     if not job.has_begun(place):
@@ -46,13 +46,13 @@ def _code_of_failure(job: Outcome, place: int) -> int:
     return OURS if job.op_id(place) == _COMMAND else FAILED
 
 
-def _code_of_end(end: Mapping[str, Any]) -> int:
-    """Args: end: what the opcode tells of a command that failed."""
+def _code_of_end(code: object, end: Mapping[object, object]) -> int:
+    """Args: end: what else the opcode tells of a command that failed."""
     if not end.get("has_begun", True):
         return NEVER_RAN
     if end.get("timed_out"):
         return TIME_OVER
-    if isinstance(code := end["exit_code"], int):
+    if isinstance(code, int):
         # 0 where another code was wanted is no success
         return code or FAILED
     name = str(end.get("signal") or "")

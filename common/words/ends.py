@@ -5,7 +5,7 @@ Source: DESIGN section 6, "Explain"; `common.errors.CommandFailed`.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from common.words.outcome import WITHHELD, Outcome, result_text
 
@@ -54,7 +54,7 @@ def _failed(job: Outcome) -> str:
     return f"failed{_how(result)}{_where(job, place)}, {job.summaries[place]}: {text}"
 
 
-def _how(result: Any) -> str:
+def _how(result: object) -> str:
     match result:
         case [_, [_, {"killed_for": "memory"}]]:
             return " (killed for memory)"
@@ -67,10 +67,11 @@ def _where(job: Outcome, place: int) -> str:
     return f" at opcode {place + 1} of {len(job.ops)}" if len(job.ops) > 1 else ""
 
 
-def _told_by_luxid(op: Mapping[str, Any], user_name: UserName) -> str | None:
+def _told_by_luxid(op: Mapping[str, object], user_name: UserName) -> str | None:
     """The last thing that luxid says in the opcode's reason trail."""
-    entries = (entry for entry in reversed(op.get("reason") or ()) if str(entry[0]).startswith(_LUXID))
-    text = next((str(entry[1]) for entry in entries), None)
+    trail = op.get("reason")
+    entries = trail if isinstance(trail, list) else []
+    text = next((str(entry[1]) for entry in reversed(entries) if str(entry[0]).startswith(_LUXID)), None)
     return text and _USER.sub(lambda match: _named(match, user_name), text)
 
 

@@ -36,7 +36,7 @@ def _plain(name: str, title: str, *, is_number: bool = False) -> Field:
     return Field(title, (name,), lambda row, _: _text(row[name]), is_number)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -54,7 +54,7 @@ def _instants(name: str, title: str) -> Field:
     return Field(title, (name,), lambda row, _: ",".join(_clock(stamp) or "-" for stamp in row[name] or ()))
 
 
-def _clock(stamp: Any) -> str:
+def _clock(stamp: object) -> str:
     seconds = to_seconds(stamp)
     return "" if seconds is None else clock(seconds)
 

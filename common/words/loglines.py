@@ -1,7 +1,7 @@
 """One line of a job's log, and how it is shown."""
 
 import time
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -19,7 +19,7 @@ class LogLine:
     # seconds since the epoch
     at: float
     kind: str
-    message: Any
+    message: object
 
 
 def log_text(line: LogLine) -> str:

@@ -4,7 +4,7 @@ Source: luxid.md 4.4; cli.md 1.2.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -28,11 +28,11 @@ class Outcome:
     # one text for each opcode
     summaries: tuple[str, ...]
     statuses: tuple[str, ...]
-    results: tuple[Any, ...]
+    results: tuple[object, ...]
     # the opcodes as they were submitted
-    ops: tuple[Mapping[str, Any], ...]
+    ops: tuple[Mapping[str, object], ...]
     # when each was executed, as on the wire; None: it was not
-    exec_stamps: tuple[Any, ...]
+    exec_stamps: tuple[object, ...]
     # seconds from start to end; None if it never started
     runtime_s: float | None
 
@@ -83,7 +83,7 @@ def explain_failure(outcome: Outcome) -> str:
     return f"job {outcome.job_id} failed{which}: {outcome.summaries[place]}: {result_text(outcome.results[place])}"
 
 
-def result_text(result: Any) -> str:
+def result_text(result: object) -> str:
     """What a failed opcode's result says: it is `[class, [message, ...]]`, or a text."""
     match result:
         case [str(name), [str(message), *_]]:

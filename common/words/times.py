@@ -1,14 +1,14 @@
 """Instants and durations as people read them."""
 
 import time
-from typing import Any, Final
+from typing import Final
 
 from common.queue import jobs
 
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
-def to_seconds(stamp: Any) -> float | None:
+def to_seconds(stamp: object) -> float | None:
     """`[seconds, microseconds]` of the wire as seconds since the epoch; None if it is unset."""
     match stamp:
         case [int() as seconds, int() as microseconds]:

@@ -4,7 +4,7 @@ Source: `daemons.jobproc.commands.usage`; DESIGN section 16.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -29,7 +29,7 @@ class Usage:
         return self.cpu_user_s + self.cpu_system_s
 
 
-def usage_of(results: Sequence[Any] | None) -> Usage | None:
+def usage_of(results: Sequence[object] | None) -> Usage | None:
     """What the commands used together, and the highest of their memory peaks; None: no result tells it.
 
     Args: results: of the opcodes, as on the wire.
@@ -39,16 +39,16 @@ def usage_of(results: Sequence[Any] | None) -> Usage | None:
         return None
     highest = max(found, key=lambda usage: usage["memory_peak_bytes"])
     return Usage(
-        highest["memory_peak_bytes"],
+        int(highest["memory_peak_bytes"]),
         bool(highest["memory_of_all"]),
         sum(usage["cpu_user_s"] for usage in found),
         sum(usage["cpu_system_s"] for usage in found),
-        read_bytes=sum(usage["read_bytes"] for usage in found),
-        written_bytes=sum(usage["written_bytes"] for usage in found),
+        read_bytes=sum(int(usage["read_bytes"]) for usage in found),
+        written_bytes=sum(int(usage["written_bytes"]) for usage in found),
     )
 
 
-def _usages(results: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
+def _usages(results: Sequence[object]) -> Iterator[Mapping[str, float]]:
     for result in results:
         match result:
             case {"usage": {"memory_peak_bytes": int()} as usage}:
