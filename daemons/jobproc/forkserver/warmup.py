@@ -12,6 +12,9 @@ import setproctitle
 from common.errors import GantryError
 from common.ids import JobId
 from common.locks import BGL, LockMode, LockRequest, Owner
+from common.objects.codec import decode_config, to_json
+from common.objects.initial import NewUuids, initial_config
+from common.objects.kinds import GroupUuid, NodeUuid
 from common.opcodes.base import summary, write_opcode
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.queue.jobfile import decode_job, encode_job
@@ -64,3 +67,5 @@ def warm_up() -> None:
     # its first use is the costly one
     setproctitle.getproctitle()
     decode_job(encode_job(Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))), "job-1")
+    uuids = NewUuids(cluster="cluster", node=NodeUuid("node"), group=GroupUuid("group"))
+    decode_config(to_json(initial_config("cluster", "node", now=0.0, uuids=uuids)))
