@@ -99,11 +99,12 @@ def unit(*asks: LockRequest, declares: LockDeclaration | None = None) -> type[Tr
 
     Asking.asks = asks
     if declares is not None:
+        declared = declares
 
         @attrs.frozen(kw_only=True)
         class OpDeclaring(OpTry):
             def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
-                return declares
+                return declared
 
         Asking.OPCODE = OpDeclaring
     return Asking
@@ -195,11 +196,15 @@ def test_a_secret_that_the_opcode_shows_is_a_mistake(tmp_path: Path) -> None:
         UnitTrial(tmp_path).carry_out(ShowingUnit, {"password": {"word": "sesame"}})
 
 
+def _louder(text: str) -> str:
+    return text + "!"
+
+
 def test_an_opcode_that_its_job_file_does_not_hold_is_a_mistake(tmp_path: Path) -> None:
     @attrs.frozen(kw_only=True)
     class OpForgetting(OpTry):
-        # changes at each reading
-        spelled: NonEmpty = attrs.field(default="x", converter=lambda text: text + "!")
+        # longer at each reading
+        spelled: NonEmpty = attrs.field(default="x", converter=_louder)
 
     class ForgettingUnit(TryUnit):
         OPCODE = OpForgetting
@@ -268,9 +273,9 @@ def test_a_change_of_the_configuration_under_its_lock_is_made_and_seen(tmp_path:
     trial.carry_out(unit(request, declares=on_nodes(EXCLUSIVE, Scope.UNKNOWN)), {"do": "offline"})
 
     assert trial.config_changes == ["updateNode"]
-    assert trial.config.nodes[node.uuid].offline
-    assert trial.config.nodes[node.uuid].serial_no == node.serial_no + 1
-    assert not config.nodes[node.uuid].offline
+    (after,) = trial.config.nodes.values()
+    assert (after.offline, after.serial_no) == (True, node.serial_no + 1)
+    assert not node.offline
 
 
 def test_a_change_of_the_configuration_without_its_lock_is_a_mistake(tmp_path: Path) -> None:
