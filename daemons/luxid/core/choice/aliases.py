@@ -1,13 +1,12 @@
-"""The words for one and the same lock: jobs are declared with names as users write them, nodes, groups and networks are
-locked by UUID.
+"""The names of one lock: users declare jobs by name, and running jobs lock nodes, groups and networks by UUID.
 
-Theory. To compare the two, the words of the few jobs with a process are widened by all others for the same object,
-short host names included; the declarations of queued jobs stay as they are written. So another configuration
-concerns the jobs that run and no other, and a job that was queued before its node got its name is compared right. A
-word that nobody knows stands for itself alone, and so does a short one that two hosts share.
+Theory. To compare the two, the locks of the few jobs with a process are widened by all other names of the same object,
+short host names included; the declarations of queued jobs stay as they are written. So a new configuration
+concerns only the jobs that run, and a job that was queued before its node got its name is compared right. An unknown
+name stands for itself alone, and so does a short name that two hosts share.
 
-Considered and rejected: to put the UUID into each declaration (a configuration that is read late, as after a restart,
-or that changes, would touch all queued jobs).
+Considered and rejected: putting the UUID into each declaration. A configuration that is read late, as after a restart,
+or that changes, would touch all queued jobs.
 
 Source: luxid.md 5.11; common/lockdecl.py.
 """
@@ -26,14 +25,14 @@ _NODE_LEVELS: Final = (LockLevel.NODE, LockLevel.NODE_RES)
 
 
 class Aliases:
-    """All words for the objects of one configuration.
+    """All names of the objects of one configuration.
 
     Args:
-        objects: the levels on which an object is locked, and the words for it.
+        objects: the levels on which an object is locked, and its names.
     """
 
     def __init__(self, objects: Iterable[tuple[Iterable[LockLevel], Words]] = ()) -> None:
-        # a name by two objects: by none
+        # names of objects; a name that two objects share is left out
         self._others: dict[Name, Words] = {}
         shared: set[Name] = set()
         for levels, words in objects:
@@ -48,7 +47,7 @@ class Aliases:
         return isinstance(other, Aliases) and self._others == other._others
 
     def with_aliases(self, needs: Needs) -> Needs:
-        """The needs with all words for each of their names."""
+        """Return the needs with all aliases of their names."""
         if not self._others or not (needs.shared or needs.exclusive):
             return needs
         return Needs(needs.shape, self._all(needs.shared), self._all(needs.exclusive), needs.is_known)
@@ -62,7 +61,7 @@ class Aliases:
 
 
 def aliases_of(config: Config) -> Aliases:
-    """The words for the nodes, groups and networks of this configuration; instances are locked by name."""
+    """Return the aliases of the nodes, groups and networks of a configuration; instances are locked by name."""
     return Aliases(_objects(config))
 
 

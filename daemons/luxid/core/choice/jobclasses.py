@@ -31,7 +31,7 @@ class Admission:
     limits: tuple[Limit, ...] = ()
 
 
-# one object for each, as long as a job has it: every job has one, and they are compared often
+# admissions are shared while a job has them: every job has one, and they are compared often
 _OPEN: Final = Admission()
 _PAUSED: Final = Admission(is_paused=True)
 _LIMITED: Final[WeakValueDictionary[tuple[bool, tuple[Limit, ...]], Admission]] = WeakValueDictionary()
@@ -58,9 +58,9 @@ class LockClass:
     """The jobs with equal needs. There may be one for each job: so it has no dicts that most do not need."""
 
     needs: Needs
-    # by level, how many of the names clash; None: none does
+    # number of names that clash, by level; None: none does
     _clash_counts: dict[int, int] | None = None
-    # one bit a level: at least one clashes
+    # bits of the levels on which at least one name clashes
     clashes: int = 0
     # `clashes` when the job classes were last filed
     filed_clashes: int = 0
@@ -69,7 +69,7 @@ class LockClass:
     _job_classes: "dict[tuple[AdmissionClass, int], JobClass] | None" = None
 
     def count(self, level_index: int, step: int) -> None:
-        """One name more or less clashes on a level."""
+        """Count one more or one less clash on a level."""
         counts = self._clash_counts if self._clash_counts is not None else {}
         counts[level_index] = count = counts.get(level_index, 0) + step
         self.clashes = self.clashes | 1 << level_index if count else self.clashes & ~(1 << level_index)
@@ -208,7 +208,7 @@ _Index = dict[Name, LockClass | dict[LockClass, None]]
 
 
 class LockClasses:
-    """All classes that have queued jobs."""
+    """All lock classes that have ready jobs, found by a name that they need."""
 
     def __init__(self, running_locks: RunningLocks) -> None:
         self._running_locks = running_locks
@@ -224,7 +224,7 @@ class LockClasses:
         return iter(self._classes.values())
 
     def find(self, needs: Needs) -> LockClass:
-        """The class of these needs; made if there is none."""
+        """Return the class of these needs; made if there is none."""
         found = self._classes.get(needs)
         if found is None:
             found = self._classes[needs] = LockClass(needs)
@@ -240,7 +240,7 @@ class LockClasses:
         return found
 
     def drop(self, lock_class: LockClass) -> None:
-        """The class has no queued jobs any more."""
+        """Forget a class that has no ready jobs any more."""
         del self._classes[lock_class.needs]
         for name in lock_class.needs.shared:
             _unlist(self._shared, name, lock_class)
@@ -248,9 +248,9 @@ class LockClasses:
             _unlist(self._exclusive, name, lock_class)
 
     def concerned(self, changes: Iterable[NameChange]) -> Iterator[LockClass]:
-        """The classes that need one of these names in a mode that clashes; their `clashes` is right by then.
+        """Yield the classes that need one of these names in a mode that clashes, with `clashes` brought up to date.
 
-        Cost: linear in the answer.
+        Cost: linear in the classes returned.
         """
         for change in changes:
             index = self._shared if change.is_exclusive else self._exclusive

@@ -22,9 +22,9 @@ _NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
 
 @attrs.frozen(cache_hash=True)
 class Shape:
-    """What is left of the needs without the names: few, however many jobs there are."""
+    """The needs without their names. There are few shapes, however many jobs there are."""
 
-    # by the index in LEVELS
+    # takings of each level, in the order of LEVELS
     takings: tuple[tuple[Taking, ...], ...]
     # None: not even the BGL
     bgl: LockMode | None
@@ -37,7 +37,7 @@ class Needs:
     shape: Shape
     shared: tuple[Name, ...] = ()
     exclusive: tuple[Name, ...] = ()
-    # False: nobody can read the opcode
+    # False: the opcode cannot be read
     is_known: bool = True
 
     @property
@@ -48,7 +48,7 @@ class Needs:
         return frozenset(name for level, name in names if level == level_index)
 
 
-# one object for each: they are compared often
+# shapes are shared, as they are compared often
 _shape: Final = lru_cache(maxsize=4096)(Shape)
 
 
@@ -65,15 +65,15 @@ def needs_of(declaration: LockDeclaration) -> Needs:
     return Needs(_shape(tuple(takings), declaration.bgl), tuple(sorted(shared)), tuple(sorted(exclusive)))
 
 
-# an opcode that nobody can read: to start it is as bad as the BGL, but once it runs it holds nothing
+# needs of an opcode that cannot be read: before the start as heavy as the BGL, once it runs it holds nothing
 UNREADABLE: Final = Needs(Shape((_NOTHING,) * len(LEVELS), LockMode.EXCLUSIVE), is_known=False)
 NO_NEEDS: Final = Needs(Shape((_NOTHING,) * len(LEVELS), None))
 
 
 def as_running(needs: Needs, held: Mapping[Lock, LockMode]) -> Needs:
-    """What a job takes from the others: what it holds, and on levels where it holds nothing what it has declared.
+    """Return what a running job takes: the locks it holds, and on levels where it holds none those it declared.
 
-    A job asks for all locks of a level at once; so what it holds there is all, and truer than what was declared.
+    A job asks for all locks of a level at once; so what it holds there is complete, and truer than the declaration.
     """
     declared = needs if needs.is_known else NO_NEEDS
     if not held:

@@ -1,8 +1,8 @@
-"""Limits on how many jobs of a kind run at once, and who has a place in them.
+"""Limits on how many jobs of a kind run at once, and the jobs that count against them.
 
-A limit is a bucket that jobs name in their reasons, or a filter rule with RATE_LIMIT. A job takes a place in each of
-its limits when it is started, never while it waits, and gives it back when its process is gone. Nothing is stored:
-who has a place follows from who runs, so that it is right after a restart, too.
+A limit is a bucket that jobs name in their reasons, or a filter rule with RATE_LIMIT. A job counts against each of
+its limits from its start until its process is gone, never while it waits. Nothing is stored: the counts follow
+from the jobs that run, so they are right after a restart, too.
 
 Source: luxid.md 5.5, 6.2; DESIGN section 11.
 """
@@ -18,35 +18,35 @@ from common.ids import JobId
 class Limit:
     """At most `count` jobs at once; one of the classes below."""
 
-    # the bucket's text, or the rule's uuid
+    # text of the bucket, or uuid of the rule
     name: str
     count: int
 
 
 @attrs.frozen(cache_hash=True)
 class BucketLimit(Limit):
-    """By the reason `rate-limit:<name>`."""
+    """Limit set by the reason `rate-limit:<name>`."""
 
 
 @attrs.frozen(cache_hash=True)
 class RuleLimit(Limit):
-    """By the filter rule with this uuid."""
+    """Limit set by the filter rule with this uuid."""
 
 
 class LimitUsage:
-    """Who has a place in which limit."""
+    """The running jobs that count against each limit."""
 
     def __init__(self) -> None:
-        # no limit is kept without members
+        # jobs that count against a limit; a limit without jobs is dropped
         self._members: dict[Limit, set[JobId]] = {}
         self._changed: dict[Limit, None] = {}
 
     def enter(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
-        """Give the job a place in each; answers those that are full now and were not."""
+        """Count the job against each; returns the limits that this made full."""
         return [limit for limit in limits if self._join(limit, job_id)]
 
     def leave(self, job_id: JobId, limits: Iterable[Limit]) -> list[Limit]:
-        """Take the places back; answers those that have room now and had none."""
+        """Count the job no longer; returns the limits that were full and have room now."""
         return [limit for limit in limits if self._part(limit, job_id)]
 
     def is_full(self, limit: Limit) -> bool:
@@ -56,7 +56,7 @@ class LimitUsage:
         return frozenset(self._members.get(limit, ()))
 
     def take_changed(self) -> tuple[Limit, ...]:
-        """The limits that became full or had room again, perhaps both, since this was last asked."""
+        """Return the limits that became full or got room, perhaps both, since the last call."""
         changed, self._changed = tuple(self._changed), {}
         return changed
 

@@ -1,4 +1,4 @@
-"""What luxid has to know of an opcode before it runs, worked out by reading it once.
+"""What luxid needs to know of an opcode before it runs, found by reading it once.
 
 Theory. To read an opcode is dear: each parameter is checked. Most jobs of a queue differ from recent ones in
 nothing of weight, and are looked up. Of the others a queued job keeps what its opcode amounts to, so that neither a

@@ -67,7 +67,7 @@ class ReadyJobs:
         self._leave_class(before)
 
     def names_changed(self, changes: Iterable[NameChange]) -> None:
-        """Running jobs began or ceased to take these names."""
+        """Take note that running jobs began or ceased to take these names."""
         for lock_class in self._lock_classes.concerned(changes):
             self.touched += 1
             if lock_class.clashes != lock_class.filed_clashes:
@@ -86,7 +86,7 @@ class ReadyJobs:
     # what follows
 
     def best(self, now_s: float) -> JobId | None:
-        """The job to start next; None: there is none that may.
+        """Return the job to start next; None: no job may start.
 
         Cost: linear in the weight classes, and in the job classes of those lock classes that clash otherwise than when
             this was last asked; not in the jobs.
@@ -113,7 +113,7 @@ class ReadyJobs:
         """How many ready jobs are started before this one if nothing changes, and the first of them.
 
         Args:
-            named: so many are named.
+            named: number of jobs to name.
         Cost: linear in the classes, and in the jobs of those classes that reach before it; for explanations.
         """
         self._refile_all()
@@ -135,7 +135,7 @@ class ReadyJobs:
         return sum(self._rank(job_class, key, now_tick) < rank for key in job_class.valid_keys())
 
     def _open_classes(self, lowest: int) -> Iterator[JobClass]:
-        """Those of this priority and better ones."""
+        """Job classes of this priority and better ones that are open."""
         for lock_class in self._lock_classes:
             for job_class in lock_class.job_classes:
                 if job_class.priority <= lowest and not job_class.admission.closed_by:
@@ -233,7 +233,7 @@ class ReadyJobs:
         self._leave_partition(before)
 
     def _leave_partition(self, partition: Partition) -> None:
-        """One job class less is in the partition."""
+        """Take note that a job class has left the partition."""
         partition.size -= 1
         partition.refresh()
         if not partition.size:

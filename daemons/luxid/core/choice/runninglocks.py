@@ -1,4 +1,4 @@
-"""The locks that jobs with a process take, counted so that a queued job is weighed without a look at each of them.
+"""The locks that jobs with a process take, counted so that a queued job is weighed without looking at each of them.
 
 Source: luxid.md 5.11; DESIGN section 6, "Weights".
 """
@@ -16,10 +16,10 @@ from daemons.luxid.core.choice.weights import CLASH, LEVELS, PAIR_WEIGHTS, Takin
 
 @attrs.frozen
 class NameChange:
-    """A name that somebody began, or nobody goes on, to take."""
+    """A lock name that its first running job has just taken, or its last one has just let go."""
 
     name: Name
-    # True: in exclusive mode; False: in any
+    # True: taken in exclusive mode; False: in any mode
     is_exclusive: bool
     is_taken: bool
 
@@ -32,34 +32,34 @@ class _Runner:
 
 
 class RunningLocks:
-    """Which locks running jobs take: those they hold, and where that is not known those they declared."""
+    """The locks that running jobs take: those they hold and, where that is unknown, those they declared."""
 
     def __init__(self, rules: WeightRules) -> None:
         self._rules = rules
         self._runners: dict[JobId, _Runner] = {}
         self._aliases = Aliases()
-        # level -> taking -> jobs
+        # number of jobs by level and taking
         self._present = [[0] * len(Taking) for _ in LEVELS]
-        # name -> jobs, in any mode, and in exclusive mode; no zeros
+        # number of jobs that take a name, in any mode and in exclusive mode; no zeros
         self._any: dict[Name, int] = {}
         self._exclusive: dict[Name, int] = {}
-        # jobs that have the BGL alone
+        # number of jobs that take the BGL exclusively
         self._bgl = 0
-        # grows when a static weight may have changed
+        # counter that grows when a static weight may have changed
         self.epoch = 0
 
     def declare(self, job_id: JobId, declared: Needs) -> list[NameChange]:
-        """The job has a process, and this is what its opcode declares."""
+        """Take note that the job has a process, and that its opcode declares this."""
         runner = self._runners.get(job_id)
         return self._take(job_id, declared, runner.held if runner else {})
 
     def set_held(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> list[NameChange]:
-        """The job holds exactly these locks; nothing if it has no process that we know of."""
+        """Take note that the job holds exactly these locks; ignored if it has no known process."""
         runner = self._runners.get(job_id)
         return self._take(job_id, runner.declared, held) if runner else []
 
     def set_aliases(self, aliases: Aliases) -> list[NameChange]:
-        """These are the words for locks now. Cost: linear in the jobs with a process."""
+        """Use these aliases from now on. Cost: linear in the jobs with a process."""
         if aliases == self._aliases:
             return []
         self._aliases = aliases
@@ -67,27 +67,27 @@ class RunningLocks:
         return [change for job_id, each in runners for change in self._take(job_id, each.declared, each.held)]
 
     def leave(self, job_id: JobId) -> list[NameChange]:
-        """The job has no process any more."""
+        """Take note that the process of the job is gone."""
         runner = self._runners.pop(job_id, None)
         return self._count(runner.taken, -1) if runner else []
 
     def held_locks(self, job_id: JobId) -> Mapping[Lock, LockMode]:
-        """The locks that a job with a process holds, as far as that is known."""
+        """Return the locks that a job with a process holds, as far as known."""
         runner = self._runners.get(job_id)
         return runner.held if runner else {}
 
     def with_aliases(self, needs: Needs) -> Needs:
-        """The needs with all words for their locks."""
+        """Return the needs with all aliases of their names."""
         return self._aliases.with_aliases(needs)
 
     def is_taken(self, name: Name, *, exclusively: bool) -> bool:
         return name in (self._exclusive if exclusively else self._any)
 
     def static_weight(self, shape: Shape, clashes: int) -> float:
-        """The static weight of jobs of this shape.
+        """Return the static weight of jobs of this shape.
 
         Args:
-            clashes: one bit a level: a name of theirs clashes with one that is taken.
+            clashes: one bit for each level on which a name of theirs clashes with a running job's.
         """
         if shape.bgl is LockMode.EXCLUSIVE or (self._bgl and shape.bgl is not None):
             return self._rules.big_lock()
@@ -97,13 +97,13 @@ class RunningLocks:
         )
 
     def weight_of(self, needs: Needs) -> float:
-        """The static weight of a job with these needs."""
+        """Return the static weight of a job with these needs."""
         clashing = {name[0] for name in needs.shared if self.is_taken(name, exclusively=True)}
         clashing |= {name[0] for name in needs.exclusive if self.is_taken(name, exclusively=False)}
         return self.static_weight(needs.shape, sum(1 << level_index for level_index in clashing))
 
     def causes(self, needs: Needs) -> Iterator[tuple[int | None, float, tuple[JobId, ...]]]:
-        """By level, what weighs there and the running jobs that cause it; the level None is the BGL.
+        """Yield for each level the weight there and the running jobs that cause it; the level None is the BGL.
 
         Cost: linear in the jobs that run; for explanations.
         """
@@ -151,7 +151,7 @@ class RunningLocks:
 
 
 def _crosses_zero(counts: dict[Name, int], name: Name, step: int) -> bool:
-    """Count, and say whether that was the first or the last."""
+    """Count the name; returns whether this was its first taker, or its last."""
     count = counts.pop(name, 0) + step
     if count:
         counts[name] = count

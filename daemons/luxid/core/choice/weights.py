@@ -1,4 +1,4 @@
-"""How much a queued job would get in the way of those that run: the lock weight, and how it fades with age.
+"""How much a queued job would get in the way of the running ones: its lock weight, and how that fades with age.
 
 Theory. On each level a declaration amounts to one *taking*, or two: none, or shared or exclusive, each of named,
 unknown or all locks. The table says what a pending taking costs beside a running one; on a level the dearest
@@ -9,7 +9,7 @@ The weight fades: `static * max(0, 1 - ticks/K)`, where ticks is the job's age i
 counted on the clock's own line (tick n is from n * tick_s to (n + 1) * tick_s), for all jobs alike: so of two jobs
 the one received earlier is at each moment at least as old in ticks as the other, and an order by age never turns
 around. After K ticks a job weighs nothing, and whatever comes later weighs something or is younger:
-so nobody waits for ever behind lighter ones of the same priority.
+so no job waits for ever behind lighter ones of the same priority.
 
 Source: predictive-queue design; luxid.md 5.11; DESIGN section 6.
 """
@@ -27,7 +27,7 @@ from common.queue.jobs import Timestamp
 
 
 class Taking(enum.IntEnum):
-    """What a job takes on a level; the number is its place in the table."""
+    """What a job takes on a level; the number is its row or column of the table."""
 
     NONE = 0
     SHARED_NAMED = 1
@@ -51,7 +51,7 @@ PAIR_WEIGHTS: Final = (
     (0.5, 1.5, 1.5, 3.0, 1.5, 1.5, 3.0),
     (0.5, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0),
 )
-# both named, a name in common, and one of the two exclusive; the dearest there is
+# weight of a name in common if one of the two is exclusive: the greatest of all
 CLASH: Final = 3.0
 BGL_PENALTY: Final = 15.0
 
@@ -94,7 +94,7 @@ class WeightRules:
         return math.fsum((self.base, *level_weights)) if self.is_enabled else 0.0
 
     def big_lock(self) -> float:
-        """The static weight against the BGL, or of who takes it."""
+        """The static weight of a job that takes the BGL exclusively, or that needs it while another one does."""
         return self.total((BGL_PENALTY,))
 
 
@@ -104,6 +104,6 @@ def takings_of(entries: Iterable[LevelDeclaration]) -> tuple[Taking, ...]:
 
 
 def level_weight(pending: Iterable[Taking], running: Iterable[Taking]) -> float:
-    """The dearest pair without a look at names; 0 when nobody runs."""
+    """The dearest pair, names aside; 0 when no job runs."""
     against = tuple(running)
     return max((PAIR_WEIGHTS[mine][other] for mine in pending for other in against), default=0.0)

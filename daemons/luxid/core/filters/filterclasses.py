@@ -1,4 +1,4 @@
-"""Jobs sorted by what the chain of rules looks at first: the names of their opcodes, and the rule that applies now.
+"""Jobs sorted by what the chain of rules looks at first: the names of their opcodes, and the rule that now applies.
 
 There are as many filter classes as lists of opcodes of different names, times the rules that apply to any: few. A new
 chain is compared with the filter classes; only the jobs of those whose ruling it may change are looked at.
@@ -18,11 +18,11 @@ from daemons.luxid.core.filters.staticmatch import OpIds, op_ids_of
 
 @attrs.define(eq=False)
 class FilterClass:
-    """Jobs whose opcodes have the same names, and that the chain says the same about."""
+    """Jobs whose opcodes have the same names, under the same ruling."""
 
     op_ids: OpIds
     ruling: Ruling
-    # in the order in which they came
+    # jobs in the order in which they came
     members: dict[JobId, None] = attrs.field(factory=dict)
 
 

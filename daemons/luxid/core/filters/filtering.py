@@ -1,9 +1,9 @@
-"""What the chain of filter rules says about each job.
+"""The chain of filter rules, and its ruling on each job.
 
-Theory. A rule that did not match a job will not, as long as both stay what they are. So of a new chain only those
-rules are asked that may change the word of the one before: rules that came with it, if they are before the one that
-applied; and if that one is gone, also those behind it. Which of them are out of the question for all jobs with opcodes
-of certain names, or match all of them, says `static match`; the jobs themselves are held against the rest.
+Theory. A rule that did not match a job will not, as long as both stay what they are. So a new chain is asked only by
+those rules that may change the ruling: rules that came with it, if they stand before the rule that applied; and if
+that one is gone, also those behind it. `staticmatch` tells which of them match none, or all, of the jobs whose opcodes
+have certain names; the other rules are tested on each job.
 
 Source: luxid.md 6.2; DESIGN section 11.
 """
@@ -24,12 +24,12 @@ from daemons.luxid.core.filters.staticmatch import OpIds, StaticMatch, static_ma
 
 @attrs.frozen(eq=False)
 class Ruling:
-    """The word of the chain; the very same as long as the same rule applies."""
+    """What the chain says of a job; the same object as long as the same rule applies."""
 
-    # what applies; ACCEPT without a rule: none does
+    # action of the rule that applies; ACCEPT without a rule: none applies
     kind: ActionKind = ActionKind.ACCEPT
     rule: FilterRule | None = None
-    # of a rule with RATE_LIMIT
+    # limit of a rule with RATE_LIMIT
     limits: tuple[Limit, ...] = ()
 
     @property
@@ -38,7 +38,7 @@ class Ruling:
 
     @property
     def is_restraint(self) -> bool:
-        """Whether another word may let a job start that cannot by this one."""
+        """Whether another ruling may let a job start that this one keeps back."""
         return self.is_pause or bool(self.limits)
 
 
@@ -52,17 +52,17 @@ class RuleInForce:
     compiled: CompiledRule
     ruling: Ruling
     static_match: Callable[[OpIds], StaticMatch]
-    # the number of the chain with which it came
+    # version of the chain with which the rule came
     since: int
 
 
 @attrs.frozen(eq=False)
 class Shortlist:
-    """What is known of the word on some jobs before they are looked at."""
+    """What is known of the ruling on some jobs before they are looked at."""
 
-    # the first of these that matches applies
+    # rules to test in order: the first that matches applies
     rules: tuple[RuleInForce, ...]
-    # when none does
+    # ruling if none matches
     otherwise: Ruling
 
 
@@ -70,18 +70,18 @@ class Filtering:
     """The chain in force."""
 
     def __init__(self) -> None:
-        # in their order, without those that say CONTINUE: they never apply
+        # rules in their order, without those that say CONTINUE: they never apply
         self._rules: tuple[RuleInForce, ...] = ()
         self._chain: list[FilterRule] = []
-        # of a job of which nothing is known
+        # shortlist for a job of which nothing is known
         self._whole_chain = Shortlist((), ACCEPTED)
-        # grows with each other chain
+        # version of the chain: grows when it changes
         self._version = 0
-        # jobs that were held against rules so far
+        # number of jobs tested so far
         self.judged = 0
 
     def replace(self, rules: Iterable[FilterRule]) -> bool:
-        """Put these rules in force; answers whether that is another chain.
+        """Put these rules in force; returns whether the chain has changed.
 
         Raises: InvalidRequest: a rule is wrong; the chain in force stays.
         """
@@ -97,18 +97,18 @@ class Filtering:
         return True
 
     def judge(self, job: Job) -> Ruling:
-        """The word of the chain on a job of which nothing is known."""
+        """Return the ruling on a job of which nothing is known."""
         return self.judge_by(job, self._whole_chain)
 
     def judge_by(self, job: Job, shortlist: Shortlist) -> Ruling:
-        """The word of the chain on one of the jobs that this shortlist is about."""
+        """Return the ruling on a job for which this shortlist was made."""
         if not shortlist.rules:
             return shortlist.otherwise
         self.judged += 1
         return next((each.ruling for each in shortlist.rules if each.compiled.matches(job)), shortlist.otherwise)
 
     def shortlist(self, ruling: Ruling, op_ids: OpIds) -> Shortlist:
-        """What may be said of jobs with opcodes of these names, if `ruling` was the word of the chain before."""
+        """Return the shortlist for jobs with opcodes of these names, if `ruling` was the ruling of the chain before."""
         may_apply: list[RuleInForce] = []
         for rule in self._rules:
             if rule.ruling is ruling:
@@ -128,7 +128,7 @@ class Filtering:
 
 
 def _was_behind(rule: FilterRule, applied: FilterRule | None) -> bool:
-    """Whether the chain before never came to this rule, as one that applied was first."""
+    """Whether the chain before never came to this rule, because one before it applied."""
     return applied is not None and _order_key(rule) >= _order_key(applied)
 
 
@@ -143,7 +143,7 @@ def _ruling(rule: CompiledRule) -> Ruling:
 
 
 def bucket_limits(job: Job) -> tuple[Limit, ...]:
-    """The buckets that the job names in its reasons."""
+    """Return the buckets that the job names in its reasons."""
     found = rate_buckets([op.input.get("reason") for op in job.ops])
     if not found:
         return ()

@@ -1,14 +1,14 @@
-"""The word of the filters on every job, and how another chain of rules reaches all of them.
+"""The ruling of the filters on every job, and how a new chain of rules reaches all of them.
 
-Theory. A job is held against a chain when it comes and when its opcodes change; and against another chain only so far
-as that may say something else of it: `filtering` tells of which `filter classes`, and by which rules. The jobs of the
-others are not touched, however many there are. Those with a process are judged at once, as they are few and may
-have to stop; the others a slice at a time, as long as some are left. If yet another chain comes meanwhile, of those
-that are left nothing is known any more, and they are held against all rules.
+Theory. A job is judged by a chain when it comes and when its opcodes change. A new chain judges it again only if the
+ruling may change: `filtering` tells of which filter classes, and by which rules. Jobs of the others are not
+touched, however many there are. Jobs with a process are judged at once, as they are few and may have to stop; the
+others a slice at a time, until none is left. If yet another chain comes meanwhile, nothing is known any more of the
+jobs that are left, and all rules are tested on them.
 
-Who was let through by the chain before can only lose by the new one: such a job has its right place in the order of
-starts, and is judged at the latest when it is the best. Who was held back may be the best now without showing. So
-these come first, and until all of them are judged nobody is started.
+A job that the chain before admitted can only lose by the new one: it has its right rank in the order of starts, and is
+judged at the latest when it is the best. A job that was restrained may be the best now without showing. So restrained
+jobs come first, and until all of them are judged no job is started.
 
 Source: filters design; luxid.md 6; DESIGN sections 6 and 11.
 """
@@ -29,12 +29,12 @@ from daemons.luxid.core.queue.decisions import Phase, Rejected
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
 
-# jobs judged by a new chain in one go
+# number of jobs judged by a new chain in one go
 SLICE: Final = 50
 
 
 class Judging:
-    """Keeps the rulings on all entries those of the chain in force."""
+    """Keeps the rulings on all entries up to date with the chain in force."""
 
     def __init__(self, entries: Entries, ready: ReadyJobs, running_jobs: RunningJobs) -> None:
         self._entries = entries
@@ -42,16 +42,16 @@ class Judging:
         self._running_jobs = running_jobs
         self._filtering = Filtering()
         self._filter_classes = FilterClasses()
-        # found to be rejected since they were last taken
+        # jobs found to be rejected since they were last taken
         self._rejected: list[Rejected] = []
-        # jobs without a process to be judged by the chain in force, last one first; None: by all of its rules
+        # jobs without a process still to be judged by the chain in force, last one first; None: by all of its rules
         self._restrained: dict[JobId, Shortlist | None] = {}
         self._admitted: dict[JobId, Shortlist | None] = {}
         self.touched = 0
 
     @property
     def judged(self) -> int:
-        """How often a job was held against rules so far."""
+        """How often rules were tested on a job so far."""
         return self._filtering.judged
 
     @property
@@ -61,11 +61,11 @@ class Judging:
 
     @property
     def is_best_known(self) -> bool:
-        """Whether no job that is not yet judged may be better than the best of those that show."""
+        """True when no job still to be judged could outrank the current best."""
         return not self._restrained
 
     def new_entry(self, job: Job, received_tick: int) -> Entry:
-        """The entry of a job that has none; it is held."""
+        """Return an entry for a job that has none; it is held."""
         filter_class = self._filter_classes.enter(job, self._filtering.judge(job))
         reading = next_reading(job)
         return Entry(
@@ -73,7 +73,7 @@ class Judging:
         )
 
     def renew(self, entry: Entry, job: Job) -> None:
-        """Take note of a held job as it is now; what follows from its opcodes is worked out again if they changed."""
+        """Take a held job as it is now; what follows from its opcodes is worked out again if they changed."""
         is_unjudged = self.is_unjudged(job.job_id)
         if job is entry.job and not is_unjudged:
             return
@@ -87,12 +87,12 @@ class Judging:
             entry.rule(self._filter_classes.enter(job, self._filtering.judge(job)))
 
     def forget(self, entry: Entry) -> None:
-        """The job has ended."""
+        """Forget a job that has ended."""
         self._take(entry.job.job_id)
         self._filter_classes.leave(entry.job.job_id, entry.filter_class)
 
     def replace(self, rules: Iterable[FilterRule]) -> None:
-        """These are the rules.
+        """Put these rules in force.
 
         Raises: InvalidRequest: one of them is wrong; those in force stay.
         """
@@ -114,7 +114,7 @@ class Judging:
             self._entries.pausing.note(entry)
 
     def judge_slice(self) -> list[JobId]:
-        """Judge some of those that have still to be; answers which of them must be held, as they are rejected."""
+        """Judge some of the jobs that have still to be; returns those that must be held, because they are rejected."""
         count = min(SLICE, len(self._restrained) + len(self._admitted))
         taken = ((self._restrained or self._admitted).popitem() for _ in range(count))
         return [job_id for job_id, shortlist in taken if self._rejudge(self._entries[job_id], shortlist)]
@@ -124,11 +124,11 @@ class Judging:
         return job_id in self._admitted or job_id in self._restrained
 
     def judge(self, job_id: JobId) -> bool:
-        """Judge a job that has still to be; answers whether it must be held, as it is rejected."""
+        """Judge a job that has still to be; returns whether it must be held, because it is rejected."""
         return self._rejudge(self._entries[job_id], self._take(job_id))
 
     def is_rejected(self, entry: Entry) -> bool:
-        """Whether a rule rejects the job, which has no process; if so that is noted."""
+        """Whether a rule rejects this job, which has no process; if so, note that."""
         rule = entry.ruling.rule
         if rule is None or entry.ruling.kind is not ActionKind.REJECT:
             return False
@@ -136,12 +136,12 @@ class Judging:
         return True
 
     def take_rejected(self) -> tuple[Rejected, ...]:
-        """Those that were found to be rejected since this was last asked, by job id."""
+        """Return the jobs found to be rejected since the last call, by job id."""
         rejected, self._rejected = sorted(self._rejected, key=lambda each: each.job_id), []
         return tuple(rejected)
 
     def rejecting_rule(self, job: Job) -> FilterRule | None:
-        """The rule by which this job, not yet in the queue, is to be refused."""
+        """Return the rule by which this job, not yet in the queue, is to be refused."""
         ruling = self._filtering.judge(job)
         return ruling.rule if ruling.kind is ActionKind.REJECT else None
 
@@ -162,7 +162,7 @@ class Judging:
         return False
 
     def _take(self, job_id: JobId) -> Shortlist | None:
-        """Have the job judged, or need it no longer."""
+        """Strike the job off the list of those still to be judged; returns how it was to be judged."""
         unjudged = self._restrained if job_id in self._restrained else self._admitted
         return unjudged.pop(job_id, None)
 

@@ -1,4 +1,4 @@
-"""What a filter rule says of all jobs whose opcodes have certain names, before anything else of them is looked at.
+"""What a filter rule says of all jobs whose opcodes have certain names, without looking at anything else.
 
 Theory. Most rules name an opcode, perhaps with a condition on its parameters. By the names alone many jobs are out of
 the question, at once for all of them. A static match is one of three words, and they are in an order:
@@ -22,7 +22,7 @@ from common.query.predicate import PREDICATE, Field, compile_expression
 from common.query.qlang import All, Expression, Some
 from common.queue.jobs import Job
 
-# of the opcodes of a job; None: one has no name
+# names of the opcodes of a job; None: one has no name
 OpIds = frozenset[str | None]
 
 _OP_ID: Final = "OP_ID"
@@ -33,23 +33,23 @@ class StaticMatch(enum.IntEnum):
     """Whether a rule matches jobs with opcodes of certain names."""
 
     NEVER = 0
-    # it takes a look at each of them
+    # the rule must be tested on each job
     MAYBE = 1
     ALWAYS = 2
 
 
 def op_ids_of(job: Job) -> OpIds:
-    """The names of its opcodes, without order."""
+    """Return the names of the opcodes of a job, without order."""
     found = [op.input.get(_OP_ID) for op in job.ops]
     return _set_of(tuple([op_id if isinstance(op_id, str) else None for op_id in found]))
 
 
-# one object for each: every job has one
+# sets are shared, as every job has one
 _set_of: Final[Callable[[tuple[str | None, ...]], OpIds]] = lru_cache(maxsize=1024)(frozenset)
 
 
 def static_match_of(rule: FilterRule) -> Callable[[OpIds], StaticMatch]:
-    """The question for this rule, which is one that compiles."""
+    """Return a function from the names of opcodes to the match; the rule is one that compiles."""
     tests = [_compile(Expression.from_wire(value)) for name, value in rule.predicates if name == "opcode"]
     best = StaticMatch.MAYBE if any(name != "opcode" for name, _ in rule.predicates) else StaticMatch.ALWAYS
     return lambda op_ids: min([best, *(max(map(test, op_ids), default=StaticMatch.NEVER) for test in tests)])

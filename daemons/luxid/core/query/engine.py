@@ -83,7 +83,7 @@ class Plan(Generic[T]):
     # names of fields that are shown or filtered by
     used: frozenset[str]
     _test: Callable[[T], bool] | None
-    # as in `Things`
+    # access as in `Things`
     _what: str = ""
     # field -> how many things were left out for want of its value, so far
     _lacking: Mapping[str, int] = attrs.field(factory=dict)

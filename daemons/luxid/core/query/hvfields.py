@@ -29,7 +29,7 @@ _OTHERS: Final = (
     "spice_zlib_glz_wan_compression", "usb_devices", "usb_mouse", "vga", "vif_script", "vif_type",
     "vnc_bind_address", "vnc_password_file", "vnc_x509_path",
 )
-# those whose title is not their name
+# titles that differ from the name
 _TITLES: Final = {
     "acpi": "ACPI", "boot_order": "Boot_order", "cdrom_image_path": "CDROM_image_path", "cpu_type": "cpu_type",
     "disk_type": "Disk_type", "initrd_path": "Initrd_path", "kernel_path": "Kernel_path", "nic_type": "NIC_type",

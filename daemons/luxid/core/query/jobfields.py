@@ -26,7 +26,7 @@ class JobView:
     is_blocked: bool = False
     # it is being killed: until nothing of it lives it reads canceling, whatever its file says
     is_ending: bool = False
-    # of its only opcode, if somebody has read that before; goes with `job`
+    # summary of its only opcode, if that was read before; goes with `job`
     summary: str | None = attrs.field(default=None, eq=False)
     # adds the log lines that are not in the job's file yet; None: it has all
     complete: Callable[[Job], Job] | None = attrs.field(default=None, eq=False)

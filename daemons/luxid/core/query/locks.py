@@ -1,4 +1,4 @@
-"""Locks as rows: who holds what, who waits for what; and jobs that others wait for.
+"""Locks as rows: the owners that hold each and wait for each; and jobs that others wait for.
 
 A job that other jobs depend on is shown as a row `job/N`: nobody holds it, and those who wait for its
 end are pending, in the place of a mode the states in which they want it. So the lock monitor answers for every

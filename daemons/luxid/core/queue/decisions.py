@@ -1,4 +1,4 @@
-"""What the queue's core says: where jobs stand, and what is to be done.
+"""What the queue's core decides: the phases of jobs, and what the shell is to do.
 
 Source: DESIGN section 6.
 """
@@ -21,7 +21,7 @@ class Phase(enum.Enum):
     STARTING = "starting"
     RUNNING = "running"
 
-    # as members are single; the one of Enum is slow, and phases are counted at each change
+    # members are single, so identity will do: the hash of Enum is slow, and phases are counted at each change
     __hash__ = object.__hash__
 
 
@@ -45,7 +45,7 @@ class Rejected:
 
 @attrs.frozen
 class Waited:
-    """What held a job that does not wait any more."""
+    """What held a job that waits no longer."""
 
     job_id: JobId
     spans: tuple[Span, ...]
@@ -53,21 +53,21 @@ class Waited:
 
 @attrs.frozen
 class Decisions:
-    # in this order; they are `starting` now
+    # jobs to start, in this order; they are `starting` now
     start: tuple[JobId, ...] = ()
-    # these, and the rejected, are `held` now
+    # jobs to end, as are the rejected ones; they are `held` now
     doomed: tuple[Doomed, ...] = ()
     rejected: tuple[Rejected, ...] = ()
-    # they waited for other jobs until just now, and read queued again
+    # jobs that waited for others until now, and read queued again
     unblocked: tuple[JobId, ...] = ()
-    # jobs that others wait for, and whose states could not be told: to be found out
+    # jobs that others wait for, and whose states the shell is to find out
     untold: tuple[JobId, ...] = ()
-    # running ones that are to stop before their next opcode; and that need not any more
+    # running jobs to stop before their next opcode, and those that need not any more
     pause: tuple[JobId, ...] = ()
     resume: tuple[JobId, ...] = ()
-    # to be written to the histories of these jobs
+    # spans to write to the histories of these jobs
     waited: tuple[Waited, ...] = ()
-    # True: jobs have still to be judged by a new chain of rules; ask again
+    # True: jobs have still to be judged by a new chain of rules; call `decide` again
     is_unfinished: bool = False
 
 

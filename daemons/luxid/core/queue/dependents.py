@@ -1,4 +1,4 @@
-"""Which jobs wait for the end of which others, and what an end means for them.
+"""Which jobs wait for the end of others, and what an end means for them.
 
 Only the dependencies of a job's next opcode count (DESIGN section 11): those of later ones are judged
 when the job comes back to the queue.
@@ -29,14 +29,14 @@ class Waits:
         self._unmet: dict[JobId, dict[JobId, list[Dependency]]] = {}
         # job -> the blocked jobs that wait for it
         self._dependents: dict[JobId, set[JobId]] = {}
-        # jobs that are waited for because nobody can tell their states; since these were last taken
+        # jobs that are waited for because their states could not be told, since these were last taken
         self._untold: set[JobId] = set()
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._unmet
 
     def begin(self, job: Job) -> Doomed | None:
-        """Let the job wait for what is not met; it waits for nothing now. Answers why it never can be met."""
+        """Let a job, which waits for nothing, wait for its unmet dependencies; returns why they can never be met."""
         unmet: dict[JobId, list[Dependency]] = {}
         for dependency in next_dependencies(job):
             target = JobId(dependency.job_id)
@@ -67,12 +67,12 @@ class Waits:
         return untold
 
     def end(self, target: JobId, state: JobState | None) -> dict[JobId, Doomed | None]:
-        """A job ended, or there is none: those that waited for it, and why they can never be met. They wait for it no
-        longer."""
+        """Take note that a job ended, or that there is none; returns the jobs that waited for it, each with why its
+        dependencies can never be met."""
         return {job_id: self._judge_end(job_id, target, state) for job_id in sorted(self._dependents.pop(target, ()))}
 
     def forget(self, job_id: JobId) -> None:
-        """The job waits for nothing any more."""
+        """Let the job wait for nothing any more."""
         for target in self._unmet.pop(job_id, ()):
             dependents = self._dependents[target]
             dependents.discard(job_id)
@@ -80,7 +80,7 @@ class Waits:
                 del self._dependents[target]
 
     def of(self, job_id: JobId) -> Mapping[JobId, list[Dependency]]:
-        """What the job waits for."""
+        """Return what the job waits for."""
         return self._unmet.get(job_id, {})
 
     def awaited(self) -> dict[JobId, list[tuple[JobId, Dependency]]]:

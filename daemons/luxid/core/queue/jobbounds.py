@@ -16,7 +16,7 @@ from common.errors import InvalidRequest
 from common.lockdecl import LockDeclaration
 from common.opcodes.base import OpCode
 
-# no lock's name takes fewer bytes of JSON, with its mode
+# least number of bytes of JSON that a lock takes, with its mode
 _LOCK_BYTES = 8
 
 
@@ -25,11 +25,11 @@ class JobBounds:
     """Bounds of one job."""
 
     opcodes: int
-    # of its opcodes as JSON
+    # size of its opcodes as JSON
     size_bytes: int
-    # locks that one opcode names
+    # number of locks that one opcode names
     locks: int
-    # jobs that one opcode waits for
+    # number of jobs that one opcode waits for
     depends: int
 
     def check_input(self, ops: Sequence[Mapping[str, Any]]) -> int:

@@ -35,7 +35,7 @@ from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.why.history import History
 
-# the best ones that `decide` judges by a new chain to find one that may start
+# number of jobs, best first, that `decide` judges by a new chain to find one that may start
 MOST_UNJUDGED: Final = 20
 
 
@@ -70,7 +70,7 @@ class JobQueue:
         self._judging = Judging(self._entries, self.ready, self._running_jobs)
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
-        # ended, not archived
+        # final states of jobs that are not archived
         self._ended: dict[JobId, JobState] = {}
         self._touched = 0
 
@@ -92,11 +92,11 @@ class JobQueue:
         self._entries.move(self._entry(job), Phase.RUNNING)
 
     def started(self, job_id: JobId) -> None:
-        """The start of this job, which is `starting`, came to a process."""
+        """Take note that the process of a starting job is there."""
         self._entries.move(self._entries[job_id], Phase.RUNNING)
 
     def advanced(self, job: Job) -> None:
-        """The file of a job has changed; if it has a process, perhaps another opcode is under way."""
+        """Take note that the file of a job changed; if it has a process, another opcode may be under way."""
         if not self._entries.has_process(job.job_id):
             return
         entry = self._entries[job.job_id]
@@ -109,29 +109,29 @@ class JobQueue:
             self._running_jobs.declare(job.job_id, needs)
 
     def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
-        """The job with this process holds exactly these locks; nothing follows for one that has none."""
+        """Take note that a job holds exactly these locks; ignored if it has no process."""
         self._running_jobs.set_held(job_id, held)
 
     def aliases_changed(self, aliases: Aliases) -> None:
-        """These are the words for locks now; concerns the jobs with a process, and what their locks clash with."""
+        """Use these aliases from now on. Cost: linear in the jobs with a process, and the classes they clash with."""
         self._running_jobs.set_aliases(aliases)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
-        """These are the rules.
+        """Put these rules in force.
 
         Raises: InvalidRequest: one of them is wrong; those in force stay.
         """
         self._judging.replace(rules)
 
     def hold(self, job_id: JobId) -> None:
-        """Let nobody start the job until it is added again or ends; any phase allows it."""
+        """Keep the job from starting until it is added again or ends; allowed in any phase."""
         entry = self._entries[job_id]
         if entry.phase is not Phase.HELD:
             self._entries.move(entry, Phase.HELD)
         self._waits.forget(job_id)
 
     def end(self, job_id: JobId, state: JobState) -> None:
-        """The job is final, durably; those that depend on it are judged."""
+        """Take note that the job is final, durably, and judge the jobs that depend on it."""
         if job_id in self._entries:
             self.hold(job_id)
             self._judging.forget(self._entries[job_id])
@@ -140,17 +140,17 @@ class JobQueue:
         self._judge_dependents(job_id, state)
 
     def found(self, job_id: JobId, state: JobState | None) -> None:
-        """The state of a job that is not in the queue, which could not be told before; None: there is no such job."""
+        """Take the state of a job that is not in the queue and could not be told before; None: there is no such job."""
         self._judge_dependents(job_id, state)
 
     def forget(self, job_id: JobId) -> None:
-        """The job, which has ended, is archived."""
+        """Forget a job that has ended, as it is archived."""
         self._ended.pop(job_id, None)
 
     # what follows
 
     def decide(self, now_s: float, *, may_start: bool = True) -> Decisions:
-        """What is to be done now; asking again right away gives nothing, unless it was unfinished.
+        """Decide what is to be done now; a second call right away gives nothing, unless the first was unfinished.
 
         Order of starts: priority, aged weight, age, job id.
 
@@ -177,7 +177,7 @@ class JobQueue:
         )
 
     def close(self, now_s: float) -> Iterator[Waited]:
-        """What held the jobs so far, of all of them; nothing may be reported or asked any more."""
+        """Yield what held each job so far; nothing may be reported or asked afterwards."""
         return self._history.close(self._entries, now_s)
 
     def rejecting_rule(self, job: Job) -> FilterRule | None:
@@ -188,19 +188,19 @@ class JobQueue:
 
     @property
     def touched(self) -> int:
-        """Entries and groups looked at so far; its growth is what an event costs."""
+        """Number of entries and classes looked at so far; its growth is the cost of an event."""
         return self._touched + self._judging.touched + self.ready.touched
 
     @property
     def judged(self) -> int:
-        """How often a job was held against a chain of rules so far."""
+        """How often rules were tested on a job so far."""
         return self._judging.judged
 
     def entry(self, job_id: JobId) -> Entry | None:
         return self._entries.get(job_id)
 
     def phase(self, job_id: JobId) -> Phase | None:
-        """None: the job has ended, or there never was one."""
+        """The phase of a job; None: it has ended, or there never was one."""
         entry = self._entries.get(job_id)
         return entry.phase if entry else None
 

@@ -1,4 +1,4 @@
-"""From what a client submits to the jobs as their files will say: all checks before an id is spent.
+"""From a submission to the jobs as their files will say: all checks, before an id is spent.
 
 Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
 """
@@ -21,18 +21,18 @@ from daemons.luxid.core.queue.jobbounds import JobBounds
 E = TypeVar("E", bound=GantryError)
 ParsedJob = tuple[OpCode, ...]
 
-# in the place of an id: none is 0
+# stands for the id of a refused job: no id is 0
 _REFUSED: Final = JobId(0)
 
 
-# one that is refused is an error
+# a job, or the error by which it is refused
 Wanted = ParsedJob | GantryError
 
 
 def parse_jobs(
     jobs: Sequence[Sequence[Mapping[str, Any]]], bounds: JobBounds
 ) -> Generator[int, None, tuple[Wanted, ...]]:
-    """Read every opcode of a submission, in steps, each of which says of how many opcodes it was.
+    """Read every opcode of a submission in steps; each yields the number of opcodes it read.
 
     Returns: for each the job, or why it is refused by itself: it has no opcode, or is beyond the bounds.
     Raises:
@@ -88,7 +88,7 @@ def build_jobs(
         jobs: an error for one that is refused already.
         received: the time, as `[seconds, microseconds]` and in nanoseconds.
         owner: whose the jobs are; None: the daemons' user's.
-        refusal: why a job, as it would be, is not taken.
+        refusal: returns why a job, as it would be, is not taken.
     Returns:
         For each a job, or why it is none: what is given, what `refusal` says, a dependency on a job that is
         refused, on the job itself, or on an id that was never given, which is a typing error. One on a job that

@@ -1,8 +1,8 @@
 """Which running jobs are to stop before their next opcode.
 
-A job is paused by the filters' word on it, and only while it runs: one that stops or ends is asked for nothing
-any more. What became otherwise is kept until somebody carries it to the jobs; what turned around meanwhile is told
-as it is now.
+A job is paused by the ruling of the filters, and only while it runs: one that stops or ends is asked for nothing
+any more. Changes are kept until the shell takes them to the jobs; of a change that was undone meanwhile only the
+result is told.
 
 Source: filters design; DESIGN section 11, "PAUSE".
 """
@@ -27,14 +27,14 @@ class Pausing:
 
     def __init__(self) -> None:
         self._pausing: set[JobId] = set()
-        # since they were last taken, in order
+        # jobs that changed since changes were last taken, in order
         self._changed: dict[JobId, None] = {}
 
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._pausing
 
     def note(self, entry: Entry) -> None:
-        """The phase of the job, or the word of the filters on it, may be another one now."""
+        """Take note that the phase of the job, or the ruling on it, may have changed."""
         job_id = entry.job.job_id
         should_pause = entry.phase is Phase.RUNNING and entry.ruling.is_pause
         if should_pause != (job_id in self._pausing):
@@ -42,7 +42,7 @@ class Pausing:
             self._changed[job_id] = None
 
     def take_changes(self) -> PauseChanges:
-        """What has changed since this was last asked."""
+        """Return what has changed since the last call."""
         if not self._changed:
             return PauseChanges()
         changed, self._changed = self._changed, {}

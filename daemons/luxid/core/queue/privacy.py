@@ -1,8 +1,8 @@
-"""What others see of a job, and who are others.
+"""What users see of the jobs of others.
 
 Theory. What others see is made by taking away, before any field is read: so no field, filter or summary can tell more.
 Arguments beyond the program's name, environment, results, log and output are the owner's and the operators'. The name
-that somebody gave the job (its comment), its locks, dependencies, times and states are everybody's.
+that its owner gave the job (its comment), its locks, dependencies, times and states are everybody's.
 
 Source: DESIGN section 4, "Who is calling".
 """
@@ -16,7 +16,7 @@ from common.access import Role, check_role
 from common.queue.jobs import Job, JobOp
 from common.queue.submitter import owner_of
 
-# of an opcode's input; besides, the program's name
+# keys of an opcode's input that everybody sees; besides, the program's name
 _PUBLIC: Final = (
     *("OP_ID", "dry_run", "debug_level", "priority", "depends", "comment", "reason"),
     *("locks", "user", "shell", "timeout"),
@@ -25,7 +25,7 @@ _PUBLIC: Final = (
 
 @attrs.frozen
 class Viewer:
-    """Who looks at jobs."""
+    """A user who looks at jobs."""
 
     uid: int
     role: Role
@@ -35,11 +35,11 @@ class Viewer:
         return self.role >= Role.OPERATE
 
     def may_see(self, job: Job) -> bool:
-        """Whether he may see all of this job."""
+        """Whether this user may see all of this job."""
         return self.sees_all or self._owns(job)
 
     def check_owned(self, job: Job, what: str) -> None:
-        """Make sure that the job is his, or that he is an operator.
+        """Make sure that the job is the user's own, or that the user is an operator.
 
         Args:
             what: begins the message: "CancelJob", "the output".
@@ -67,6 +67,6 @@ def _public_input(op_input: Mapping[str, Any]) -> dict[str, Any]:
     shown = {key: op_input[key] for key in _PUBLIC if key in op_input}
     argv = op_input.get("argv")
     if isinstance(argv, list | tuple) and argv:
-        # of a shell's line not even the first word: it may be an assignment
+        # the first word of a shell's line may be an assignment, so not even that is shown
         shown["argv"] = ["sh"] if op_input.get("shell") else [argv[0]]
     return shown

@@ -1,4 +1,4 @@
-"""What becomes of a job whose process is gone: it goes on, or it is ended, and with which results.
+"""What becomes of a job whose process is gone: it goes on, or it ends, and with which results.
 
 A process that ended between two opcodes, of its own will or not, leaves only ended and queued
 opcodes: the job is continued by a new process, and no opcode runs twice. One that died while an
@@ -89,7 +89,7 @@ def cancel_queued(job: Job, now: Timestamp) -> Job:
 
 
 def cancel_for(job: Job, uid: int, now: Timestamp, now_ns: int) -> Job:
-    """End a job that has no process because a user asked for it; the reason says who."""
+    """End a job that has no process because a user asked for it; the reason names the user."""
     return cancel_queued(_told(job, CANCEL_SOURCE, f"canceled on request of user {uid}", now_ns), now)
 
 
@@ -104,7 +104,7 @@ def cancel_rejected(job: Job, uuid: str, now: Timestamp, now_ns: int) -> Job:
 
 
 def _told(job: Job, source: str, text: str, now_ns: int) -> Job:
-    """With a reason in each opcode that has not ended."""
+    """Return the job with a reason in each opcode that has not ended."""
     entry = ReasonEntry(source, text, now_ns)
     return attrs.evolve(job, ops=tuple(op if op.state in FINAL else _with_reason(op, entry) for op in job.ops))
 

@@ -1,8 +1,8 @@
-"""What a submitter may submit, and as whom it runs.
+"""What a user may submit, and as which user it runs.
 
 Theory. A job acts with the rights of its owner. What acts with the daemons' own rights (every opcode but a command)
 names the role that it takes to submit it; a command runs as its submitter, which is written into the opcode, so that
-it is durable with the job and needs no second look when the job starts. Locks are for everybody who may submit, but
+it is durable with the job and needs no second look when the job starts. Every user who may submit may name locks, but
 for those that hold up everybody else: the BGL taken exclusively and whole levels, shared ones too, are for operators.
 
 Source: DESIGN section 4, "Who is calling".
@@ -30,16 +30,16 @@ class Host:
 
 @attrs.frozen
 class Submitter:
-    """Who submits, and what he may."""
+    """The user who submits, and his role."""
 
     uid: int
-    # "": he has none on this machine
+    # "": the user has none on this machine
     login: str
     role: Role
 
     @property
     def owner(self) -> JobOwner | None:
-        """Whose the jobs are; None: the daemons' user's."""
+        """The owner of the jobs; None: the daemons' user."""
         return None if self.role is Role.FULL else JobOwner(self.uid, self.login)
 
 

@@ -1,4 +1,4 @@
-"""Why a job does not run yet: every reason that holds it, with who causes it.
+"""Why a job does not run yet: every reason that holds it, with the jobs and rules that cause it.
 
 Source: DESIGN section 6, "Explain".
 """

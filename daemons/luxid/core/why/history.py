@@ -1,22 +1,23 @@
 """What held each queued job, and since when: noted as it changes.
 
-Theory. An entry bears what holds it and since when; no more, as long as that stays. A change of phase, a word of the
-filters or the end of a job waited for is noted for the jobs that the event touches anyway; the time comes with the
-next `decide`, when what is noted is compared with what was so before, and a span is made if something else holds the
-job now. So an event costs nothing for the others, and what turned around before anybody looked did not happen.
+Theory. An entry bears what it waits for and since when; no more, as long as that stays. A change of phase, a new
+ruling, or the end of a job waited for is noted for the jobs that the event touches anyway. The next `decide` gives the
+time: it compares what is noted with what was so before, and makes a span if the job now waits for something else. So
+an event costs nothing for the other jobs, and a change that was undone before the next `decide` did not happen.
 
-What concerns all jobs behind a limit, or all ready ones, is not told to them: it has a timeline of its own, as long as
-one of them waits. A ready job's time is divided only when it is let go: while a limit of it was full that held it,
-otherwise nobody was started at all, otherwise it waited for its turn.
+What concerns all jobs of a limit, or all ready ones, is not told to each: it has a timeline of its own while one of
+them waits. A ready job's time is divided only when the job is let go: while a limit of it was full, that held it;
+while no job was started at all, that did; otherwise it waited for its turn.
 
-Blame goes to the first of: other jobs, a filter rule, a limit, its turn. A job whose file is rewritten waits on for
-what it waited for. Spans are handed out, and kept no longer, when the job is let go: it starts, or ends without a
+The first of these is blamed: other jobs, a filter rule, a limit, its turn. A job whose file is rewritten keeps waiting
+for what it waited for. Spans are handed out, and kept no longer, when the job is let go: it starts, or ends without a
 process.
 
-Who is here when time begins, at the first `decide`, was here before this luxid was: what held it until then is unknown.
+A job that is here at the first `decide`, when time begins, was here before this luxid: what held it until then is
+unknown.
 
-Considered and rejected: to keep the jobs that a blocked one waits for with its span (more memory than all the rest; the
-dependencies know them until they change), and a span for each job behind a limit (a start would touch them all).
+Considered and rejected: keeping the jobs that a blocked one waits for with its span (more memory than all the rest; the
+dependencies know them until they change), and a span for each job of a limit (a start would touch them all).
 
 Source: DESIGN section 6, "Explain".
 """
@@ -58,7 +59,7 @@ class History:
     def __init__(self, limit_usage: LimitUsage, waits: Waits) -> None:
         self._limit_usage = limit_usage
         self._waits = waits
-        # with the jobs that a blocked one waited for until then
+        # jobs noted since the last `decide`; a blocked one with what it waited for until then
         self._noted: dict[Entry, Cause | None] = {}
         self._gone: set[Entry] = set()
         # held ones that were blocked before
@@ -71,20 +72,20 @@ class History:
     # what happened
 
     def note(self, entry: Entry) -> None:
-        """What holds the job may be about to change; or has, but for the jobs that it depends on."""
+        """Remember what blocks the job now. Call before its phase or dependencies change."""
         if entry not in self._noted:
             blocking = self._blocking(entry) if entry.phase is Phase.BLOCKED else None
             self._noted[entry] = blocking or self._set_aside.pop(entry, None)
 
     def leave(self, entry: Entry) -> None:
-        """The job has ended."""
+        """Take note that the job has ended."""
         self.note(entry)
         self._gone.add(entry)
 
     # what follows
 
     def tell(self, now_s: float, *, may_start: bool) -> tuple[Waited, ...]:
-        """All that was noted is so from now on; answers the spans of jobs that were let go.
+        """Let what was noted hold from now on; returns the spans of jobs that were let go.
 
         Args:
             may_start: jobs are started at all.

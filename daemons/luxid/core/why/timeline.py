@@ -1,4 +1,4 @@
-"""When something that concerns many jobs was so: a limit was full, nobody was started.
+"""The intervals during which a condition shared by many jobs held: a limit was full, starts were suspended.
 
 Kept once for all of them, so that a change touches none; the spans of one job are cut out of it when it is let go.
 """

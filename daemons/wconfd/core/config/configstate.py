@@ -75,7 +75,7 @@ def lacks_members(value: Mapping[str, Any]) -> bool:
 
 
 def reloaded(before: Config, given: Config, now: float) -> Config:
-    """What a file changed by another program leads to: its content, with a serial number that nobody has seen.
+    """What a file changed by another program leads to: its content, with a serial number that no reader has seen.
 
     Args:
         now: seconds since the epoch.
@@ -104,7 +104,7 @@ def _same_json(one: Any, other: Any) -> bool:
 
 
 def is_urgent(before: Config, after: Config) -> bool:
-    """Whether a change is answered only after the nodes were told: who is master, who may be, who is trusted."""
+    """Whether the call that makes this change returns only after the nodes were told of it."""
     return _urgent_values(before) != _urgent_values(after)
 
 

@@ -1,4 +1,4 @@
-"""Whether anybody is to have copies of configuration and queue, which nobody makes yet.
+"""Whether other nodes are to have copies of configuration and queue, which no daemon makes yet.
 
 Source: wconfd.md 7.5; DESIGN section 12.
 """

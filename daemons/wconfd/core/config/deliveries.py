@@ -18,7 +18,7 @@ import orjson
 # serial number and mtime of an object after its change
 Stamp = tuple[int, float]
 
-# with their stamps these are less than 3 KiB: what file systems keep beside a file
+# number of deliveries kept: with their stamps less than 3 KiB, which file systems keep beside a file
 ROOM: Final = 40
 _DIGEST_BYTES: Final = 12
 
@@ -40,7 +40,7 @@ class Delivery:
 class Deliveries:
     """A value; start from `Deliveries()`."""
 
-    # the oldest first, at most ROOM
+    # deliveries, the oldest first, at most ROOM
     _stamps: tuple[tuple[Delivery, Stamp], ...] = ()
 
     def stamp_of(self, delivery: Delivery) -> Stamp | None:

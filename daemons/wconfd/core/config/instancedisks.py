@@ -31,7 +31,7 @@ def add_disk(config: Config, instance: str, disk: AnyDisk, index: int | None, no
     """
     check_presence(config, disk.uuid, is_wanted=replace)
     added = with_entry(config, "disks", disk.uuid, disk)
-    # it counts also if the disk is stored just so
+    # the change counts even if the disk is stored just so
     added = attrs.evolve(added, serial_no=config.serial_no + 1, mtime=now)
     return attach_disk(added, instance, disk.uuid, index, now)
 
@@ -59,7 +59,7 @@ def attach_disk(config: Config, instance: str, disk: str, index: int | None, now
 
 
 def detach_disk(config: Config, instance: str, disk: str, now: float) -> Config:
-    """Take a disk from an instance; nothing if it has it not. It keeps the name it had there.
+    """Take a disk from an instance; nothing if the instance does not have it. It keeps the name it had there.
 
     Raises: ConfigurationError: no such instance.
     """

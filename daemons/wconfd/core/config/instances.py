@@ -66,7 +66,7 @@ def set_instance_status(
     admin_state_source: AdminStateSource | None,
     now: float,
 ) -> tuple[Config, AnyInstance]:
-    """Set what is not None; answers the instance.
+    """Set what is not None; returns the instance.
 
     Raises: ConfigurationError: there is no such instance.
     """

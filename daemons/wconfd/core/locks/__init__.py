@@ -1,1 +1,1 @@
-"""The lock table: who holds, who waits, who comes next, and its bytes on disk."""
+"""The lock table: holders, pending requests, the order of grants, and its bytes on disk."""

@@ -1,4 +1,4 @@
-"""Who waits for whom, from one owner to the ends of the chain, and since when locks are held.
+"""The chain of waits from one owner to its ends, and since when locks are held.
 
 Source: DESIGN section 6 ("Explain"); ours.
 """
@@ -19,9 +19,9 @@ WaitingSince = Callable[[Owner], float | None]
 def explain_wait(
     state: LockState, owner: Owner, *, held_since: SinceOfLock, waiting_since: WaitingSince, counting_since: float
 ) -> WaitExplanation:
-    """Tell why an owner waits: who is in its way, what those wait for, and so on.
+    """Tell why an owner waits: the owners in its way, what those wait for, and so on.
 
-    Returns: nobody waits and nothing is in the way if the owner has no pending request.
+    Returns: no waits, and nothing in the way, if the owner has no pending request.
     Cost: O(waits that can be reached, and the holdings in their way).
     """
     waits: dict[Owner, OwnerWait] = {}
@@ -45,7 +45,7 @@ def explain_wait(
 
 
 def explain_holdings(state: LockState, owners: Iterable[Owner], *, held_since: SinceOfLock) -> tuple[HeldSince, ...]:
-    """What owners hold, owner by owner as given, each in lock order. Cost: linear in the answer."""
+    """What owners hold, owner by owner as given, each in lock order. Cost: linear in the result."""
     return tuple(
         HeldSince(owner, lock, mode, held_since(owner, lock))
         for owner in dict.fromkeys(owners)

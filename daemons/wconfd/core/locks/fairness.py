@@ -1,30 +1,31 @@
-"""Bounded bypass: nobody who waits for an exclusive lock is passed for ever by those who share it.
+"""Bounded bypass: an owner that waits for an exclusive lock is not passed for ever by owners that share it.
 
 Theory. By itself a pending request reserves nothing, so a stream of shared grants may keep an exclusive
 request waiting without end. With this rule a pending request counts the *passes*: shared grants, made
 to others since it was queued, of what it wants exclusively. When they are `max_bypass` it is *ripe*. A
 ripe request is *overdue*, unless it conflicts with one that is overdue already; then it becomes so in its
 turn, the first that was ripe first. So no two overdue requests conflict. An overdue request holds others
-back: whoever asks for what conflicts with any of its items waits for it, as if it held it. Not held back is
+back: an owner that asks for anything in conflict with its items waits for it, as if it held them. It does not hold
+back
 
-* what is covered by a lock already held,
-* and who holds a lock at or after the *floor* of the overdue request: the first gate that is shut for it.
+* requests covered by a lock that their owner holds already,
+* and owners that hold a lock at or after its *floor*: the first gate that is shut for it.
 
 The bound: while nothing overdue conflicts with it, a request is passed at most `max_bypass` times, not
-counting owners that hold something at or after its floor. Nobody passes an overdue request at its floor or before
+counting owners that hold something at or after its floor. No owner passes an overdue request at its floor or before
 it, so the floor only rises, and is gone after as many turns of holders as the request has locks.
 
-Why no ring of waits comes of it. Write top(o) for the greatest lock that o holds. Who waits for a holder
-at a gate waits for somebody whose top lies at the gate or after it, and the gate lies after the own top
-(an upgrade aside, see `core.rings`). Who is held back waits for an overdue request that waits for
-holders only, at its floor or after it; so two steps on stands an owner whose top is not before the
-floor, and the own top is: that is what the second exception is for. Thus each step, or two, leads
-to a greater top, and no way leads back. Exempting those whom the overdue request waits for directly
-would not do: they may in turn wait for one who holds a later lock and is held back.
+Why no ring of waits comes of it. Write top(o) for the greatest lock that o holds. An owner that waits for a holder
+at a gate waits for one whose top lies at the gate or after it, and the gate lies after its own top (an upgrade
+aside, see `rings`). An owner that is held back waits for an overdue request, which waits for holders only, at
+its floor or after it. So two steps on stands an owner whose top is not before the floor, while its own top is: that
+is what the second exception is for. Thus each step, or two, leads to a greater top, and no way leads back. It would
+not do to exempt the owners for which the overdue request waits directly: they may in turn wait for an owner that
+holds a later lock and is held back.
 
-Counts are not stored. Who is kept out by no holder, and yet pending in `locks.data`, was held back by
-something overdue, which is assumed to be overdue again after a restart (`core.lockstate`). All other counts
-begin anew, so a restart may cost a request some more passes and nothing else: safety does not rest on the counts.
+Counts are not stored. A request that no holder keeps out, and that is yet pending in `locks.data`, was held back by an
+overdue one, which is assumed to be overdue again after a restart (`lockstate`). All other counts begin anew, so a
+restart may cost a request some more passes and nothing else: safety does not rest on the counts.
 
 Without a bound all of this is empty, and the behaviour is exactly Ganeti's (wconfd.md 5.3).
 """
@@ -49,19 +50,19 @@ _NOBODY: Final[Map[Owner, PendingRequest]] = Map()
 class Fairness:
     """The passes of all pending requests: a value. `Fairness()` is without a bound."""
 
-    # None: there is no bound
+    # greatest number of passes; None: there is no bound
     max_bypass: int | None = None
-    # of every pending request that wants something exclusively
+    # passes of every pending request that wants something exclusively
     _passes: Map[Owner, int] = _NO_PASSES
-    # no two of them conflict
+    # overdue requests by owner; no two of them conflict
     overdue: Map[Owner, PendingRequest] = _NO_OVERDUE
-    # passed often enough, but not overdue: in the order in which they became ripe
+    # requests passed often enough, but not overdue, in the order in which they became ripe
     _ripe: tuple[PendingRequest, ...] = ()
     # place -> the pending requests that want it exclusively; no empty entry
     _wanted: Map[tuple[Lock, bool], Map[Owner, PendingRequest]] = _NO_INDEX
 
     def entered(self, request: PendingRequest) -> "Fairness":
-        """With one more pending request, passed by nobody yet."""
+        """Return the state with one more pending request, not passed yet."""
         if self.max_bypass is None or not request.exclusive_places:
             return self
         wanted = self._wanted.mutate()
@@ -87,7 +88,7 @@ class Fairness:
         return attrs.evolve(after, ripe=tuple(each for each in self._ripe if each.owner != request.owner))
 
     def passed(self, shared: Iterable[Lock]) -> "Fairness":
-        """After a grant of these locks, shared; who is granted is pending no longer.
+        """Return the state after a grant of these locks, shared; the owner granted is pending no longer.
 
         Cost: O(requests passed); most are passed `max_bypass` times at most.
         """
@@ -114,9 +115,9 @@ class Fairness:
         return sorted((request.owner for request in found), key=Owner.sort_key)
 
     def assuming_overdue(self, table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> "Fairness":
-        """Overdue is whoever must be if this request of `owner` is held back, which no holder keeps out.
+        """Mark as overdue the pending request that must have held this one back, since no holder blocks it.
 
-        As far as can be known: one of those that are pending, and conflict with nobody who is overdue.
+        As far as can be known: one that is pending, and conflicts with no overdue request.
 
         Cost: O(pending requests).
         """
@@ -128,7 +129,7 @@ class Fairness:
         return self._ripened(possible[:1])
 
     def _ripened(self, requests: Iterable[PendingRequest]) -> "Fairness":
-        """With these behind those that were ripe before; whoever can be overdue now is."""
+        """Add these behind the requests that were ripe before; those that can be overdue now become so."""
         after, left = self, []
         for request in (*self._ripe, *requests):
             if after._conflicts_with_overdue(request):

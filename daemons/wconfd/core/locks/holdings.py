@@ -1,4 +1,4 @@
-"""What one owner holds, and who holds at one lock: the two leaves of the lock table.
+"""What one owner holds, and the holders of one lock: the two leaves of the lock table.
 
 Both are values. Their maps are persistent hash tries (`immutables`): a changed map shares all
 untouched branches with the old one, so a change costs the same whether the owner holds ten locks
@@ -26,10 +26,10 @@ NOBODY: Final[Map[Owner, int]] = Map()
 class Holdings:
     """All locks of one owner, without anything that groups imply."""
 
-    # as in the owner's last change, but a pid once known is kept
+    # owner as in its last change, but a pid once known is kept
     owner: Owner
     modes: Map[Lock, LockMode] = _NO_MODES
-    # no held lock is greater; None only if nothing was ever held
+    # bound: no held lock is greater; None only if nothing was ever held
     _bound: Lock | None = attrs.field(default=None, eq=False, repr=False)
 
     def is_above(self, lock: Lock) -> bool:
@@ -71,19 +71,19 @@ class Holdings:
 
     @cached_property
     def row(self) -> bytes:
-        """This owner's row of `locks.data`, made at most once: an update re-encodes only who changed."""
+        """This owner's row of `locks.data`, made at most once: an update encodes only the owners that changed."""
         return ascii_json([self.owner.to_wire(), owned_to_wire(self.in_order())])
 
 
 @attrs.frozen
 class Holders:
-    """Who holds at one lock, directly and, if it is a group lock, through its members."""
+    """The holders of one lock, directly and, if it is a group lock, through its members."""
 
     # an exclusive holder is alone
     direct: Map[Owner, LockMode] = _NO_DIRECT
-    # locks of this group that each owner holds, counted; no zeros
+    # number of locks of this group that each owner holds; no zeros
     through_members: Map[Owner, int] = NOBODY
-    # those of them that are held exclusively
+    # number of those that are held exclusively
     through_exclusive_members: Map[Owner, int] = NOBODY
 
     @property

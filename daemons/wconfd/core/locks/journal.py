@@ -12,12 +12,12 @@ the `locks.data` that the others continue. Each other line is one write of the d
 
 or, before `locks.data` is replaced by a whole one, `{"next": SHA-256}` of that. What follows the last line is zeros.
 
-A write that was not finished, so that nobody was told of it, is one line that does not count, and nothing
+A write that was not finished, so that no client was told of it, is one line that does not count, and nothing
 behind it: it is dropped. A line that does not count with anything but zeros behind it is damage, since a
 line is written only when the one before is durable.
 
 A journal whose header names another file than `locks.data` is *outdated* if one of its lines names that as the
-next, or if it has no lines. Otherwise somebody else has written `locks.data`, and it is not ours to
+next, or if it has no lines. Otherwise another program has written `locks.data`, and it is not ours to
 decide which of the two is right.
 
 Source: DESIGN section 3, invariant 3.
@@ -79,8 +79,8 @@ def encode_changes(before: LockState, after: LockState, made: Iterable[tuple[Own
     """The text of a line that leads from one state to the other.
 
     Args:
-        made: all that was done in between: whose call it was, and what the call did.
-    Cost: O(locks and requests touched); who has given all back is one entry.
+        made: the calls in between: the owner that called, and what the call did.
+    Cost: O(locks and requests touched); an owner that has given all back is one entry.
     """
     touched: dict[Owner, dict[Lock, None]] = {}
     concerned: dict[Owner, None] = {}

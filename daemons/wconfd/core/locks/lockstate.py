@@ -32,7 +32,7 @@ def encode(state: LockState) -> bytes:
 
 @attrs.define
 class LockRows:
-    """Who holds and who waits, as it is stored; whether it can be so is not looked at yet."""
+    """Holdings and pending requests as they are stored; whether that state is possible is not checked yet."""
 
     # the key's own pid does not count
     held: dict[Owner, tuple[Owner, dict[Lock, LockMode]]] = attrs.Factory(dict)
@@ -98,7 +98,7 @@ def rebuild(rows: LockRows, max_bypass: int | None = None) -> LockState:
     a bound on bypassing, or if there is no such, it is granted: the state is another than the rows' then.
 
     Args:
-        max_bypass: see `core.fairness`.
+        max_bypass: see `fairness`.
     Raises: DamagedFile: two owners hold what only one can; `where` is the place of the second, as `$[0][3]`.
     """
     table = LockTable()

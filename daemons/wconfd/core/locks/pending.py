@@ -1,9 +1,9 @@
 """The pending requests, each parked where it is kept out, and the table they wait for.
 
 Invariant between calls: each pending request breaks no rule, and is parked either at a gate that is
-shut for it, or, if none is, behind an overdue request that holds it back (`core.fairness`). (Its owner
+shut for it, or, if none is, behind an overdue request that holds it back (`fairness`). (Its owner
 cannot change its holdings without losing the request, so a rule that held when it was queued still
-holds.) The theory is in `core.waiting`.
+holds.) The theory is in `waiting`.
 """
 
 from bisect import bisect_left
@@ -23,7 +23,7 @@ __all__ = ["Behind", "LockState", "PendingRequest", "Place"]
 
 @attrs.frozen(cache_hash=True)
 class Behind:
-    """The place of those whom an overdue request holds back."""
+    """The spot of the requests that an overdue one holds back."""
 
     owner: Owner
 
@@ -43,11 +43,11 @@ _NO_QUEUES: Final[Map[Spot, tuple[PendingRequest, ...]]] = Map()
 
 @attrs.frozen
 class LockState:
-    """Who holds and who waits: a value. Start from `LockState()`, or `LockState.fair(16)`."""
+    """The holdings and the pending requests: a value. Start from `LockState()`, or `LockState.fair(16)`."""
 
     table: LockTable = attrs.field(factory=LockTable)
     _parked: Map[Owner, _Parked] = _NOTHING_PARKED
-    # derived: for each spot whoever is parked there, in order; no empty queue
+    # requests parked at each spot, in order; derived, no empty queue
     _queues: Map[Spot, tuple[PendingRequest, ...]] = attrs.field(default=_NO_QUEUES, eq=False, repr=False)
     fairness: Fairness = attrs.field(factory=Fairness, eq=False, repr=False)
 
@@ -79,7 +79,7 @@ class LockState:
         return tuple(sorted((parked.request for parked in self._parked.values()), key=lambda request: request.place))
 
     def owners(self) -> frozenset[Owner]:
-        """Everybody who holds or waits."""
+        """All owners that hold or wait."""
         waiting = frozenset(parked.request.owner for parked in self._parked.values())
         return frozenset(self.table.owners()) | waiting
 
@@ -109,9 +109,9 @@ class LockState:
         return self._taken(self._parked[request.owner], self.fairness)._put(request, spot, self.fairness)
 
     def parked_behind_overdue(self, request: PendingRequest) -> "LockState | None":
-        """With this request, which no gate keeps out, held back by those that it must have been held back by.
+        """Return the state with this request, which no gate keeps out, held back by those that must have done so.
 
-        None: by nobody. For a state that is read from a file; its owner has no other pending request.
+        None: none can have. For a state that is read from a file; the owner has no other pending request.
         """
         fairness = self.fairness.assuming_overdue(self.table, request.owner, request.requests)
         state = attrs.evolve(self, fairness=fairness)
@@ -130,7 +130,7 @@ class LockState:
         return self._queues.get(Behind(owner), ())
 
     def after_shared(self, locks: Collection[Lock]) -> "LockState":
-        """With a grant of these locks, shared, counted as a pass of all who want them exclusively."""
+        """Return the state with a grant of these locks, shared, counted as a pass of all that want them exclusively."""
         fairness = self.fairness.passed(locks) if locks else self.fairness
         return self if fairness is self.fairness else attrs.evolve(self, fairness=fairness)
 

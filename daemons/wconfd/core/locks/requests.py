@@ -52,10 +52,10 @@ STANDINGS: Final[Mapping[Standing, Mapping[str, Standing]]] = {
 class PendingRequest:
     """A request that waits."""
 
-    # smaller is more urgent
+    # priority of the owner: smaller is more urgent
     priority: int
     owner: Owner
-    # as they were asked: order and repetitions count when the request is repeated
+    # items as they were asked: order and repetitions count when the request is repeated
     requests: tuple[LockRequest, ...]
 
     @cached_property

@@ -1,7 +1,7 @@
-"""Rings of waits: owners each of whom waits for the next, and the last for the first.
+"""Rings of waits: owners of which each waits for the next, and the last for the first.
 
-Theory. Owners ask only for locks after those they hold (`core.lockrules`), so to wait is to wait for
-somebody who stands further along the line, and nobody stands behind himself. The one exception is an
+Theory. Owners ask only for locks after those they hold (`rules`), so to wait is to wait for an
+owner that stands further along the line, and none stands behind itself. The one exception is an
 upgrade: two that share a lock, or a group and a member of it, may each want it alone; the rule lets
 them, as the lock is their greatest. Such a ring closes with the request of the last, and can be
 refused then: an owner that is granted something does not wait, so no grant ever closes one.
@@ -20,7 +20,7 @@ def find_ring(first: Owner, behind: Behind) -> tuple[Owner, ...]:
     """A ring through `first`, each before the one it waits for; empty if there is none.
 
     Args:
-        behind: whom an owner waits for; nobody if it does not wait.
+        behind: returns the owners for which one waits; none if it does not wait.
     Cost: O(waits that can be reached).
     """
     came_from: dict[Owner, Owner] = {}

@@ -1,6 +1,6 @@
-"""What an owner may ask, given what it holds, whoever else holds what.
+"""What an owner may ask, given what it holds; the holdings of others do not matter.
 
-Why an order: if everybody asks only for locks after those it holds, the owners that wait for one
+Why an order: if each owner asks only for locks after those it holds, the owners that wait for one
 another can never form a ring. What is covered by a lock already held strongly enough cannot be blocked by
 anybody, so it may be asked at any time: this is how a group lock is broken up.
 

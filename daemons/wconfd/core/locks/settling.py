@@ -1,4 +1,4 @@
-"""Granting what a change makes possible: the procedure of `core.waiting`, and what a call did.
+"""Granting what a change makes possible: the procedure of `waiting`, and what a call did.
 
 Source: wconfd.md 5.3.
 """
@@ -31,11 +31,11 @@ class Change:
     state: LockState
     # the owners in the way, in owner order; empty: granted, or nothing to wait for
     blocked_on: tuple[Owner, ...] = ()
-    # whose pending requests this call fulfilled, in the order of the grants; never the caller
+    # owners whose pending requests this call granted, in the order of the grants; never the caller
     granted: tuple[Owner, ...] = ()
-    # of a union: the locks newly taken or upgraded, the last one first
+    # locks that a union took or upgraded, the last one first
     taken: tuple[Lock, ...] = ()
-    # all that was given and taken away, in order
+    # locks given and taken away, in order
     moves: tuple[Move, ...] = ()
     # whether the caller's request has just become pending
     is_queued: bool = False
@@ -62,7 +62,7 @@ class Settling:
         return self
 
     def give(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "Settling":
-        """Set an owner's locks to these modes, which conflict with nobody's."""
+        """Set an owner's locks to these modes, which conflict with no other owner's."""
         before = self._state.table.modes_of(owner)
         change = self._state.table.set_modes(owner, modes)
         if change.table is self._state.table:
@@ -109,6 +109,6 @@ class Settling:
             if request and request.place == place:
                 return request, gate
             if gate:
-                # somebody else is first now, or the gate is shut again
+                # another request is first now, or the gate is shut again
                 self._open([gate])
         return None

@@ -1,4 +1,4 @@
-"""Allocation: who holds which lock, and whether a request may be granted now.
+"""Allocation: the holders of each lock, and whether a request may be granted now.
 
 Theory. The only fact is, for each owner, a map lock -> mode. Everything else is derived and kept
 beside it for speed: for each lock its direct holders, and for each group lock the owners that
@@ -46,7 +46,7 @@ class Gate:
 
 @attrs.frozen
 class LockTable:
-    """Who holds what. Start from `LockTable()`; change it by `update_locks` and `set_modes`."""
+    """The locks of each owner. Start from `LockTable()`; change it by `update_locks` and `set_modes`."""
 
     # no empty holdings
     _holdings: Map[Owner, Holdings] = _NO_HOLDINGS
@@ -77,7 +77,7 @@ class LockTable:
         return holdings.greatest() if holdings else None
 
     def owners(self) -> tuple[Owner, ...]:
-        """Everybody who holds a lock, in owner order."""
+        """All owners that hold a lock, in owner order."""
         return tuple(holdings.owner for holdings in self.all_holdings())
 
     def holders(self, lock: Lock) -> Mapping[Owner, LockMode]:
@@ -102,7 +102,7 @@ class LockTable:
         return holdings.owner if holdings else owner
 
     def wall(self, gate: Gate) -> Map[Owner, LockMode] | Map[Owner, int]:
-        """Everybody whose holding conflicts with a request at this gate. Cost: O(1)."""
+        """All owners whose holding conflicts with a request at this gate. Cost: O(1)."""
         holders = self._holders.get(gate.lock, _NO_HOLDERS)
         is_exclusive = gate.mode is LockMode.EXCLUSIVE
         if gate.is_at_members:
@@ -110,7 +110,7 @@ class LockTable:
         return holders.direct if is_exclusive or holders.is_exclusive else NOBODY
 
     def is_shut(self, gate: Gate, owner: Owner) -> bool:
-        """Whether somebody else stands in this gate's wall. Cost: O(1)."""
+        """Whether another owner stands in this gate's wall. Cost: O(1)."""
         wall = self.wall(gate)
         return len(wall) > (owner in wall)
 
@@ -119,7 +119,7 @@ class LockTable:
         return next((gate for gate in gates_of(requests) if self.is_shut(gate, owner)), None)
 
     def blockers(self, owner: Owner, requests: Sequence[LockRequest]) -> tuple[Owner, ...]:
-        """Everybody else whose holdings conflict with the request, in owner order.
+        """All other owners whose holdings conflict with the request, in owner order.
 
         Cost: O(requests + holders in the way).
         """
@@ -131,14 +131,14 @@ class LockTable:
         return all(self.mode_of(owner, request.lock) is request.mode for request in requests)
 
     def check_rules(self, owner: Owner, requests: Sequence[LockRequest]) -> None:
-        """Refuse a request that may never be made with these holdings; see `core.lockrules`.
+        """Refuse a request that may never be made with these holdings; see `rules`.
 
         Raises: OrderViolation, LockRuleViolation.
         """
         check_rules(self._holdings.get(owner), requests)
 
     def set_modes(self, owner: Owner, modes: Mapping[Lock, LockMode | None]) -> "Change":
-        """Give, change and take away locks, None being a release; asks nobody.
+        """Give, change and take away locks, None being a release; checks no conflict.
 
         The caller guarantees that no other owner's holding conflicts with `modes`.
 
@@ -166,24 +166,24 @@ class Change:
     """A table after a change, and where the change made room."""
 
     table: LockTable
-    # gates in whose wall the owner stood, and stands no longer or with less
+    # gates whose wall the owner has left, or in which it stands with less
     opened: tuple[Gate, ...] = ()
 
 
 @attrs.frozen
 class Verdict:
-    """The answer to one request."""
+    """The result of one request."""
 
-    # the table after; the very same one when blocked
+    # table after the request; the very same one when blocked
     table: LockTable
-    # in owner order; empty: granted
+    # owners in the way, in owner order; empty: granted
     blocked_on: tuple[Owner, ...] = ()
-    # where the granted request made room for others
+    # gates where the granted request made room for others
     opened: tuple[Gate, ...] = ()
 
 
 def update_locks(table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> Verdict:
-    """Grant all items of a request at once, or say who is in the way.
+    """Grant all items of a request at once, or tell the owners in the way.
 
     Returns:
         Granted: every item is true of the new table. Blocked: the same table, and every other

@@ -1,19 +1,19 @@
-"""Pending requests: who waits for locks, and who gets them when room is made.
+"""Pending requests: the owners that wait for locks, and which of them are granted when room is made.
 
 Theory. An owner has at most one pending request; it holds nothing and reserves nothing, and
 newcomers may pass it. After each change the pending requests are tried in ascending order of
 (priority, owner); the first that is possible is granted, and the trial starts again from the top,
 until a whole pass grants nothing. That is the rule; trying them all is not how it is done. A state
-with a bound on bypassing adds to what is possible: `core.fairness`.
+with a bound on bypassing adds to what is possible: `fairness`.
 
-Each pending request is *parked* at one gate that is shut for it (see `core.table`). A gate opens
-only by a release or downgrade at that very place, so whoever is parked elsewhere need not be
-looked at. Everybody parked at a gate asks the same of it: if its wall is empty all of them may try,
+Each pending request is *parked* at one gate that is shut for it (see `table`). A gate opens
+only by a release or downgrade at that very place, so requests parked elsewhere need not be
+looked at. All requests parked at a gate ask the same of it: if its wall is empty all of them may try,
 if one owner stands in it only that owner's own request may (an upgrade), otherwise none. So of each
 opened gate only the first in order is tried; if it is granted and shuts the gate behind it, the
 others have not been touched, and handing a lock over costs the same with two waiters as with a
-thousand. One that is still kept out is parked at the gate that keeps it out now. Whoever is kept out
-by no gate, but held back by an overdue request, is parked behind that one, and tried when it has gone.
+thousand. One that is still kept out is parked at the gate that keeps it out now. A request that no gate
+keeps out, but an overdue request holds back, is parked behind that one, and tried when it has gone.
 
 All functions are pure and return a `Change`; what they refuse leaves no trace.
 
@@ -33,7 +33,7 @@ from daemons.wconfd.core.locks.table import wanted_modes
 
 
 def try_update(state: LockState, owner: Owner, requests: Sequence[LockRequest]) -> Change:
-    """Grant all items now, or say who is in the way and change nothing.
+    """Grant all items now, or tell the owners in the way and change nothing.
 
     A request that is exactly true already succeeds, also where the rules would refuse it: so a
     call that is delivered twice succeeds twice.
@@ -55,7 +55,7 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
     """Grant all items now, or let the request wait until they can be granted.
 
     The same list (same items, same order) while it is pending changes nothing, not even the priority,
-    and is answered with those who are in the way now.
+    and returns the owners that are in the way now.
 
     Args:
         priority: smaller is more urgent.
@@ -73,7 +73,7 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
     if not change.blocked_on:
         return change
     spot = state.obstacle(owner, request.requests)
-    assert spot is not None  # who is blocked is kept out somewhere
+    assert spot is not None  # a blocked request is kept out somewhere
     after = state.parked(request, spot)
     if state.is_fair:
         _refuse_ring(after, request)
@@ -81,7 +81,7 @@ def update_or_queue(state: LockState, owner: Owner, priority: int, requests: Seq
 
 
 def blockers(state: LockState, owner: Owner) -> tuple[Owner, ...]:
-    """Who is in the way of the owner's pending request, in owner order; nobody if it has none."""
+    """The owners in the way of this owner's pending request, in owner order; none if it has no request."""
     pending = state.pending_of(owner)
     return state.in_the_way(owner, pending.requests) if pending else ()
 
@@ -131,7 +131,7 @@ def opportunistic_union(state: LockState, owner: Owner, wanted: Iterable[tuple[L
             state = change.state
             taken.append(request.lock)
             moves += change.moves
-    # taking locks makes no room: nobody was granted anything
+    # taking locks makes no room: no request was granted
     return Change(state, taken=tuple(reversed(taken)), moves=tuple(moves))
 
 

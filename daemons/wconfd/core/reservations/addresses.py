@@ -1,4 +1,4 @@
-"""Reserving addresses: notes that nobody else has made, on places that are free.
+"""Reserving addresses: notes on free addresses that no other owner has noted.
 
 Source: wconfd.md 2.4.
 """
@@ -39,7 +39,7 @@ def release_ip(state: Reservations, owner: Owner, network: str, address: str) ->
 
 
 def generate_ip(state: Reservations, config: Config, owner: Owner, network: str) -> tuple[Reservations, str]:
-    """Note that the lowest free address is to be taken; one noted by anyone for anything is not free.
+    """Note that the lowest free address is to be taken; one that any owner has noted, for whatever, is not free.
 
     Raises: ReservationError: no such network, or it is full.
     """

@@ -17,9 +17,9 @@ _EMPTY: Final[Map[Any, Any]] = Map()
 class Claims(Generic[R]):
     """A value; start from `Claims()`. All costs are O(1), but where it says more."""
 
-    # no empty set
+    # resources of each owner; no empty set
     _of: Map[Owner, frozenset[R]] = _EMPTY
-    # derived: whose each resource is
+    # owner of each resource; derived
     _owners: Map[R, Owner] = attrs.field(default=_EMPTY, eq=False, repr=False)
 
     def __contains__(self, resource: object) -> bool:
@@ -37,7 +37,7 @@ class Claims(Generic[R]):
         return iter(sorted(self._of.items(), key=lambda row: row[0].sort_key()))
 
     def with_claim(self, owner: Owner, resource: R) -> "Claims[R]":
-        """Raises: ReservationError: somebody has it, maybe this very owner."""
+        """Raises: ReservationError: it is reserved, maybe by this very owner."""
         if (holder := self._owners.get(resource)) is not None:
             raise ReservationError(
                 f"'{resource}' is reserved by {holder}; choose another, or wait until it is dropped",

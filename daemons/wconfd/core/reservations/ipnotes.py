@@ -18,7 +18,7 @@ class IpAction(enum.Enum):
 class IpNote:
     action: IpAction
     network: NetworkUuid
-    # in the usual form
+    # address in the usual form
     address: str
 
     def __str__(self) -> str:

@@ -18,7 +18,7 @@ from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
 from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
 
-# of a larger network the two strings would be megabytes in every copy of the configuration
+# greatest size of a pool: beyond it the two strings would be megabytes in every copy of the configuration
 MAX_ADDRESSES: Final = 1 << 20
 
 
@@ -28,7 +28,7 @@ class Pool:
 
     _name: str
     _base: int
-    # both of one length
+    # strings of 0 and 1, both of one length
     used: str
     _external: str
 

@@ -47,7 +47,7 @@ def allocate_minors(
     """
     if len(set(nodes)) != len(nodes):
         raise ReservationError(f"a node is listed twice in {', '.join(repr(node) for node in nodes)}")
-    # a minor that two disks have is taken, whoever has it
+    # a minor that two disks have is taken, whichever is right
     taken = {(node, minor) for node, minor, _ in _in_config(config)}
     minors = []
     for node in map(NodeUuid, nodes):

@@ -27,17 +27,17 @@ _EMPTY: Final[Map[Any, Any]] = Map()
 class Reservations:
     """A value; start from `Reservations()`."""
 
-    # lower case
+    # MACs in lower case
     macs: Claims[str] = attrs.field(factory=Claims)
     secrets: Claims[str] = attrs.field(factory=Claims)
-    # "volume group/volume"
+    # volumes as "volume group/volume"
     volumes: Claims[str] = attrs.field(factory=Claims)
     ips: Claims[IpNote] = attrs.field(factory=Claims)
-    # no empty table
+    # minors by node; no empty table
     minors: Minors = _EMPTY
 
     def owners(self) -> frozenset[Owner]:
-        """Everybody who has reserved anything. Cost: O(owners)."""
+        """All owners that have reserved anything. Cost: O(owners)."""
         return frozenset().union(*(claims.owners() for claims in self._claims().values()))
 
     def has(self, owner: Owner) -> bool:

@@ -1,6 +1,6 @@
 """The reservations as the bytes of `tempres.data`, and back.
 
-Every table is a list of pairs; an owner who has reserved nothing of a kind is not in its list.
+Every table is a list of pairs; an owner that has reserved nothing of a kind is not in its list.
 
 Source: wconfd.md 6.2.
 """
@@ -21,7 +21,7 @@ from daemons.wconfd.core.reservations.temporary import Minors, Reservations
 
 R = TypeVar("R")
 
-# the capitals are the file's
+# names of the tables, with the capitals of the file
 _MINORS: Final = "dRBD"
 _KEYS: Final[Mapping[str, str]] = {"macs": "mACs", "secrets": "dRBDSecrets", "volumes": "lVs", "ips": "iPv4s"}
 
