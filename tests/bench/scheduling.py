@@ -37,7 +37,7 @@ def main(counts: tuple[int, ...] = COUNTS) -> None:
 def measure(count: int) -> None:
     before = _resident_mib()
     draw = random.Random(7)
-    queue = JobQueue(RUNNING, RUNNING, {}.get)
+    queue = JobQueue(RUNNING, RUNNING, lambda _: None)
     ops = [_opcode(draw, count) for _ in range(count)]
     jobs = [_job(number, op, draw) for number, op in enumerate(ops, 1)]
     queue.add_all(jobs)

@@ -3,7 +3,7 @@
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -204,12 +204,12 @@ class FakeLuxid:
             return {"fields": [_definition(name) for name in call.fields], "data": self.locks}
         if call.what is QueryKind.FILTER:
             things: list[Any] = list(self.rules.values())
-            read = _cell_of_rule
+            read: Callable[[Any, str], Any] = _cell_of_rule
         else:
             things = [job for job in self.jobs.values() if "archived" in call.fields or not job.archived]
             read = _cell_of_job
         if call.filter is not None:
-            test = compile_expression(call.filter, lambda name: Field(lambda thing: read(thing, name)))
+            test = compile_expression(call.filter, lambda name: Field[Any](lambda thing: read(thing, name)))
             things = [thing for thing in things if test(thing)]
         rows = [[read(thing, name) for name in call.fields] for thing in things]
         data = [[[3, None] if value in (None, NO_VALUE) else [0, value] for value in row] for row in rows]

@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import orjson
 import pytest
 
 from common.daemons import daemon_named
+from common.ids import JobId
 from common.settings import load_settings
 from common.system.program import read_options
 from protocol.luxi.cluster import QueryClusterInfo
@@ -45,7 +47,8 @@ def test_processes_pid_files_versions_and_words_are_those_that_its_tools_expect(
     assert idle.luxi(QueryClusterInfo())["software_version"] == "3.0.3"
     ssconf = idle.paths.ssconf_file("release_version")
     wait_until(lambda: ssconf.read_text() == "3.0.3\n", what="the nodes are told the same")
-    assert list(idle.luxi(CancelJob(99999))) == [False, "Job 99999 not found in queue"]
+    reply = idle.luxi(CancelJob(JobId(99999)))
+    assert list(reply) == [False, "Job 99999 not found in queue"]
 
 
 def test_usr1_does_not_end_a_daemon(idle: Cluster) -> None:
@@ -53,7 +56,7 @@ def test_usr1_does_not_end_a_daemon(idle: Cluster) -> None:
 
     for name in ("wconfd", "luxid"):
         os.kill(idle.daemons[name].pid, signal.SIGUSR1)
-        wait_until(lambda name=name: "signal.ignored" in idle.log(name), what="the signal has come")
+        wait_until(partial(_ignored, idle, name), what="the signal has come")
 
     assert idle.wconf(Echo("there")) == "there"
     assert idle.luxi(QueryClusterInfo())["name"] == "cluster.test"
@@ -98,3 +101,7 @@ def test_the_settings_for_ganetis_place_can_be_read(tmp_path: Path) -> None:
         "3.0.2",
         False,
     )
+
+
+def _ignored(cluster: Cluster, name: str) -> bool:
+    return "signal.ignored" in cluster.log(name)

@@ -32,7 +32,7 @@ BAD_TEXTS = ["", "\0", "a\0b", "é�", "-1", "[lockset]", "x" * 5000, "9" * 430
 BAD_NUMBERS = [-1, 0, 1, 2**31, 2**63 - 1, 2**63, 2**64 - 1, -(2**63), 1e308, -1e308, 0.5, 1e-308]
 TEXTS = st.sampled_from(["node1.test", "a", "success", "id", "name", "watermark", "gnt:user", *BAD_TEXTS])
 NUMBERS = st.sampled_from([3, 7, *BAD_NUMBERS])
-JUNK = st.recursive(
+JUNK: st.SearchStrategy[Any] = st.recursive(
     TEXTS | NUMBERS | st.sampled_from([None, True, False, {}, [], [[]], [{}], {"": None}]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=2),
     max_leaves=6,

@@ -9,7 +9,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, multip
 
 from common.errors import GantryError
 from common.objects.config import Config
-from common.objects.kinds import AdminState
+from common.objects.kinds import AdminState, InstanceUuid
 from daemons.wconfd.core.config import instancedisks, instances, ports
 from daemons.wconfd.core.config.objectupdates import update_object
 from daemons.wconfd.core.config.verify import find_problems
@@ -45,7 +45,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(uuid=UUIDS, replace=st.booleans())
     def add(self, uuid: str, replace: bool) -> None:
-        disks = self.config.instances[uuid].disks if uuid in self.config.instances else ()
+        disks = self.config.instances[InstanceUuid(uuid)].disks if uuid in self.config.instances else ()
         given = instance(uuid, disks=list(disks), network_port=11000)
         self.make(lambda config, now: instances.add_instance(config, given, (), now, replace=replace))
 
@@ -84,7 +84,7 @@ class Changes(RuleBasedStateMachine):
 
     @rule(target=updates, uuid=UUIDS, os=st.sampled_from(["a", "b"]))
     def read_for_update(self, uuid: str, os: str) -> Any:
-        stored = self.config.instances.get(uuid)
+        stored = self.config.instances.get(InstanceUuid(uuid))
         return multiple() if stored is None else attrs.evolve(stored, os=os)
 
     @rule(given=updates)

@@ -11,7 +11,7 @@ from common.objects.codec import decode_config, decode_object
 from common.objects.config import Config
 from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
-from common.objects.kinds import AllocPolicy, Hypervisor
+from common.objects.kinds import AllocPolicy, DiskUuid, FilterUuid, GroupUuid, Hypervisor, InstanceUuid, NetworkUuid
 from common.objects.network import Network
 from tests.support.configs import disk, instance, small_config
 
@@ -69,11 +69,11 @@ def configs(draw: st.DrawFn) -> Config:
     return attrs.evolve(
         config,
         cluster=attrs.evolve(config.cluster, hvparams={Hypervisor.KVM: draw(PARAMS)}, cluster_name=draw(KEYS)),
-        nodegroups={group.uuid: attrs.evolve(group, alloc_policy=draw(st.sampled_from(AllocPolicy)))},
-        instances={uuid: draw(instances(uuid)) for uuid in draw(st.sets(KEYS, max_size=3))},
-        networks={"net": network},
-        disks={uuid: disk(uuid, children=[]) for uuid in draw(st.sets(KEYS, max_size=2))},
-        filters={"f": draw(filters())},
+        nodegroups={GroupUuid(group.uuid): attrs.evolve(group, alloc_policy=draw(st.sampled_from(AllocPolicy)))},
+        instances={InstanceUuid(uuid): draw(instances(uuid)) for uuid in draw(st.sets(KEYS, max_size=3))},
+        networks={NetworkUuid("net"): network},
+        disks={DiskUuid(uuid): disk(uuid, children=[]) for uuid in draw(st.sets(KEYS, max_size=2))},
+        filters={FilterUuid("f"): draw(filters())},
         serial_no=draw(st.integers(1, 10**6)),
     )
 

@@ -27,7 +27,7 @@ RULES = [("PAUSE", "a"), ("PAUSE", "b"), (["RATE_LIMIT", 1], "a"), ("REJECT", "b
 def make_rule(number: int) -> FilterRule:
     action, word = RULES[number]
     return FilterRule(
-        watermark=0,
+        watermark=JobId(0),
         priority=number,
         predicates=(("reason", ["=~", "reason", f":{word}$"]),),
         action=action,
@@ -47,7 +47,7 @@ class HistoryMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queue = JobQueue(SLOTS, START_LIMIT, {}.get)
+        self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None)
         self.twin = NaiveHistory(self.queue)
         self.jobs: dict[JobId, Job] = {}
         self.written: dict[JobId, list[Span]] = {}
@@ -61,8 +61,8 @@ class HistoryMachine(RuleBasedStateMachine):
             decisions = self.queue.decide(self.now, may_start=self.may_start)
             for waited in decisions.waited:
                 self.written.setdefault(waited.job_id, []).extend(waited.spans)
-            for each in (*decisions.doomed, *decisions.rejected):
-                self.queue.end(each.job_id, JobState.ERROR)
+            for job_id in [each.job_id for each in decisions.doomed] + [each.job_id for each in decisions.rejected]:
+                self.queue.end(job_id, JobState.ERROR)
             if not decisions.is_unfinished and not decisions.doomed and not decisions.rejected:
                 break
         self.twin.look(self.jobs, self.now, may_start=self.may_start)

@@ -4,6 +4,7 @@ The dumb twin writes the whole state down after each write.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -57,7 +58,13 @@ class Disk:
         return encode(state)
 
 
-def carried_out(groups: list[list[tuple[Owner, int | None, tuple[object, ...]]]], first: int, fair: bool) -> Disk:
+# who, its pid, and what it does with which arguments
+Step = tuple[Owner, int | None, tuple[Any, tuple[Any, ...]]]
+
+
+def carried_out(
+    groups: list[list[tuple[Owner, int | None, tuple[Any, tuple[Any, ...]]]]], first: int, fair: bool
+) -> Disk:
     """The journal begins with the write of this number; all before is in the snapshot."""
     state = LockState.fair(2 if fair else None)
     disk = Disk(state)
@@ -65,10 +72,10 @@ def carried_out(groups: list[list[tuple[Owner, int | None, tuple[object, ...]]]]
         if number == first:
             disk = Disk(state)
         before, made = state, []
-        for who, pid, (act, args) in group:  # type: ignore[misc]
+        for who, pid, (act, args) in group:
             owner = Owner(who.ident, who.livelock, pid)
             try:
-                change = act(state, owner, *args)  # type: ignore[operator]
+                change = act(state, owner, *args)
             except LockRuleViolation:
                 continue
             if change.state is not state:
@@ -82,7 +89,7 @@ def carried_out(groups: list[list[tuple[Owner, int | None, tuple[object, ...]]]]
 @given(writes, st.integers(0, 6), st.booleans())
 @quick
 def test_every_prefix_of_whole_lines_leads_to_the_very_state_of_that_moment(
-    groups: list[list[tuple[Owner, int | None, tuple[object, ...]]]], first: int, fair: bool
+    groups: list[list[tuple[Owner, int | None, tuple[Any, tuple[Any, ...]]]]], first: int, fair: bool
 ) -> None:
     disk = carried_out(groups, first, fair)
 
@@ -93,7 +100,7 @@ def test_every_prefix_of_whole_lines_leads_to_the_very_state_of_that_moment(
 @given(writes, st.booleans(), st.sampled_from([0, 1, 300]))
 @settings(max_examples=25, deadline=None)
 def test_cut_at_each_byte_of_the_last_lines_what_was_acknowledged_is_there(
-    groups: list[list[tuple[Owner, int | None, tuple[object, ...]]]], fair: bool, zeros: int
+    groups: list[list[tuple[Owner, int | None, tuple[Any, tuple[Any, ...]]]]], fair: bool, zeros: int
 ) -> None:
     disk = carried_out(groups, 0, fair)
 
@@ -106,7 +113,7 @@ def test_cut_at_each_byte_of_the_last_lines_what_was_acknowledged_is_there(
 @given(writes, st.data())
 @quick
 def test_whatever_is_damaged_before_the_last_line_is_noticed(
-    groups: list[list[tuple[Owner, int | None, tuple[object, ...]]]], data: st.DataObject
+    groups: list[list[tuple[Owner, int | None, tuple[Any, tuple[Any, ...]]]]], data: st.DataObject
 ) -> None:
     disk = carried_out(groups, 0, True)
     content = bytearray(disk.content)

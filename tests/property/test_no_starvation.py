@@ -94,7 +94,7 @@ class Run:
         self.now_s = BEGIN_S
         self._around = around
         slots = around.places + 1
-        self._queue = JobQueue(slots, slots, {}.get, around.weights)
+        self._queue = JobQueue(slots, slots, lambda _: None, around.weights)
         self._ids = count(1)
         self._arrivals, self._stream, self._lasting = (
             cycle(around.arrivals),

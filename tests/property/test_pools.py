@@ -11,6 +11,7 @@ from common.errors import ReservationError
 from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
+from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
 from daemons.wconfd.core.reservations.addresses import generate_ip, release_ip, reserve_ip
 from daemons.wconfd.core.reservations.ippools import Pool, with_notes
@@ -30,7 +31,7 @@ def bits(taken: set[int], size: int = SIZE) -> str:
 
 def network_config(**changes: object) -> Config:
     value = {"name": "n", "network": f"{BASE}/29", "uuid": "net", "serial_no": 1, **changes}
-    return attrs.evolve(small_config(), networks={"net": decode_object(value, Network, "network")})
+    return attrs.evolve(small_config(), networks={NetworkUuid("net"): decode_object(value, Network, "network")})
 
 
 class Pools(RuleBasedStateMachine):
@@ -114,7 +115,7 @@ class Pools(RuleBasedStateMachine):
 
     @invariant()
     def agrees(self) -> None:
-        stored = self.config.networks["net"].reservations or bits(set())
+        stored = self.config.networks[NetworkUuid("net")].reservations or bits(set())
         assert stored == bits(self.used)
         assert self.state.owners() == {owner for owner, _, _ in self.notes}
         for owner in self.state.owners():
@@ -136,7 +137,7 @@ def test_the_lowest_free_place_is_that_of_a_scan(length: int, taken: set[int], l
     base = ipaddress.IPv4Address("10.20.0.0")
     network = network_config(
         network=f"{base}/{length}", reservations=bits(used, size), ext_reservations=bits(external, size)
-    ).networks["net"]
+    ).networks[NetworkUuid("net")]
     expected = next((place for place in range(size) if place not in used | external | but), None)
 
     try:

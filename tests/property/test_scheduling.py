@@ -6,6 +6,7 @@ Source: DESIGN section 6; STYLE 2.9; predictive-queue and filters designs.
 from typing import Any
 
 import attrs
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -13,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
+from common.queue.explanation import Faded, HeldByRule, InLine, LimitFull
 from common.queue.filteractions import ActionKind
 from common.queue.jobs import Job, JobOp, JobState, set_priority
 from daemons.luxid.core.choice.aliases import Aliases
@@ -20,7 +22,7 @@ from daemons.luxid.core.choice.weights import LEVELS, WeightRules
 from daemons.luxid.core.filters import judging
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.why.explain import AHEAD_NAMED, Faded, HeldByRule, InLine, LimitFull, explain
+from daemons.luxid.core.why.explain import AHEAD_NAMED, explain
 from tests.support.naive.schedule import NaiveJob, NaiveSchedule
 
 SLOTS, START_LIMIT = 5, 3
@@ -80,14 +82,15 @@ class Scheduling(RuleBasedStateMachine):
         super().__init__()
         self.now_s = 1_000_000
         self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT)
-        self.queue = JobQueue(SLOTS, START_LIMIT, {}.get, WEIGHTS)
+        self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
         self.ended: dict[int, JobState] = {}
         self.next_id = 1
 
-        self.slice, judging.SLICE = judging.SLICE, self.slice_jobs
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(judging, "SLICE", self.slice_jobs)
 
     def teardown(self) -> None:
-        judging.SLICE = self.slice
+        self.patch.undo()
 
     # the two side by side
 
@@ -277,7 +280,7 @@ class Scheduling(RuleBasedStateMachine):
         """All that it knew is gone. A start that was under way came to a process, or not; nobody starts meanwhile."""
         for job_id in self.twin.ids(Phase.STARTING):
             self.twin.jobs[job_id].busy = data.draw(st.sampled_from((Phase.RUNNING, None)))
-        self.queue = JobQueue(SLOTS, START_LIMIT, {}.get, WEIGHTS)
+        self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
         for job_id, state in self.ended.items():
             self.queue.end(JobId(job_id), state)
         for job_id in self.twin.ids(Phase.RUNNING):

@@ -115,7 +115,8 @@ class Driver:
         """A rule that is about no job."""
         predicates = (("opcode", ["=", "OP_ID", "OP_NONE"]),)
         request = ReplaceFilter(uuid, 1, predicates, "REJECT", (("test", name, 1),))
-        return self._ask("add-filter", (name,), request, str)
+        uuid_of_rule: str | None = self._ask("add-filter", (name,), request, str)
+        return uuid_of_rule
 
     def delete_filter(self, uuid: str) -> None:
         self._ask("delete-filter", (uuid,), DeleteFilter(uuid), repeat=False)

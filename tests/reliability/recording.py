@@ -172,8 +172,8 @@ def read_log(path: Path) -> list[Operation]:
     found, at = [], 0
     while at < len(content):
         (size,) = _LENGTH.unpack_from(content, at)
-        *fields, tally, role = pickle.loads(content[at + _LENGTH.size : at + _LENGTH.size + size])
-        found.append(Operation(*fields, tally=tally, role=role))
+        fields: tuple[Any, ...] = pickle.loads(content[at + _LENGTH.size : at + _LENGTH.size + size])
+        found.append(Operation(*fields))
         at += _LENGTH.size + size
     return found
 

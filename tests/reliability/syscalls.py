@@ -92,7 +92,7 @@ def wrap_system_calls() -> None:
         setattr(socket.socket, function, _wrapped_send(function, getattr(socket.socket, function)))
     os.fork = _wrapped_fork(os.fork)
     opened = _wrapped_open(io.open)
-    io.open = builtins.open = opened  # type: ignore[assignment]
+    io.open = builtins.open = opened
 
 
 def _wrapped_os(function: str, name: str, original: Callable[..., Any]) -> Callable[..., Any]:

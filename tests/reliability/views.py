@@ -28,7 +28,7 @@ def view_of_files(paths: Paths) -> View:
     live = [_seen(each.job) for each in found.jobs]
     archived = [_seen(decode_job(path.read_bytes(), str(path)), archived=True) for path in _archived(paths)]
     config = ConfigFile(paths.config_data).read()
-    ReservationStore.load(paths.tempres_data, lambda *_: False)
+    ReservationStore.load(paths.tempres_data, lambda _: None)
     table = read_locks(paths.locks_data).state.table if paths.locks_data.exists() else None
     locks = {str(owner): frozenset(map(str, table.held_by(owner))) for owner in table.owners()} if table else {}
     return View(

@@ -41,5 +41,5 @@ def _job_of(row: dict[str, Any]) -> Job:
             *(row[name] for name in columns), strict=True
         )
     ]
-    times = [row[name] and tuple(row[name]) for name in ("received_ts", "start_ts", "end_ts")]
-    return Job(JobId(row["id"]), tuple(ops), *times)
+    received, started, ended = (row[name] and tuple(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
+    return Job(JobId(row["id"]), tuple(ops), received, started, ended)

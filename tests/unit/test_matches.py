@@ -39,11 +39,17 @@ def _heads(pattern: ast.pattern | None) -> Iterator[str]:
             yield name
 
 
+def _is_of_members(case: ast.match_case) -> bool:
+    return any(isinstance(node, ast.MatchValue) for node in ast.walk(case.pattern))
+
+
 def _is_exhaustive(match: ast.Match, behind: ast.stmt | None) -> bool:
     """Whether the last case, or the statement behind cases that all return, tells the type checker so."""
     last = match.cases[-1]
     if last.guard is None and isinstance(last.pattern, ast.MatchAs):
-        return "assert_never(" in ast.unparse(last)
+        # there may be more classes than are known here; members of an enum are all known
+        is_refused = isinstance(last.body[-1], ast.Raise) and not any(_is_of_members(case) for case in match.cases)
+        return is_refused or "assert_never(" in ast.unparse(last)
     return behind is not None and ast.unparse(behind).startswith("assert_never(")
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import JobCanceled, RemoteError
 from common.locks import Owner
-from common.objects.kinds import AdminState
+from common.objects.kinds import AdminState, InstanceUuid
 from common.system.livelock import Livelock
 from daemons.jobproc.configuration import UnitConfig, Wconfd
 from protocol.blocking import BlockingClient
@@ -86,7 +86,7 @@ def test_an_instance_with_a_disk_is_added_changed_and_removed(unit: Unit) -> Non
     after = before.set_instance_status("i1", AdminState.DOWN)
 
     now = unit.config
-    assert now.config.instances["i1"] == after
+    assert now.config.instances[InstanceUuid("i1")] == after
     assert (after.name, after.admin_state) == ("i1.test", AdminState.DOWN)
     assert [each.uuid for each in now.disks(after)] == ["d1"]
     assert (now.primaries(node.uuid), before.primaries(node.uuid)) == (["i1.test"], ())

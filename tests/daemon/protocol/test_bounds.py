@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def strangers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The callers' user is neither root nor the server's own."""
-    monkeypatch.setattr(server.os, "getuid", lambda: os.geteuid() + 1)
+    monkeypatch.setattr(os, "getuid", lambda: os.geteuid() + 1)
     monkeypatch.setattr(server, "peer_of", lambda sock: Peer(1, 4711, 4711))
     monkeypatch.setattr(server, "with_role", lambda peer, access: attrs.evolve(peer, role=Role.ADMIN))
 

@@ -10,8 +10,8 @@ from protocol.peer import Peer, peer_of, with_role
 def test_the_role_is_the_highest_by_user_group_or_supplementary_group() -> None:
     access = Access(own_uid=5, uids={10: Role.SUBMIT}, gids={20: Role.READ, 21: Role.OPERATE})
 
-    def role(*who: int, groups: frozenset[int] = frozenset()) -> Role:
-        return with_role(Peer(1, *who, groups), access).role
+    def role(uid: int, gid: int, groups: frozenset[int] = frozenset()) -> Role:
+        return with_role(Peer(1, uid, gid, groups), access).role
 
     assert (role(0, 9), role(5, 9)) == (Role.FULL, Role.FULL)
     assert (role(10, 9), role(7, 20), role(7, 9, groups=frozenset({20}))) == (Role.SUBMIT, Role.READ, Role.READ)

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ async def groups_of(commits: Sequence[Sequence[FileWrite]], nursery: trio.Nurser
         await wait_until_async(lambda: disk.groups, what="the first write")
         for number, writes in enumerate(commits, 1):
             callers.start_soon(commit.commit, writes)
-            await wait_until_async(lambda count=number: commit.statistics().waiting == count, what="it waits")
+            await wait_until_async(partial(_waits, commit, number), what="it waits")
         disk.may_go.set()
     return disk.groups[1:]
 
@@ -90,3 +91,7 @@ async def test_a_writer_that_ends_writes_all_groups_that_wait(monkeypatch: pytes
         disk.may_go.set()
 
     assert [len(group) for group in disk.groups] == [1, 2, 2, 1]
+
+
+def _waits(commit: GroupCommit, count: int) -> bool:
+    return commit.statistics().waiting == count

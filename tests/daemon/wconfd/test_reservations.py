@@ -19,7 +19,7 @@ from tests.support.wait import wait_until
 from tests.support.wconfd import Calls
 
 A, B = [1, "/run/livelocks/job_1"], [2, "/run/livelocks/job_2", 4711]
-EMPTY = {"dRBD": [], "mACs": [], "dRBDSecrets": [], "lVs": [], "iPv4s": []}
+EMPTY: dict[str, list[Any]] = {"dRBD": [], "mACs": [], "dRBDSecrets": [], "lVs": [], "iPv4s": []}
 
 
 @pytest.fixture

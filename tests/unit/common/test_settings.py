@@ -22,6 +22,7 @@ from common.settings import (
     find_installation,
     load_settings,
 )
+from common.settingvalues import Uid
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SAMPLE = DEPLOY / "gantry.toml.sample"
@@ -59,7 +60,7 @@ def test_the_file_of_the_root_changes_what_it_names(tmp_path: Path) -> None:
     assert settings.source == tmp_path / "gantry.toml"
     assert settings.paths == attrs.evolve(Paths.under_root(tmp_path), log=Path("/var/log/other"))
     assert settings.luxid == LuxidSettings(max_running_jobs=7, kill_grace_s=3.0, executor=("/usr/lib/exec", "-v"))
-    assert settings.access == AccessSettings(uids=(1000, 1001), socket_mode=0o600)
+    assert settings.access == AccessSettings(uids=(Uid(1000), Uid(1001)), socket_mode=0o600)
     assert settings.wconfd == WconfdSettings()
 
 

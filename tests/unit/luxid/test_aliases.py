@@ -2,12 +2,13 @@
 
 from common.ids import JobId
 from common.locks import LockLevel, LockMode, member_lock
+from common.queue.explanation import LevelWeight
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.weights import CLASH, LEVELS, Taking
 from daemons.luxid.core.queue.jobqueue import JobQueue
-from daemons.luxid.core.why.explain import LevelWeight, explain
+from daemons.luxid.core.why.explain import explain
 
 NOW = 1_800_000_000
 UUID, OTHER_UUID = "3a2f", "77c1"
@@ -25,7 +26,7 @@ def make_job(job_id: int, node: str) -> Job:
 
 
 def run_first(*jobs: Job) -> JobQueue:
-    queue = JobQueue(1, 1, {}.get)
+    queue = JobQueue(1, 1, lambda _: None)
     queue.add_all(jobs)
     for job_id in queue.decide(NOW).start:
         queue.started(job_id)

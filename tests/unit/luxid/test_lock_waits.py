@@ -2,6 +2,7 @@
 
 import pytest
 
+from common.ids import JobId
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import LockLevel, LockMode, parse_lock
 from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, WaitsForLock
@@ -21,7 +22,7 @@ def row(lock: str, mode: LockMode, holder: str, held: str, held_mode: LockMode, 
 
 def holding(who: str, lock: str, mode: LockMode, since: float | None) -> Holding:
     ident = owner(who).ident
-    return Holding(who, ident if isinstance(ident, int) else None, parse_lock(lock), mode, since)
+    return Holding(who, JobId(ident) if isinstance(ident, int) else None, parse_lock(lock), mode, since)
 
 
 def test_holders_are_gathered_by_the_lock_that_is_asked_for() -> None:
@@ -51,11 +52,11 @@ def test_a_chain_a_ring_and_a_turn_are_told() -> None:
 
     holders = (holding("job/1", "node/a", SHARED, 5.0),)
     assert list(lock_reasons(told)) == [
-        LetsPass(("job/2",), (2,), 9.0, 1.0),
+        LetsPass(("job/2",), (JobId(2),), 9.0, 1.0),
         LockChain(
-            (LockWait("job/2", 2, parse_lock("node/a"), EXCLUSIVE, 8.0, holders),),
+            (LockWait("job/2", JobId(2), parse_lock("node/a"), EXCLUSIVE, 8.0, holders),),
             ("job/1",),
-            (1,),
+            (JobId(1),),
             (("job/4", "job/5"),),
             1.0,
         ),

@@ -52,7 +52,7 @@ NEWER = ["jobid", [">", "id", "watermark"]]
 
 
 def make_queue(*jobs: Job, slots: int = 100) -> JobQueue:
-    queue = JobQueue(slots, slots, {}.get)
+    queue = JobQueue(slots, slots, lambda _: None)
     queue.add_all(jobs)
     return queue
 
@@ -406,7 +406,7 @@ def test_age_makes_a_heavy_job_overtake() -> None:
 def test_nobody_starves_behind_an_endless_stream_of_lighter_jobs(base: float) -> None:
     """After K ticks, whoever came later waits behind it."""
     weights = WeightRules(base=base, tick_s=30, ticks=30)
-    queue = JobQueue(2, 2, {}.get, weights)
+    queue = JobQueue(2, 2, lambda _: None, weights)
     queue.add(make_job(1, command(node_a="exclusive")))
     start(queue)
     heavy = range(2, 12)

@@ -39,7 +39,7 @@ def test_jobs_start_by_priority_and_then_by_id() -> None:
 
 
 def test_a_starting_job_takes_a_slot_and_only_a_few_start_at_once() -> None:
-    queue = JobQueue(10, 2, {}.get)
+    queue = JobQueue(10, 2, lambda _: None)
     for job_id in range(1, 6):
         queue.add(make_job(job_id))
 

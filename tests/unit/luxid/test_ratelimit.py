@@ -60,7 +60,7 @@ def start(queue: JobQueue) -> tuple[int, ...]:
 
 
 def test_of_a_bucket_as_many_run_as_its_number_says() -> None:
-    queue = JobQueue(100, 100, {}.get)
+    queue = JobQueue(100, 100, lambda _: None)
     for job_id in range(1, 6):
         queue.add(limited(job_id, "rate-limit:2:x"))
     queue.add(limited(6, "rate-limit:2:y"))
@@ -71,7 +71,7 @@ def test_of_a_bucket_as_many_run_as_its_number_says() -> None:
 
 
 def test_a_job_of_two_buckets_needs_a_place_in_both_and_takes_none_until_it_starts() -> None:
-    queue = JobQueue(100, 100, {}.get)
+    queue = JobQueue(100, 100, lambda _: None)
     queue.add(limited(1, "rate-limit:1:x"))
     queue.add(limited(2, "rate-limit:1:x", "rate-limit:1:y"))
     queue.add(limited(3, "rate-limit:1:y"))
@@ -84,7 +84,7 @@ def test_a_job_of_two_buckets_needs_a_place_in_both_and_takes_none_until_it_star
 
 
 def test_a_start_that_came_to_nothing_gives_its_place_back() -> None:
-    queue = JobQueue(100, 100, {}.get)
+    queue = JobQueue(100, 100, lambda _: None)
     queue.add(limited(1, "rate-limit:1:x"))
     queue.add(limited(2, "rate-limit:1:x"))
     assert queue.decide(NOW).start == (1,)
@@ -95,7 +95,7 @@ def test_a_start_that_came_to_nothing_gives_its_place_back() -> None:
 
 
 def test_places_follow_from_who_runs_after_a_restart() -> None:
-    queue = JobQueue(100, 100, {}.get)
+    queue = JobQueue(100, 100, lambda _: None)
     queue.adopt(limited(1, "rate-limit:2:x"))
     queue.adopt(limited(2, "rate-limit:2:x"))
     queue.add(limited(3, "rate-limit:2:x"))
@@ -106,7 +106,7 @@ def test_places_follow_from_who_runs_after_a_restart() -> None:
 
 
 def test_a_job_that_is_continued_takes_its_place_anew() -> None:
-    queue = JobQueue(100, 100, {}.get)
+    queue = JobQueue(100, 100, lambda _: None)
     queue.add(limited(1, "rate-limit:1:x"))
     queue.add(limited(2, "rate-limit:1:x"))
     assert start(queue) == (1,)

@@ -102,7 +102,15 @@ def test_a_queued_job_with_a_lock_of_its_own_takes_little_memory() -> None:
 
 def test_what_is_given_as_it_would_be_by_itself_is_still_held_against_its_type() -> None:
     assert parse_opcode(command(1, shell=False, env={}, exit_codes=[0])) == parse_opcode(command(1))
-    for wrong in ({"shell": 0}, {"env": []}, {"locks": []}, {"exit_codes": {}}, {"detach": ""}, {"priority": False}):
+    wrongs: list[dict[str, Any]] = [
+        {"shell": 0},
+        {"env": []},
+        {"locks": []},
+        {"exit_codes": {}},
+        {"detach": ""},
+        {"priority": False},
+    ]
+    for wrong in wrongs:
         with pytest.raises(InvalidRequest, match=next(iter(wrong))):
             parse_opcode(command(1, **wrong))
 

@@ -25,7 +25,7 @@ ROWS = {
 # of another name than the rows'
 COLUMNS = ("none", "S{y}", "S?", "S*", "X{y}", "X?", "X*")
 CELLS = [(row, column, value) for row, values in ROWS.items() for column, value in zip(COLUMNS, values, strict=True)]
-WITH_A_COMMON_NAME = [("S{x}", "S{x}", 0), ("S{x}", "X{x}", 3), ("X{x}", "S{x}", 3), ("X{x}", "X{x}", 3)]
+WITH_A_COMMON_NAME = [("S{x}", "S{x}", 0.0), ("S{x}", "X{x}", 3.0), ("X{x}", "S{x}", 3.0), ("X{x}", "X{x}", 3.0)]
 
 
 def entries(text: str) -> tuple[LevelDeclaration, ...]:

@@ -12,6 +12,7 @@ from common.objects.disk import AnyDisk, ForthcomingDisk
 from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
+from common.objects.kinds import InstanceUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.params import BeParams, NdParams, PartialBeParams, PartialNdParams, filled
@@ -23,11 +24,11 @@ def saved(config: Any) -> Any:
 
 
 def read_instance(value: dict[str, Any]) -> AnyInstance:
-    return decode_object(value, AnyInstance, "instance")  # type: ignore[arg-type, no-any-return]
+    return decode_object(value, AnyInstance, "instance")  # type: ignore[arg-type]
 
 
 def read_disk(value: dict[str, Any]) -> AnyDisk:
-    return decode_object(value, AnyDisk, "disk")  # type: ignore[arg-type, no-any-return]
+    return decode_object(value, AnyDisk, "disk")  # type: ignore[arg-type]
 
 
 def test_the_recorded_configuration_is_saved_as_it_was_loaded() -> None:
@@ -225,17 +226,24 @@ def test_text_beyond_ascii_is_escaped_and_read_back() -> None:
 
 
 def test_encoding_again_encodes_only_what_is_another_object(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = attrs.evolve(small_config(), instances={uuid: instance(uuid) for uuid in ("a", "b", "c")})
+    config = attrs.evolve(small_config(), instances={InstanceUuid(uuid): instance(uuid) for uuid in ("a", "b", "c")})
     before = encode_config(config)
     encoded: list[object] = []
-    monkeypatch.setattr("common.objects.encoding.to_json", lambda value: encoded.append(value) or to_json(value))
+
+    def noted(value: Any) -> Any:
+        encoded.append(value)
+        return to_json(value)
+
+    monkeypatch.setattr("common.objects.encoding.to_json", noted)
     changed = instance("b", name="other.test")
 
-    after = encode_config(attrs.evolve(config, instances={**config.instances, "b": changed}, serial_no=2), before)
+    after = encode_config(
+        attrs.evolve(config, instances={**config.instances, InstanceUuid("b"): changed}, serial_no=2), before
+    )
 
     assert encoded == [changed]
     assert decode_config(orjson.loads(after.content)) == attrs.evolve(
-        config, instances={**config.instances, "b": changed}, serial_no=2
+        config, instances={**config.instances, InstanceUuid("b"): changed}, serial_no=2
     )
 
 

@@ -19,7 +19,8 @@ RESOLVED = {"debug_level", "on_node_uuids", "hypervisor"}
 
 
 def _name(record: dict[str, Any]) -> str:
-    return str(record.get("written", record.get("submitted"))["OP_ID"]) if "OP_ID" in str(record) else "nothing"
+    written = record.get("written", record.get("submitted")) or {}
+    return str(written.get("OP_ID", "nothing"))
 
 
 def _records(*keys: str) -> list[Any]:

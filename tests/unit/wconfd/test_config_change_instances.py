@@ -9,7 +9,7 @@ import pytest
 from common.errors import ConfigurationError, InvalidRequest, ProgrammerError, ReservationError
 from common.objects.codec import decode_object
 from common.objects.config import Config
-from common.objects.kinds import AdminState, AdminStateSource
+from common.objects.kinds import AdminState, AdminStateSource, DiskUuid, InstanceUuid, NetworkUuid
 from common.objects.network import Network
 from daemons.wconfd.core.config import instancedisks, instances
 from daemons.wconfd.core.config.verify import find_problems
@@ -34,22 +34,30 @@ def config() -> Config:
     return attrs.evolve(
         small_config(),
         instances={
-            "a": instance("a", disks=["d0", "d1", "d2"], nics=[nic("aa:00:00:00:00:01")], network_port=11000),
-            "b": instance("b"),
+            InstanceUuid("a"): instance(
+                "a", disks=["d0", "d1", "d2"], nics=[nic("aa:00:00:00:00:01")], network_port=11000
+            ),
+            InstanceUuid("b"): instance("b"),
         },
-        disks={uuid: disk(uuid, iv_name=f"disk/{place}") for place, uuid in enumerate(["d0", "d1", "d2", "loose"])},
-        networks={"net": network(reservations="00000110")},
+        disks={
+            DiskUuid(uuid): disk(uuid, iv_name=f"disk/{place}")
+            for place, uuid in enumerate(["d0", "d1", "d2", "loose"])
+        },
+        networks={NetworkUuid("net"): network(reservations="00000110")},
     )
 
 
 def names_of(config: Config, uuid: str) -> list[tuple[str, str]]:
-    return [(disk, config.disks[disk].iv_name) for disk in config.instances[uuid].disks]
+    return [(disk, config.disks[disk].iv_name) for disk in config.instances[InstanceUuid(uuid)].disks]
 
 
 def check_counts(before: Config, after: Config, *, config: int = 1, cluster: int = 0, **instances_: int) -> None:
     """Serial numbers grew by this much, and all that grew have the time of the change."""
-    pairs = [(before, after, config), (before.cluster, after.cluster, cluster)]
-    pairs += [(before.instances[uuid], after.instances[uuid], count) for uuid, count in instances_.items()]
+    pairs: list[tuple[Any, Any, int]] = [(before, after, config), (before.cluster, after.cluster, cluster)]
+    pairs += [
+        (before.instances[InstanceUuid(uuid)], after.instances[InstanceUuid(uuid)], count)
+        for uuid, count in instances_.items()
+    ]
     for one, other, count in pairs:
         assert (other.serial_no, other.mtime) == (one.serial_no + count, NOW if count else one.mtime)
 
@@ -60,7 +68,7 @@ def check_counts(before: Config, after: Config, *, config: int = 1, cluster: int
 def test_an_added_instance_keeps_its_serial_and_gets_its_times(config: Config) -> None:
     after = instances.add_instance(config, instance("new", serial_no=7, ctime=1), (), NOW, replace=False)
 
-    new = after.instances["new"]
+    new = after.instances[InstanceUuid("new")]
     assert (new.serial_no, new.ctime, new.mtime) == (7, NOW, NOW)
     check_counts(config, after, a=0, b=0)
 
@@ -70,7 +78,7 @@ def test_a_replaced_instance_may_keep_its_macs(config: Config) -> None:
 
     after = instances.add_instance(config, given, (), NOW, replace=True)
 
-    assert after.instances["a"].name == "other"
+    assert after.instances[InstanceUuid("a")].name == "other"
     assert list(after.instances) == ["a", "b"]
 
 
@@ -96,19 +104,22 @@ def test_an_unknown_instance_is_not_replaced(config: Config) -> None:
 
 
 def test_adding_carries_out_the_notes_in_the_same_change(config: Config) -> None:
-    notes = [IpNote(IpAction.RESERVE, "net", "192.0.2.1"), IpNote(IpAction.RELEASE, "net", "192.0.2.6")]
+    notes = [
+        IpNote(IpAction.RESERVE, NetworkUuid("net"), "192.0.2.1"),
+        IpNote(IpAction.RELEASE, NetworkUuid("net"), "192.0.2.6"),
+    ]
 
     after = instances.add_instance(config, instance("new"), notes, NOW, replace=False)
 
-    assert after.networks["net"].reservations == "01000100"
-    assert after.networks["net"].serial_no == 1
+    assert after.networks[NetworkUuid("net")].reservations == "01000100"
+    assert after.networks[NetworkUuid("net")].serial_no == 1
     check_counts(config, after)
 
 
 def test_an_instance_whose_notes_cannot_be_carried_out_is_not_added(config: Config) -> None:
     with pytest.raises(ReservationError, match="taken by an instance already"):
         instances.add_instance(
-            config, instance("new"), [IpNote(IpAction.RESERVE, "net", "192.0.2.5")], NOW, replace=False
+            config, instance("new"), [IpNote(IpAction.RESERVE, NetworkUuid("net"), "192.0.2.5")], NOW, replace=False
         )
 
 
@@ -119,7 +130,7 @@ def test_removing_frees_port_and_addresses_and_leaves_the_disks(config: Config) 
     with_ip = nic("aa:00:00:00:00:02", ip="192.0.2.5", network="net")
     before = attrs.evolve(
         config,
-        instances={"a": instance("a", disks=["d0"], nics=[with_ip, nic("m")], network_port=11000)},
+        instances={InstanceUuid("a"): instance("a", disks=["d0"], nics=[with_ip, nic("m")], network_port=11000)},
         cluster=attrs.evolve(config.cluster, tcpudp_port_pool=(11005, 11000)),
     )
 
@@ -127,7 +138,7 @@ def test_removing_frees_port_and_addresses_and_leaves_the_disks(config: Config) 
 
     assert not after.instances
     assert after.cluster.tcpudp_port_pool == (11000, 11005)
-    assert after.networks["net"].reservations == "00000010"
+    assert after.networks[NetworkUuid("net")].reservations == "00000010"
     assert after.disks == before.disks
     check_counts(before, after, cluster=1)
 
@@ -136,7 +147,7 @@ def test_an_instance_whose_address_is_not_marked_is_not_removed(config: Config) 
     wrong = instance("a", nics=[nic("m", ip="192.0.2.1", network="net")])
 
     with pytest.raises(ReservationError, match=r"192.0.2.1 of network 'net' is not taken"):
-        instances.remove_instance(attrs.evolve(config, instances={"a": wrong}), "a", NOW)
+        instances.remove_instance(attrs.evolve(config, instances={InstanceUuid("a"): wrong}), "a", NOW)
 
 
 def test_removing_an_unknown_instance_changes_nothing(config: Config) -> None:
@@ -151,8 +162,8 @@ def test_a_status_counts_only_if_it_differs(config: Config) -> None:
     after, changed = instances.set_instance_status(config, "a", AdminState.DOWN, False, AdminStateSource.USER, NOW)
 
     assert same is config
-    assert unchanged is config.instances["a"]
-    assert changed is after.instances["a"]
+    assert unchanged is config.instances[InstanceUuid("a")]
+    assert changed is after.instances[InstanceUuid("a")]
     assert (changed.admin_state, changed.disks_active, changed.admin_state_source) == (
         AdminState.DOWN,
         False,
@@ -164,7 +175,7 @@ def test_a_status_counts_only_if_it_differs(config: Config) -> None:
 def test_the_primary_node_is_set_unseen_and_uncounted(config: Config) -> None:
     after = instances.set_primary_node(config, "a", "nowhere", NOW)
 
-    assert after.instances["a"].primary_node == "nowhere"
+    assert after.instances[InstanceUuid("a")].primary_node == "nowhere"
     check_counts(config, after, a=0)
 
 
@@ -245,7 +256,7 @@ def test_a_detached_disk_keeps_its_name_and_the_later_ones_move_up(config: Confi
     after = instancedisks.detach_disk(config, "a", "d1", NOW)
 
     assert names_of(after, "a") == [("d0", "disk/0"), ("d2", "disk/1")]
-    assert after.disks["d1"].iv_name == "disk/1"
+    assert after.disks[DiskUuid("d1")].iv_name == "disk/1"
     check_counts(config, after, a=1)
     assert instancedisks.detach_disk(after, "a", "d1", NOW) is after
 
@@ -260,7 +271,9 @@ def test_a_removed_disk_is_gone_and_the_cluster_counts_it(config: Config) -> Non
 
 
 def test_a_disk_added_just_as_it_is_stored_counts_as_two_changes() -> None:
-    config = attrs.evolve(small_config(), instances={"i": instance("i")}, disks={"d": disk("d")})
+    config = attrs.evolve(
+        small_config(), instances={InstanceUuid("i"): instance("i")}, disks={DiskUuid("d"): disk("d")}
+    )
 
     after = instancedisks.add_disk(config, "i", disk("d"), None, 2000.0, replace=True)
 

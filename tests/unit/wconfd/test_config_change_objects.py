@@ -10,6 +10,7 @@ from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
+from common.objects.kinds import DiskUuid, FilterUuid, GroupUuid, InstanceUuid, NodeUuid
 from daemons.wconfd.core.config import filterrules, ports
 from daemons.wconfd.core.config.configstate import reloaded
 from daemons.wconfd.core.config.objects import find_key
@@ -34,7 +35,7 @@ def test_an_update_counts_even_if_nothing_else_differs() -> None:
     after, stamp = update_object(config, "nodegroups", group, NOW)
 
     assert stamp == (2, NOW)
-    assert after.nodegroups[group.uuid] == attrs.evolve(group, serial_no=2, mtime=NOW)
+    assert after.nodegroups[GroupUuid(group.uuid)] == attrs.evolve(group, serial_no=2, mtime=NOW)
     assert (after.serial_no, after.mtime, after.cluster) == (2, NOW, config.cluster)
 
 
@@ -45,7 +46,7 @@ def test_the_update_of_a_node_counts_for_the_cluster() -> None:
     after, stamp = update_object(config, "nodes", attrs.evolve(node, drained=True), NOW)
 
     assert stamp == (2, NOW)
-    assert after.nodes[node.uuid].drained
+    assert after.nodes[NodeUuid(node.uuid)].drained
     assert (after.cluster.serial_no, after.cluster.mtime) == (config.cluster.serial_no + 1, NOW)
 
 
@@ -69,7 +70,7 @@ def test_an_update_of_what_was_changed_meanwhile_is_refused() -> None:
 
 
 def test_a_second_delivery_that_is_equal_only_to_python_is_none() -> None:
-    config = attrs.evolve(small_config(), instances={"a": instance("a", hvparams={"x": 1})})
+    config = attrs.evolve(small_config(), instances={InstanceUuid("a"): instance("a", hvparams={"x": 1})})
     after, _ = update_object(config, "instances", instance("a", hvparams={"x": 1}), NOW)
 
     with pytest.raises(ConfigurationError, match="was changed since it was read"):
@@ -156,9 +157,13 @@ def test_a_filter_rule_is_added_replaced_and_deleted_once_each() -> None:
 def config() -> Config:
     return attrs.evolve(
         small_config(),
-        instances={"a": instance("a"), "b": instance("b", name="twin"), "c": instance("c", name="twin")},
-        disks={"d": disk("d")},
-        filters={"f": rule()},
+        instances={
+            InstanceUuid("a"): instance("a"),
+            InstanceUuid("b"): instance("b", name="twin"),
+            InstanceUuid("c"): instance("c", name="twin"),
+        },
+        disks={DiskUuid("d"): disk("d")},
+        filters={FilterUuid("f"): rule()},
     )
 
 

@@ -1,10 +1,12 @@
 """When a write counts: serial numbers, times, and calls delivered twice (wconfd.md 2.2, 7.4, 7.5)."""
 
+from typing import Any
+
 import attrs
 import pytest
 
 from common.objects.config import Config
-from common.objects.kinds import GroupUuid, Hypervisor, NodeUuid
+from common.objects.kinds import GroupUuid, Hypervisor, InstanceUuid, NodeUuid
 from daemons.wconfd.core.config.configstate import ConfigState, advanced, is_urgent, nodes_of_group, written
 from tests.support.configs import UUIDS, instance, small_config
 
@@ -67,7 +69,7 @@ def test_a_state_has_the_bytes_of_its_configuration() -> None:
         ({"cluster_name": "other"}, False),
     ],
 )
-def test_the_nodes_are_told_first_of_who_is_master_and_trusted(change: dict[str, object], urgent: bool) -> None:
+def test_the_nodes_are_told_first_of_who_is_master_and_trusted(change: dict[str, Any], urgent: bool) -> None:
     config = small_config()
 
     assert is_urgent(config, attrs.evolve(config, cluster=attrs.evolve(config.cluster, **change))) is urgent
@@ -79,13 +81,13 @@ def test_the_nodes_are_told_first_of_candidates_but_not_of_instances() -> None:
     other = attrs.evolve(node, master_candidate=False, uuid="other")
     config = attrs.evolve(config, nodes={**config.nodes, NodeUuid("other"): other})
 
-    def with_other(**changes: object) -> Config:
+    def with_other(**changes: Any) -> Config:
         return attrs.evolve(config, nodes={**config.nodes, NodeUuid("other"): attrs.evolve(other, **changes)})
 
     assert is_urgent(config, with_other(master_candidate=True))
     assert is_urgent(config, with_other(vm_capable=False))
     assert not is_urgent(config, with_other(primary_ip="192.0.2.9"))
-    assert not is_urgent(config, attrs.evolve(config, instances={"i": instance("i")}))
+    assert not is_urgent(config, attrs.evolve(config, instances={InstanceUuid("i"): instance("i")}))
 
 
 def test_an_unknown_group_has_no_nodes() -> None:

@@ -5,6 +5,7 @@ import pytest
 
 from common.errors import ConfigurationError
 from common.objects.codec import to_json
+from common.objects.kinds import InstanceUuid
 from daemons.wconfd.core.config import ports
 from daemons.wconfd.core.config.deliveries import ROOM, Deliveries, Delivery, Stamp
 from daemons.wconfd.core.config.objectupdates import update_cluster, update_object
@@ -54,7 +55,7 @@ def test_a_port_taken_in_between_does_not_hide_that_the_update_was_made() -> Non
 def test_of_an_object_that_was_made_anew_nothing_is_known(anew: dict[str, float]) -> None:
     told: Stamp = (2, NOW)
     given = instance("a", os="other")
-    config = attrs.evolve(small_config(), instances={"a": attrs.evolve(instance("a"), **anew)})  # type: ignore[arg-type]
+    config = attrs.evolve(small_config(), instances={InstanceUuid("a"): attrs.evolve(instance("a"), **anew)})  # type: ignore[arg-type]
 
     try:
         after, _ = update_object(config, "instances", given, NOW + 1, told)

@@ -7,6 +7,7 @@ import pytest
 
 from common.errors import DamagedFile
 from common.locks import Owner
+from common.objects.kinds import DiskUuid, NetworkUuid, NodeUuid
 from daemons.wconfd.core.reservations.claims import Claims
 from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
 from daemons.wconfd.core.reservations.temporary import Reservations
@@ -29,11 +30,11 @@ def test_the_file_has_pairs_in_order_and_the_odd_capitals() -> None:
         macs=claims((A, "aa:00:00:00:00:02"), (E, "aa:00:00:00:00:09"), (A, "aa:00:00:00:00:01")),
         volumes=claims((A, "xenvg/vol1")),
         ips=claims(
-            (A, IpNote(IpAction.RELEASE, "net", "203.0.113.1")),
-            (A, IpNote(IpAction.RESERVE, "net", "203.0.113.10")),
-            (A, IpNote(IpAction.RESERVE, "net", "203.0.113.9")),
+            (A, IpNote(IpAction.RELEASE, NetworkUuid("net"), "203.0.113.1")),
+            (A, IpNote(IpAction.RESERVE, NetworkUuid("net"), "203.0.113.10")),
+            (A, IpNote(IpAction.RESERVE, NetworkUuid("net"), "203.0.113.9")),
         ),
-    ).with_minor("node", 1, "disk")
+    ).with_minor(NodeUuid("node"), 1, DiskUuid("disk"))
 
     content = encode(state)
 

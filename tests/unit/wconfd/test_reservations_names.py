@@ -10,6 +10,7 @@ from common.errors import InvalidRequest, ReservationError
 from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
+from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from daemons.wconfd.core.reservations.identifiers import (
     generate_mac,
@@ -37,13 +38,13 @@ def config() -> Config:
     nic = {"mac": "AA:00:00:00:00:01", "nicparams": {}, "uuid": "nic"}
     return attrs.evolve(
         small_config(),
-        instances={"i": instance("i", nics=[nic], disks=["mirror"])},
+        instances={InstanceUuid("i"): instance("i", nics=[nic], disks=["mirror"])},
         disks={
-            "mirror": drbd("mirror", 0, 2, secret="00" * 20, children=[disk_json("data"), disk_json("meta")]),
-            "loose": disk("loose"),
+            DiskUuid("mirror"): drbd("mirror", 0, 2, secret="00" * 20, children=[disk_json("data"), disk_json("meta")]),
+            DiskUuid("loose"): disk("loose"),
         },
         networks={
-            "net": decode_object(
+            NetworkUuid("net"): decode_object(
                 {"name": "n", "network": "10.0.0.0/30", "mac_prefix": "AA:01:02", "uuid": "net", "serial_no": 1},
                 Network,
                 "network",
@@ -160,7 +161,7 @@ def test_the_map_has_every_node_and_both_kinds_of_minors(config: Config) -> None
 
 
 def test_a_minor_of_two_disks_is_reported(config: Config) -> None:
-    both = attrs.evolve(config, disks={**config.disks, "other": drbd("other", 0, 7)})
+    both = attrs.evolve(config, disks={**config.disks, DiskUuid("other"): drbd("other", 0, 7)})
 
     with pytest.raises(ReservationError, match="minor 0 on node 'uuid-node' is used by disks 'mirror' and 'other'"):
         drbd_map(both, NOTHING)
@@ -172,7 +173,7 @@ def test_a_minor_that_the_configuration_has_by_now_is_no_clash_and_no_longer_tem
     # the disk is about to move there
     state, _ = allocate_minors(config, state, "mirror", ["n3"])
 
-    assert drbd_map(config, state)["uuid-node"] == {0: "mirror", 1: "other"}
+    assert drbd_map(config, state)[NodeUuid("uuid-node")] == {0: "mirror", 1: "other"}
     assert drbd_map(small_config(), without_written(config, state)) == {"uuid-node": {1: "other"}, "n3": {0: "mirror"}}
 
 

@@ -9,6 +9,7 @@ from common.errors import InvalidRequest, ReservationError
 from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
+from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
 from daemons.wconfd.core.reservations.addresses import generate_ip, release_ip, reserve_ip
 from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote, read_address
@@ -26,7 +27,7 @@ def network(**changes: Any) -> Network:
 
 
 def config_with(**changes: Any) -> Config:
-    return attrs.evolve(small_config(), networks={"net": network(**changes)})
+    return attrs.evolve(small_config(), networks={NetworkUuid("net"): network(**changes)})
 
 
 def reserve(
@@ -48,7 +49,7 @@ def test_the_lowest_address_free_in_both_pools_and_noted_by_nobody_is_taken() ->
     state, address = generate_ip(state, config, A, "net")
 
     assert address == "192.0.2.13"
-    assert state.ips.of(A) == {IpNote(IpAction.RESERVE, "net", "192.0.2.13")}
+    assert state.ips.of(A) == {IpNote(IpAction.RESERVE, NetworkUuid("net"), "192.0.2.13")}
 
 
 def test_a_full_network_says_so() -> None:
@@ -98,22 +99,25 @@ def test_taking_and_freeing_one_address_are_two_notes() -> None:
 
 def test_notes_are_carried_out_releases_first() -> None:
     config = config_with(reservations="00100000")
-    notes = [IpNote(IpAction.RESERVE, "net", "192.0.2.10"), IpNote(IpAction.RELEASE, "net", "192.0.2.10")]
+    notes = [
+        IpNote(IpAction.RESERVE, NetworkUuid("net"), "192.0.2.10"),
+        IpNote(IpAction.RELEASE, NetworkUuid("net"), "192.0.2.10"),
+    ]
 
-    assert with_notes(config, notes).networks["net"].reservations == "00100000"
+    assert with_notes(config, notes).networks[NetworkUuid("net")].reservations == "00100000"
 
 
 @pytest.mark.parametrize(
     ("note", "text"),
     [
-        (IpNote(IpAction.RESERVE, "net", "192.0.2.8"), "taken by an instance already"),
-        (IpNote(IpAction.RELEASE, "net", "192.0.2.9"), "not taken by an instance"),
-        (IpNote(IpAction.RELEASE, "net", "198.51.100.1"), "not in network"),
-        (IpNote(IpAction.RELEASE, "none", "192.0.2.8"), "no network 'none'"),
+        (IpNote(IpAction.RESERVE, NetworkUuid("net"), "192.0.2.8"), "taken by an instance already"),
+        (IpNote(IpAction.RELEASE, NetworkUuid("net"), "192.0.2.9"), "not taken by an instance"),
+        (IpNote(IpAction.RELEASE, NetworkUuid("net"), "198.51.100.1"), "not in network"),
+        (IpNote(IpAction.RELEASE, NetworkUuid("none"), "192.0.2.8"), "no network 'none'"),
     ],
 )
 def test_one_note_that_changes_nothing_spoils_them_all(note: IpNote, text: str) -> None:
-    good = IpNote(IpAction.RESERVE, "net", "192.0.2.12")
+    good = IpNote(IpAction.RESERVE, NetworkUuid("net"), "192.0.2.12")
 
     with pytest.raises(ReservationError, match=text):
         with_notes(config_with(reservations="10000000"), [good, note])
@@ -126,10 +130,10 @@ def test_missing_pools_are_made_for_networks_of_any_size() -> None:
     after = with_notes(config, state.ips.of(A))
 
     assert address == "10.1.0.0"
-    assert after.networks["net"].reservations == "1" + "0" * 65535
+    assert after.networks[NetworkUuid("net")].reservations == "1" + "0" * 65535
     assert generate_ip(NOTHING, after, A, "net")[1] == "10.1.0.1"
     last = reserve(NOTHING, A, "10.1.255.255", config)
-    assert with_notes(config, last.ips.of(A)).networks["net"].reservations == "0" * 65535 + "1"
+    assert with_notes(config, last.ips.of(A)).networks[NetworkUuid("net")].reservations == "0" * 65535 + "1"
 
 
 def test_a_network_given_by_an_address_within_it_begins_at_its_base() -> None:

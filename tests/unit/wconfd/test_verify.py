@@ -3,7 +3,7 @@
 import attrs
 
 from common.objects.codec import decode_config
-from common.objects.kinds import DiskTemplate, GroupUuid, Hypervisor, NodeUuid
+from common.objects.kinds import DiskTemplate, GroupUuid, Hypervisor, InstanceUuid, NodeUuid
 from daemons.wconfd.core.config.verify import find_problems
 from tests.support.configs import UUIDS, instance, recorded_json, small_config
 
@@ -25,7 +25,7 @@ def test_all_problems_are_reported_at_once() -> None:
             master_node=NodeUuid("gone"),
         ),
         nodes={NodeUuid("other"): attrs.evolve(node, group=GroupUuid("none"))},
-        instances={"i": instance("i", disks=["d1", "d2"])},
+        instances={InstanceUuid("i"): instance("i", disks=["d1", "d2"])},
     )
 
     assert find_problems(broken) == (
@@ -51,5 +51,5 @@ def test_a_forthcoming_instance_needs_no_primary_node() -> None:
     config = small_config()
     one = instance("i", forthcoming=True, primary_node=None, name=None)
 
-    assert find_problems(attrs.evolve(config, instances={"i": one})) == ()
+    assert find_problems(attrs.evolve(config, instances={InstanceUuid("i"): one})) == ()
     assert UUIDS.node in config.nodes

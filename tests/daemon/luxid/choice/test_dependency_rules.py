@@ -1,6 +1,7 @@
 """The rules of chained jobs one by one, as clients see them (chained-jobs design; luxid.md 5.4; DESIGN section 11)."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -168,10 +169,10 @@ def test_relative_ids_reach_back_to_the_first_job_of_the_submission(cluster: Clu
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_an_impossible_dependency_refuses_its_job(cluster: Cluster, place: int) -> None:
     """Before the submission, on itself, on what comes later: so there is no cycle."""
-    last = cluster.submit(dummy())
+    last: int = cluster.submit(dummy())
     for ahead in (None, -100, 1 + place, 3, 100):
         target = -place - 1 if ahead is None else max(last + ahead, 0)
-        jobs = [(dummy(),), (dummy(),), (dummy(),)]
+        jobs: list[tuple[dict[str, Any], ...]] = [(dummy(),), (dummy(),), (dummy(),)]
         jobs[place] = (dummy(), dummy(depends=[[target, ["success"]]]))
         with pytest.raises(RemoteError):
             cluster.luxi(SubmitJob(jobs[place] if target > last else (dummy(depends=[[-1, []]]),)))

@@ -37,7 +37,8 @@ def because(text: str) -> dict[str, Any]:
 
 
 def chain(cluster: Cluster) -> list[Any]:
-    return sorted(cluster.luxi(QueryFilters(None, ("uuid", "predicates", "action"))))
+    rows = cluster.luxi(QueryFilters(None, ("uuid", "predicates", "action")))
+    return sorted(rows)
 
 
 def test_another_call_is_answered_while_baits_are_held_against_the_rule(

@@ -372,4 +372,4 @@ async def test_without_other_nodes_nothing_is_waited_for() -> None:
 
     for telling in (none.replaced([]), none.appeared([]), none.renamed([]), none.removed([])):
         with pytest.raises(StopIteration):
-            telling.send(None)  # type: ignore[attr-defined]
+            telling.send(None)

@@ -23,7 +23,12 @@ from tests.support.wait import PATIENCE_S
 
 JOBS = 30
 PAUSE_ALL = FilterRule(
-    watermark=0, priority=0, predicates=(), action="PAUSE", reason_trail=(), uuid="00000000-0000-4000-8000-000000000001"
+    watermark=JobId(0),
+    priority=0,
+    predicates=(),
+    action="PAUSE",
+    reason_trail=(),
+    uuid="00000000-0000-4000-8000-000000000001",
 )
 
 

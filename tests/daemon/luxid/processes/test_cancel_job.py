@@ -82,7 +82,8 @@ def test_a_final_job_cannot_be_canceled_and_the_answer_says_what_it_is(cluster: 
     job_id = cluster.submit(dummy())
     cluster.wait(job_id)
 
-    assert list(cluster.luxi(CancelJob(job_id))) == [
+    reply = cluster.luxi(CancelJob(job_id))
+    assert list(reply) == [
         False,
         f"job {job_id} is already final (success); archive it with 'gnt-job archive {job_id}'",
     ]

@@ -67,7 +67,8 @@ def supervisor_of(cluster: Cluster, job_id: int) -> Process:
 
 
 def holds_lock(cluster: Cluster, job_id: int) -> bool:
-    owners = dict(cluster.wconf(ListAllLocksOwners())).get(parse_lock("node/n1"), ())
+    rows = cluster.wconf(ListAllLocksOwners())
+    owners = dict(rows).get(parse_lock("node/n1"), ())
     return [owner.ident for owner, _ in owners] == [job_id]
 
 

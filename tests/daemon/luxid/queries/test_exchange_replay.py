@@ -221,12 +221,12 @@ class Conversation:
         return json.loads(text)
 
     def _learn(self, line: dict[str, Any], reply: Any) -> None:
-        recorded = json.loads(line["resp"]) if line["resp"] else None
-        if line["name"].startswith("ReplaceFilter/") and reply["success"] and recorded["success"]:
+        recorded: dict[str, Any] = json.loads(line["resp"]) if line["resp"] else {}
+        if line["name"].startswith("ReplaceFilter/") and reply["success"] and recorded.get("success"):
             self.rules[recorded["result"]] = reply["result"]
         if line["name"].startswith("unicode/Submit"):
             self.comments[reply["result"]] = json.loads(line["req"])["args"][0][0]["comment"]
-            if recorded["success"]:
+            if recorded.get("success"):
                 self.jobs[recorded["result"]] = reply["result"]
 
     def _own(self, line: dict[str, Any]) -> bytes | None:

@@ -96,7 +96,7 @@ class Replay:
             self.wrong[name] = (ours, theirs, is_closed, reply)
         if submits and reply and recorded and reply["success"] and recorded["success"]:
             pairs = zip(numbers(recorded["result"]), numbers(reply["result"]), strict=True)
-            self.ids.update((theirs, mine) for theirs, mine in pairs if mine is not None)
+            self.ids.update((theirs, mine) for theirs, mine in pairs if theirs is not None and mine is not None)
 
     def translate(self, method: str, args: Any) -> Any:
         if not isinstance(args, list) or not args:

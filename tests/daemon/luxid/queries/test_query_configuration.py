@@ -14,6 +14,7 @@ from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.queries import QueryTags
 from protocol.luxi.submission import SubmitJob
+from protocol.messages import Request
 from protocol.wconfd.config import LockConfig, WriteConfigAndUnlock
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
@@ -88,7 +89,8 @@ def test_without_any_configuration_nothing_works_but_to_wait_for_a_status(idle: 
     idle.kill("wconfd")
     idle.restart("luxid")
 
-    for call in (QueryConfigValues(("drain_flag",)), SubmitJob((dummy(),))):
+    calls: list[Request[Any]] = [QueryConfigValues(("drain_flag",)), SubmitJob((dummy(),))]
+    for call in calls:
         with pytest.raises(RemoteError, match="the configuration cannot be had from wconfd") as caught:
             idle.luxi(call)
         assert caught.value.wire_name == "ConfigurationError"

@@ -1,5 +1,7 @@
 """QueryJobs (luxid.md 2.2, 7.3)."""
 
+from typing import Any
+
 import pytest
 
 from common.errors import RemoteError
@@ -9,8 +11,9 @@ from tests.daemon.luxid.ops import delay, dummy
 from tests.support.cluster import Cluster
 
 
-def query(cluster: Cluster, job_ids: list[int], *fields: str) -> list[tuple]:
-    return list(cluster.luxi(QueryJobs(tuple(map(JobId, job_ids)), fields)))
+def query(cluster: Cluster, job_ids: list[int], *fields: str) -> list[tuple[Any, ...]]:
+    rows = cluster.luxi(QueryJobs(tuple(map(JobId, job_ids)), fields))
+    return list(rows)
 
 
 def test_no_ids_mean_all_live_jobs_by_id(cluster: Cluster) -> None:

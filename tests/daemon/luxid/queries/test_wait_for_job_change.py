@@ -4,6 +4,7 @@ import socket
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import orjson
 import pytest
@@ -21,8 +22,11 @@ from tests.support.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 
-def wait(cluster: Cluster, job_id: int, fields: list[str], previous: object, serial: object, timeout: float) -> list:
-    return list(cluster.luxi(WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, timeout)))
+def wait(
+    cluster: Cluster, job_id: int, fields: list[str], previous: object, serial: object, timeout: float
+) -> list[Any]:
+    reply = cluster.luxi(WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, timeout))
+    return list(reply)
 
 
 def connections(cluster: Cluster) -> int:

@@ -1,5 +1,7 @@
 """SubmitJob: taking one job in, durably, and carrying it out."""
 
+from typing import Any
+
 import orjson
 import pytest
 
@@ -59,7 +61,9 @@ def test_the_input_is_normal_and_its_reason_trail_names_the_job(cluster: Cluster
         ([{"OP_ID": "OP_TEST_DELAY", "duration": 1, "depends": [[0, []]]}], "an id not given yet"),
     ],
 )
-def test_a_bad_submission_is_refused_before_an_id_is_spent(cluster: Cluster, ops: list[dict], text: str) -> None:
+def test_a_bad_submission_is_refused_before_an_id_is_spent(
+    cluster: Cluster, ops: list[dict[str, Any]], text: str
+) -> None:
     with pytest.raises(RemoteError, match=text):
         cluster.luxi(SubmitJob(tuple(ops)))
 

@@ -14,6 +14,7 @@ import trio
 from common.access import Access, Role
 from common.ids import JobId
 from common.paths import Paths
+from common.queue.jobfile import encode_job
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
 from daemons.luxid.core.queue import newjobs as core
@@ -85,7 +86,12 @@ async def parts(tmp_path: Path) -> AsyncIterator[Luxid]:
         await nursery.start(store.files.run)
         made = Parts.make(store, LuxidSettings())
         made.scheduler.obstruct("a test")
-        made.begin(nursery, FakeLauncher().start)
+        launcher = FakeLauncher()
+
+        async def start(job_id: JobId) -> None:
+            await launcher.start(job_id)
+
+        made.begin(nursery, start)
         submitters = Submitters(access, made.jobs)
         keys = SubmissionKeys(paths, store.files, ())
         submission = Submission(made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds)
@@ -98,7 +104,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, parts: Luxid) -> Work:
     work = Work()
     for module, name in ((core, "parse_opcode"), (core, "write_opcode"), (submissionkeys, "write_opcode")):
         monkeypatch.setattr(module, name, work.counting(f"{module.__name__}.{name}", getattr(module, name)))
-    monkeypatch.setattr(store_module, "encode_job", work.counting("encode", store_module.encode_job))
+    monkeypatch.setattr(store_module, "encode_job", work.counting("encode", encode_job))
     monkeypatch.setattr(parts.jobs.queue, "add", work.counting("add", parts.jobs.queue.add))
     trio.lowlevel.add_instrument(work)
     return work
@@ -203,7 +209,7 @@ async def test_the_collector_does_not_walk_all_jobs_while_many_are_taken(
     parts: Luxid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     enabled: set[bool] = set()
-    real = store_module.encode_job
+    real = encode_job
 
     def encode(job: Job) -> bytes:
         enabled.add(gc.isenabled())
