@@ -18,17 +18,17 @@ bench: $(READY)
 # RUNS= (nothing) tries each call in each way: twelve thousand runs
 RUNS ?= 1000
 faults: $(READY)
-	@$(BIN)/python -m tests.reliability.faults $(if $(RUNS),--sample $(RUNS)) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.reliability.faults.faults $(if $(RUNS),--sample $(RUNS)) $(if $(SEED),--seed $(SEED))
 
 cuts: $(READY)
-	@$(BIN)/python -m tests.reliability.cuts $(if $(CUTS),--sample $(CUTS)) $(if $(SEED),--seed $(SEED))
+	@$(BIN)/python -m tests.reliability.powercuts.cuts $(if $(CUTS),--sample $(CUTS)) $(if $(SEED),--seed $(SEED))
 
 # SEED=s MINUTES=m
 soak: $(READY)
-	@$(BIN)/python -m tests.reliability.soak --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1)
+	@$(BIN)/python -m tests.reliability.soak.soak --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1)
 
 mutations: $(READY)
-	@$(BIN)/python -m tests.reliability.mutations
+	@$(BIN)/python -m tests.reliability.mutations.mutations
 
 lint: $(READY)
 	@$(BIN)/python tests/check.py --no-tests

@@ -13,7 +13,7 @@ from common.errors import GantryError
 from common.paths import Paths
 from tests.reliability.driver import Driver, NoRest
 from tests.reliability.farm import SETTINGS, CannotStart, Farm
-from tests.reliability.faultplan import Board, Fault, FaultGate, Point
+from tests.reliability.faults.faultplan import Board, Fault, FaultGate, Point
 from tests.reliability.ledger import Ledger
 from tests.reliability.oracle import Rules, judge, judge_rest
 from tests.reliability.scenarios import SCENARIOS

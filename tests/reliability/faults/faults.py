@@ -1,4 +1,4 @@
-"""Every system call fails once: `python -m tests.reliability.faults`, or `make faults`.
+"""Every system call fails once: `python -m tests.reliability.faults.faults`, or `make faults`.
 
 Each scenario is run once to count its calls, and then once for each call and each way to fail.
 
@@ -21,13 +21,13 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.reliability.faultplan import FAULTS_OF, Fault
+from tests.reliability.faults.faultplan import FAULTS_OF, Fault
 from tests.reliability.syscalls import wrap_system_calls
 
 if TYPE_CHECKING:
     from tests.reliability.trial import Verdict
 
-MODULE = "tests.reliability.faults"
+MODULE = "tests.reliability.faults.faults"
 
 
 def main(arguments: list[str]) -> int:

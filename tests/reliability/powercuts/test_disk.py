@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable
 
-from tests.reliability.disk import Disk, Operation, Tree
+from tests.reliability.powercuts.disk import Disk, Operation, Tree
 
 FOLDER = "/d"
 CHANCE = random.Random(1)

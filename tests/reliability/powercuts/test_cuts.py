@@ -18,7 +18,9 @@ CUTS_EACH = 40
 def test_a_power_cut_breaks_no_promise(scenarios: tuple[str, ...]) -> None:
     names = [word for name in scenarios for word in ("--scenario", name)]
 
-    said = run_program("tests.reliability.cuts", *names, "--sample", str(CUTS_EACH), "--daemons", "1", "--seed", SEED)
+    said = run_program(
+        "tests.reliability.powercuts.cuts", *names, "--sample", str(CUTS_EACH), "--daemons", "1", "--seed", SEED
+    )
 
     found = re.search(r"cuts: (\d+) judged, (\d+) of them with daemons, 0 with violations", said)
     assert found, said

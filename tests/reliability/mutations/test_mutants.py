@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.reliability.mutants import MUTANTS, Mutant
-from tests.reliability.mutations import CHECKOUT
+from tests.reliability.mutations.mutants import MUTANTS, Mutant
+from tests.reliability.mutations.mutations import CHECKOUT
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)

@@ -1,4 +1,4 @@
-"""Power cuts: `python -m tests.reliability.cuts`, or `make cuts`.
+"""Power cuts: `python -m tests.reliability.powercuts.cuts`, or `make cuts`.
 
 Each scenario is run once and recorded; then its disk is rebuilt as a power cut may leave it, at each point, and
 judged: all by the daemons' own loaders, some by starting the daemons there.
@@ -22,13 +22,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.reliability.faults import scratch
+from tests.reliability.faults.faults import scratch
 from tests.reliability.syscalls import wrap_system_calls
 
 if TYPE_CHECKING:
-    from tests.reliability.powercut import Cut
+    from tests.reliability.powercuts.powercut import Cut
 
-MODULE = "tests.reliability.cuts"
+MODULE = "tests.reliability.powercuts.cuts"
 # of one scenario, violations that are told one by one
 MOST_TOLD = 8
 
@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _campaign(root: Path, given: argparse.Namespace) -> int:
-    from tests.reliability.powercut import cuts_of, judge_cut, judge_cut_by_daemons, record
+    from tests.reliability.powercuts.powercut import cuts_of, judge_cut, judge_cut_by_daemons, record
     from tests.reliability.scenarios import SCENARIOS
 
     began = time.monotonic()
@@ -84,7 +84,7 @@ def _campaign(root: Path, given: argparse.Namespace) -> int:
 
 
 def _replay(path: Path) -> int:
-    from tests.reliability.powercut import judge_cut, judge_cut_by_daemons, read_cut
+    from tests.reliability.powercuts.powercut import judge_cut, judge_cut_by_daemons, read_cut
 
     cut = read_cut(path)
     for place, operation in enumerate(cut.recording.operations[: cut.after], 1):
@@ -100,7 +100,7 @@ def _replay(path: Path) -> int:
 
 
 def _report(cut: "Cut", violations: list[str], *, is_told: bool) -> int:
-    from tests.reliability.powercut import keep
+    from tests.reliability.powercuts.powercut import keep
 
     if not violations:
         return 0

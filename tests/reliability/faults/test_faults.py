@@ -18,7 +18,7 @@ RUNS = 12
 def test_a_system_call_that_fails_once_breaks_no_promise(scenarios: tuple[str, ...]) -> None:
     names = [word for name in scenarios for word in ("--scenario", name)]
 
-    said = run_program("tests.reliability.faults", *names, "--sample", str(RUNS), "--seed", SEED)
+    said = run_program("tests.reliability.faults.faults", *names, "--sample", str(RUNS), "--seed", SEED)
 
     found = re.search(r"faults: (\d+) points, \d+ faults at them, (\d+) runs, (\d+) struck", said)
     assert found, said
@@ -30,7 +30,7 @@ def test_a_system_call_that_fails_once_breaks_no_promise(scenarios: tuple[str, .
 
 
 def test_a_fault_strikes_where_the_plan_says() -> None:
-    said = run_program("tests.reliability.faults", "--replay", "config", "wconfd:rename:2:kill")
+    said = run_program("tests.reliability.faults.faults", "--replay", "config", "wconfd:rename:2:kill")
 
     assert re.search(r"config wconfd:rename:2:kill: struck=True rename \S+ pid=\d+ ends=\{'wconfd': 1\}", said)
 
@@ -47,4 +47,4 @@ def test_a_fault_strikes_where_the_plan_says() -> None:
     ],
 )
 def test_a_fault_that_once_broke_a_promise_breaks_none_now(scenario: str, fault: str) -> None:
-    assert "struck=True" in run_program("tests.reliability.faults", "--replay", scenario, fault)
+    assert "struck=True" in run_program("tests.reliability.faults.faults", "--replay", scenario, fault)

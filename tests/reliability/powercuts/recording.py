@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from tests.reliability.disk import Operation
+from tests.reliability.powercuts.disk import Operation
 from tests.reliability.syscalls import SystemCall, bare_open, bare_write, write_modes
 
 _LENGTH: Final = struct.Struct("I")

@@ -1,7 +1,7 @@
 """A client of a soak: submits, waits, cancels and changes things at random, and keeps what it was told.
 
-Run as a program: `python -m tests.reliability.soakclient ROOT NAME SEED STOP-FILE TALLY`; it ends when the stop file is
-there, and leaves its exchanges and its rules in `ROOT/told-NAME`.
+Run as a program with the arguments ROOT NAME SEED STOP-FILE TALLY; it ends when the stop file is there, and leaves its
+exchanges and its rules in `ROOT/told-NAME`.
 """
 
 import pickle

@@ -13,12 +13,12 @@ from pathlib import Path
 import attrs
 
 from common.paths import Paths
-from tests.reliability.disk import Disk, Operation, Tree
 from tests.reliability.driver import Driver, NoRest
 from tests.reliability.farm import SETTINGS, CannotStart, Farm
 from tests.reliability.ledger import Exchange, Ledger, answered
 from tests.reliability.oracle import Rules, judge, judge_rest
-from tests.reliability.recording import RecordingGate, between_operations, read_log
+from tests.reliability.powercuts.disk import Disk, Operation, Tree
+from tests.reliability.powercuts.recording import RecordingGate, between_operations, read_log
 from tests.reliability.scenarios import SCENARIOS
 from tests.reliability.syscalls import files_under, set_gate
 from tests.reliability.trial import judge_files, make_installation, rubbish

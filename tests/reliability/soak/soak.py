@@ -1,4 +1,4 @@
-"""Everything at once, for long: `python -m tests.reliability.soak --minutes 30 --seed 1`, or `make soak MINUTES=30`.
+"""Everything at once, for long: `make soak MINUTES=30 SEED=1`.
 
 Rounds of some seconds follow each other, each in a new installation and by a seed of its own: clients submit, cancel
 and change things at random, while daemons and job processes are killed and stopped, the clock jumps, descriptors run
@@ -29,19 +29,19 @@ import attrs
 
 from tests.reliability.driver import Driver
 from tests.reliability.farm import CannotStart, Farm, be_a_runner
-from tests.reliability.harms import HARMS, Clock, Scene
 from tests.reliability.ledger import Ledger
 from tests.reliability.oracle import Rules
-from tests.reliability.soakclient import Told
+from tests.reliability.soak.harms import HARMS, Clock, Scene
+from tests.reliability.soak.soakclient import Told
 from tests.reliability.trial import judge_after_restart, judge_at_rest, make_installation
 
-MODULE: Final = "tests.reliability.soak"
+MODULE: Final = "tests.reliability.soak.soak"
 CLIENTS: Final = 3
 ROUND_S: Final = 20.0
 # a client that waits for a job in vain says so before
 CLIENT_PATIENCE_S: Final = 120.0
 DISK: Final = "48m"
-_CHECKOUT: Final = Path(__file__).resolve().parents[2]
+_CHECKOUT: Final = Path(__file__).resolve().parents[3]
 
 
 @attrs.define
@@ -100,7 +100,7 @@ class Round:
 
     def _start_client(self, name: str) -> "subprocess.Popen[bytes]":
         words = [str(self.farm.root), name, f"{self._seed}-{name}", str(self._stop), str(self._tally)]
-        return subprocess.Popen([sys.executable, "-m", "tests.reliability.soakclient", *words], cwd=_CHECKOUT)
+        return subprocess.Popen([sys.executable, "-m", "tests.reliability.soak.soakclient", *words], cwd=_CHECKOUT)
 
     def _torment(self) -> None:
         ends_at = time.monotonic() + self._seconds

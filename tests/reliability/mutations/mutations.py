@@ -1,4 +1,4 @@
-"""The proof that the tests guard what they should: `python -m tests.reliability.mutations`, or `make mutations`.
+"""The proof that the tests guard what they should: `make mutations`.
 
 One safeguard at a time is taken out of a scratch copy of the checkout, and the tests that are named with it are run
 there: one of them has to fail. A mutation that no test notices is a hole in the tests.
@@ -23,10 +23,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from tests.reliability.mutants import MUTANTS, Mutant
+from tests.reliability.mutations.mutants import MUTANTS, Mutant
 
-CHECKOUT: Final = Path(__file__).resolve().parents[2]
-MODULE: Final = "tests.reliability.mutations"
+CHECKOUT: Final = Path(__file__).resolve().parents[3]
+MODULE: Final = "tests.reliability.mutations.mutations"
 # a mutation may make a test wait for ever
 _PATIENCE_S: Final = 300
 _PACKAGES: Final = (

@@ -1,0 +1,1 @@
+"""Every system call of a run fails once."""

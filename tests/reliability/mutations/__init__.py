@@ -1,0 +1,1 @@
+"""Each safeguard is taken out once, and the tests must notice."""
