@@ -151,7 +151,7 @@ def conflicts(a: Lock, mode: LockMode, b: Lock, other: LockMode) -> bool:
     """Whether two owners cannot have `a` in `mode` and `b` in `other` at the same time.
 
     This is the rule. Who looks it up in an index of their own (`LockTable.wall`, `PendingRequest.conflicts_with`,
-    predictions and simulations) is held against it by `tests/property/test_lock_conflicts.py`.
+    predictions and simulations) is held against it by `tests/property/wconfd/test_lock_conflicts.py`.
     """
     return mode.excludes(other) and meets(a, b)
 

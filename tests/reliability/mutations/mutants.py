@@ -31,7 +31,7 @@ _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/locks/table.py"
 _RULES: Final = "daemons/wconfd/core/locks/rules.py"
-_LOCKS: Final = ("tests/unit/wconfd/test_lock_table.py", "tests/property/test_lock_table.py")
+_LOCKS: Final = ("tests/unit/wconfd/test_lock_table.py", "tests/property/wconfd/test_lock_table.py")
 
 MUTANTS: Final = (
     # durable files
@@ -40,28 +40,28 @@ MUTANTS: Final = (
         _ATOMIC,
         "        for descriptor in descriptors:\n            os.fsync(descriptor)\n    finally:",
         "    finally:",
-        "tests/unit/common/test_atomicfile.py",
+        "tests/unit/common/system/test_atomicfile.py",
     ),
     _mutant(
         "sync the folder after a rename",
         _ATOMIC,
         "        while left:\n            _sync_folder(left[0])\n",
         "        while left:\n",
-        "tests/unit/common/test_atomicfile.py",
+        "tests/unit/common/system/test_atomicfile.py",
     ),
     _mutant(
         "tell a missing fsync of a folder from a change that was not made",
         _ATOMIC,
         "        raise NotYetDurable(error, left) from error",
         "        raise OSError(error.errno, error.strerror) from error",
-        "tests/unit/common/test_not_yet_durable.py",
+        "tests/unit/common/system/test_not_yet_durable.py",
     ),
     _mutant(
         "make a new folder durable before anything is moved into it",
         _ATOMIC,
         "    _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))\n",
         "    for _, target in moves:\n        os.makedirs(os.path.dirname(target), exist_ok=True)\n",
-        "tests/unit/common/test_atomicfile.py",
+        "tests/unit/common/system/test_atomicfile.py",
     ),
     _mutant(
         "follow no link when a file is made",
@@ -76,7 +76,7 @@ MUTANTS: Final = (
         _LIVELOCK,
         "                fcntl.lockf(fd, fcntl.LOCK_EX)\n",
         "",
-        "tests/unit/common/test_livelock.py",
+        "tests/unit/common/system/test_livelock.py",
         "tests/daemon/system/test_livelock_processes.py",
     ),
     _mutant(
@@ -84,7 +84,7 @@ MUTANTS: Final = (
         _LIVELOCK,
         "                fcntl.flock(fd, fcntl.LOCK_EX)\n                path",
         "                path",
-        "tests/unit/common/test_livelock.py",
+        "tests/unit/common/system/test_livelock.py",
         "tests/daemon/system/test_livelock_processes.py",
     ),
     _mutant(
@@ -92,7 +92,7 @@ MUTANTS: Final = (
         _LIVELOCK,
         "        if path in _held:\n            return Life.ALIVE\n",
         "",
-        "tests/unit/common/test_livelock.py",
+        "tests/unit/common/system/test_livelock.py",
         "tests/daemon/system/test_livelock_processes.py",
     ),
     _mutant(
@@ -100,7 +100,7 @@ MUTANTS: Final = (
         _LIVELOCK,
         "    return Life.UNKNOWN if number in _NO_PROOFS else Life.ALIVE",
         "    return Life.DEAD if number in _NO_PROOFS else Life.ALIVE",
-        "tests/unit/common/test_livelock.py",
+        "tests/unit/common/system/test_livelock.py",
     ),
     # a job's life
     _mutant(
@@ -258,7 +258,7 @@ MUTANTS: Final = (
         "            self._make_outdated(name)\n",
         "",
         "tests/daemon/wconfd/locks/test_lock_files.py",
-        "tests/property/test_lock_journal.py",
+        "tests/property/wconfd/test_lock_journal.py",
         "tests/daemon/wconfd/test_durability.py",
     ),
     _mutant(
@@ -290,14 +290,14 @@ MUTANTS: Final = (
         "common/system/trust.py",
         "    if status.st_mode & stat.S_IWOTH:\n",
         "    if False:\n",
-        "tests/unit/common/test_trust.py",
+        "tests/unit/common/system/test_trust.py",
     ),
     _mutant(
         "refuse folders of other users",
         "common/system/trust.py",
         "    if status.st_uid not in (0, os.geteuid()):\n",
         "    if False:\n",
-        "tests/unit/common/test_trust.py",
+        "tests/unit/common/system/test_trust.py",
     ),
     _mutant(
         "hang up where somebody else than the daemon listens",

@@ -1,4 +1,4 @@
-"""Long histories of the core beside its dumb twins; `python -m tests.property.test_lock_fuzz 1000000` for more."""
+"""Long histories of the core beside its dumb twins; run as a module, with a count of steps, for more."""
 
 import random
 import sys
@@ -12,7 +12,7 @@ from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
-from tests.property.test_lock_waiting import has_ring
+from tests.property.wconfd.test_lock_waiting import has_ring
 from tests.support.lock_strategies import LOCKS
 from tests.support.locks import state_text
 from tests.support.naive.fairness import NaiveFairLocks

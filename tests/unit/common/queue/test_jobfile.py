@@ -10,7 +10,7 @@ from common.ids import JobId
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState, LogEntry
 
-RECORDED = Path(__file__).parents[2] / "data" / "ganeti-3.0.2"
+RECORDED = Path(__file__).parents[3] / "data" / "ganeti-3.0.2"
 FILES = sorted(RECORDED.glob("queue-*/job-*"))
 JOB = Job(
     JobId(12),
