@@ -17,7 +17,9 @@ from common.opcodes.codec import shape_of
 from common.opcodes.registry import opcode_classes, parse_opcode
 from common.opcodes.structures import Change, DiskParams, NicParams, RecreatedDisk, Size
 from common.opcodes.types import (
+    ASKED_BY_OPCODES,
     VERIFY_ERRORS,
+    AskedKind,
     DiskIndex,
     ExportTarget,
     Json,
@@ -63,6 +65,7 @@ _VALUES: Final[Mapping[Any, Wire]] = {
     JsonList: st.lists(_JSON, max_size=3),
     ExportTarget: _WORDS | st.lists(_JSON, max_size=3),
     VerifyError: st.sampled_from(sorted(VERIFY_ERRORS)),
+    AskedKind: st.sampled_from(ASKED_BY_OPCODES),
     Lock: _LOCKS,
     Dependency: st.builds(lambda job_id, states: [job_id, states], st.integers(-5, 50), _STATES),
     ReasonEntry: st.tuples(st.text(max_size=3), st.text(max_size=3), st.integers(0, 2**60)).map(list),
@@ -178,7 +181,7 @@ def _json_type(kind: Any) -> str | None:
         return "number"
     if kind is bool:
         return "flag"
-    if kind in (str, NonEmpty, VerifyError) or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
+    if kind in (str, NonEmpty, VerifyError, AskedKind) or (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         return "text"
     if kind in (JsonObject, NicParams, DiskParams) or get_origin(kind) is Mapping:
         return "object"
