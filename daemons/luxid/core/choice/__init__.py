@@ -1,6 +1,6 @@
 """Which of the ready jobs runs next.
 
-A job from submitted to picked; each arrow is a method, and the object before the dot holds what is told beside it:
+The way of a job from submitted to picked. Beside each method: what its object keeps, or what it does:
 
     JobQueue.add ──> Judging.new_entry          what the filters say: a ruling, kept in a filter class
         │

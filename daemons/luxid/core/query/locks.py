@@ -1,7 +1,7 @@
 """Locks as rows: the owners that hold each and wait for each; and jobs that others wait for.
 
-A job that other jobs depend on is shown as a row `job/N`: nobody holds it, and those who wait for its
-end are pending, in the place of a mode the states in which they want it. So the lock monitor answers for every
+A job that other jobs depend on is shown as a row `job/N`: it has no holder, and the jobs that wait for its
+end are pending, with the states that they want in place of a mode. So the lock monitor tells for every
 job that does not run what it waits for: `job/27491 - - success:job/34709,job/21459`.
 
 Source: luxid.md 7.4; chained-jobs design; DESIGN section 11.

@@ -22,7 +22,7 @@ from daemons.luxid.core.queue.newjobs import ParsedJob
 
 @attrs.frozen
 class Host:
-    """Whom the daemons run as."""
+    """The user as which the daemons run."""
 
     uid: int
     login: str
@@ -44,7 +44,7 @@ class Submitter:
 
 
 def authorize(jobs: Sequence[ParsedJob], submitter: Submitter, host: Host) -> tuple[ParsedJob, ...]:
-    """The jobs as this user may submit them: commands say as whom they run, and no trail names an owner.
+    """The jobs as this user may submit them: commands name the user as which they run, and no trail names an owner.
 
     Raises: Denied: an opcode is not for him, or the daemons cannot run it as him; says which, and what it takes.
     """

@@ -65,7 +65,7 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
             return (*_dependencies(queue, job_id, shown), *_rule(entry), *_limits(queue, entry))
         case Phase.READY:
             held = (*_rule(entry), *_limits(queue, entry), *_slots(queue))
-            # one that is paused stands in no line, whoever else waits
+            # a paused job stands in no line, even if others wait
             return held if entry.ruling.is_pause else (*held, *_order(queue, entry, now_s))
         case _:
             assert_never(entry.phase)

@@ -45,7 +45,7 @@ class Settling:
     """Grants what a change makes possible, in order, each grant before the next trial.
 
     Cost: O(gates opened + requests tried); tried is, for each grant, at most one request that stays
-    behind an opened gate, whoever is let through to be kept out elsewhere, and whoever an overdue
+    behind an opened gate, requests let through to be kept out elsewhere, and requests that an overdue
     request held back that was granted or given up.
     """
 

@@ -6,9 +6,9 @@ hold members of it, with counts. Which holdings conflict is said by `common.lock
 
 A request meets others only at its *gates*. Asking for L in mode t, these are: the direct holders
 of L, the direct holders of L's group, and, if L is a group, the holders of its members. At each gate
-stands a *wall*: the owners whose holding conflicts with t. A request is blocked by everybody,
-other than the asker, who stands in one of its walls. Two invariants make a wall one look-up: an
-exclusive holder is alone, so a shared request meets either that one or nobody; and the holders of
+stands a *wall*: the owners whose holding conflicts with t. A request is blocked by every owner,
+other than the asker, that stands in one of its walls. Two invariants make a wall one look-up: an
+exclusive holder is alone, so a shared request meets either that one or none; and the holders of
 exclusive members are counted apart from the holders of members.
 
 A table is a value: an update returns another one that shares all it did not touch, and a refused
