@@ -259,9 +259,20 @@ def remote_class(kind: object) -> type[RemoteError]:
     return _REMOTE_KINDS.get(kind, RemoteError) if isinstance(kind, str) else RemoteError
 
 
+# of errors that are about no path
+_NEXT_STEPS: Final = {
+    errno.EMFILE: "let this process have more descriptors (ulimit -n)",
+    errno.ENFILE: "let the system have more (fs.file-max), or try again",
+    errno.EAGAIN: "try again, or raise the limit",
+    errno.ENOMEM: "try again when there is memory",
+}
+
+
 def explain_os_error(error: OSError) -> str:
     """What to tell a user of an error of the system that a path of ours has caused."""
     if error.errno == errno.ELOOP:
         return f"'{error.filename}' leads over a link that is not followed; take the link away"
     place = f" '{error.filename}'" if error.filename else ""
-    return f"{(error.strerror or str(error)).lower()}{place}; check the path and its owner"
+    text = error.strerror or str(error)
+    next_step = _NEXT_STEPS.get(error.errno or 0, "check the path and its owner")
+    return f"{text[:1].lower()}{text[1:]}{place}; {next_step}"

@@ -45,7 +45,7 @@ BATCH_BYTES: Final = 16 * 2**20
 
 # an error of the system that passes, and says nothing about the call
 _PASSING: Final = frozenset(
-    {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ENOSPC, errno.EDQUOT}
+    {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ENOSPC, errno.EDQUOT}
 )
 
 _log: Final = get_log(__name__)

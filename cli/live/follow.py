@@ -22,6 +22,7 @@ import attrs
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, to_seconds
+from common.system.threadstart import start_thread
 from common.words.loglines import LogLine
 from protocol.blocking import BlockingClient
 from protocol.luxi.changes import WaitForJobChange
@@ -161,6 +162,7 @@ class Followers:
     stops listening may simply end the program.
 
     Args: streams: of the jobs' commands; what they print is not told if left out.
+    Raises: NoThread.
     """
 
     def __init__(self, socket: Path, job_ids: Sequence[int], streams: Sequence[OutputStream] = ()) -> None:
@@ -171,9 +173,10 @@ class Followers:
             self._tasks.append(partial(job_changes, job_id=job_id, is_patient=True))
             for stream in streams:
                 self._tasks.append(partial(_tolerant_output, job_id=job_id, stream=stream))
-        self._running = min(len(self._tasks), MOST_THREADS)
-        for _ in range(self._running):
-            threading.Thread(target=self._work, daemon=True).start()
+        self._running = 0
+        for _ in range(min(len(self._tasks), MOST_THREADS)):
+            start_thread(threading.Thread(target=self._work, daemon=True))
+            self._running += 1
 
     def next_event(self, timeout_s: float | None = None) -> Event | None:
         """The next event; None if `timeout_s` seconds brought none, or if none will come any more.

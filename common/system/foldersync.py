@@ -11,6 +11,7 @@ import trio
 
 from common.system.atomicfile import NotYetDurable, sync_folders
 from common.system.durably import RETRY_S, tell_durable, tell_not_durable
+from common.system.inthread import in_thread
 
 
 class FolderSync:
@@ -50,8 +51,7 @@ class FolderSync:
     async def _try(self) -> NotYetDurable | None:
         self.fsyncs += 1
         try:
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(sync_folders, [self._folder], limiter=self._limiter)
+            await in_thread(sync_folders, [self._folder], limiter=self._limiter)
         except NotYetDurable as error:
             return error
         return None

@@ -12,7 +12,7 @@ A group that fails says nothing about whose file was to blame; its members are t
 by one, so that each caller gets its own verdict and no one suffers for a neighbour.
 
 A group whose files are in their places, and whose folder could not be synced, has not failed: the fsync is repeated
-until it succeeds, and the callers wait for it.
+until it succeeds, and the callers wait for it. So they do while the system starts no thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,6 +24,8 @@ import trio
 from common.errors import Unavailable
 from common.system.atomicfile import FileWrite, NotYetDurable, write_files
 from common.system.durably import RETRY_S, tell_durable, tell_not_durable
+from common.system.inthread import tell_no_thread, try_in_thread
+from common.system.threadstart import NoThread
 
 # of one group, unless a single commit has more
 MOST_FILES: Final = 256
@@ -63,8 +65,8 @@ class GroupCommit:
         self._waiting: list[_Ticket] = []
         self._wake = trio.Event()
         self._is_closed = False
-        # whose fsync is being repeated, or was last
-        self._unsettled: NotYetDurable | None = None
+        # what is being tried again, or was last: an fsync, or to start a thread
+        self._unsettled: NotYetDurable | NoThread | None = None
         # our own: a write must not queue behind other work of the daemon's threads
         self._limiter = trio.CapacityLimiter(1)
         self._commits = self._failures = self._groups = self._retries = self._files = 0
@@ -136,7 +138,7 @@ class GroupCommit:
         return tickets
 
     async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
-        """Cancellation: only while an fsync is repeated."""
+        """Cancellation: only while an fsync is repeated, or there is no thread."""
         self._groups += 1
         error = await self._try([write for ticket in tickets for write in ticket.writes])
         if error is None or isinstance(error, NotYetDurable) or len(tickets) == 1:
@@ -148,9 +150,7 @@ class GroupCommit:
 
     async def _try(self, writes: Sequence[FileWrite]) -> OSError | None:
         try:
-            # a thread that writes is never abandoned: cancelled or not, this returns when it is done
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._write, writes, limiter=self._limiter)
+            await self._write_in_thread(writes)
         except NotYetDurable as error:
             if (unsettled := await self._settle(error)) is not None:
                 return unsettled
@@ -158,6 +158,23 @@ class GroupCommit:
             return error
         self._files += len(writes)
         return None
+
+    async def _write_in_thread(self, writes: Sequence[FileWrite]) -> None:
+        """Raises: as the writer; NoThread: there was none when the writer ended.
+
+        Cancellation: only while there is no thread; leaves it to `_write_waiting` to answer.
+        """
+        while True:
+            try:
+                # a thread that writes is never abandoned: cancelled or not, this returns when it is done
+                with trio.CancelScope(shield=True):
+                    return await try_in_thread(self._write, writes, limiter=self._limiter)
+            except NoThread as error:
+                tell_no_thread(error, "a group of writes", RETRY_S)
+                if self._is_closed:
+                    raise
+                self._unsettled = error
+            await trio.sleep(RETRY_S)
 
     async def _settle(self, error: NotYetDurable) -> OSError | None:
         """Repeat the fsync until it is done; once if the writer has ended and nobody is to wait for it any longer.
@@ -170,9 +187,10 @@ class GroupCommit:
             await trio.sleep(RETRY_S)
             try:
                 with trio.CancelScope(shield=True):
-                    await trio.to_thread.run_sync(error.repeat, limiter=self._limiter)
-            except NotYetDurable as again:
-                error = again
+                    await try_in_thread(error.repeat, limiter=self._limiter)
+            except (NotYetDurable, NoThread) as again:
+                if isinstance(again, NotYetDurable):
+                    error = again
                 if self._is_closed:
                     return error
             else:

@@ -40,6 +40,7 @@ from common.queue.jobs import (
 from common.system.atomicfile import write_file
 from common.system.durably import durably
 from common.system.log import get_log
+from common.system.threadstart import NoThread, start_thread
 
 # of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
@@ -153,7 +154,11 @@ class JobRecord:
             return
         self._timer = threading.Timer(left_s, self._send_log)
         self._timer.daemon = True
-        self._timer.start()
+        try:
+            start_thread(self._timer)
+        except NoThread:
+            # sooner than it needs to be, and by this thread
+            self._send_log()
 
     def _send_log(self) -> None:
         with self._lock:

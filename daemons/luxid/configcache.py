@@ -22,6 +22,7 @@ import trio
 from common.errors import ConfigurationError, GantryError
 from common.objects.codec import decode_config
 from common.objects.index import ConfigIndex
+from common.system.inthread import in_thread
 from common.system.log import get_log
 from protocol.client import Client
 from protocol.luxi.changes import WaitForJobChange
@@ -134,7 +135,7 @@ class ConfigCache:
         if had is not None and _edition(content) == (had.config.cluster.uuid, had.config.serial_no, had.config.mtime):
             return had
         # thousands of objects take long to check
-        return ConfigIndex(await trio.to_thread.run_sync(decode_config, content))
+        return ConfigIndex(await in_thread(decode_config, content))
 
 
 def needing_config(route: Route, config: ConfigCache) -> Route:

@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
-import trio
-
 from common.errors import Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
+from common.system.inthread import in_thread
 from common.system.log import get_log
 
 FINAL_KEPT: Final = 10_000
@@ -90,7 +89,7 @@ class JobTable:
         on_disk = [place for place, job in enumerate(found) if job is None and job_ids[place] in self._jobs]
         for start in range(0, len(on_disk), _READ_AT_ONCE):
             places = on_disk[start : start + _READ_AT_ONCE]
-            jobs = await trio.to_thread.run_sync(lambda ids: list(map(read, ids)), [job_ids[place] for place in places])
+            jobs = await in_thread(lambda ids: list(map(read, ids)), [job_ids[place] for place in places])
             for place, job in zip(places, jobs, strict=True):
                 found[place] = job
         return found

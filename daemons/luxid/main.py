@@ -13,6 +13,7 @@ import trio
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
 from common.system.daemon import run_daemon
+from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.configcache import ConfigCache
@@ -93,7 +94,7 @@ async def serve(
                 nursery.start_soon(early.rules.load)
                 # given away below: what was found at the start is not to be kept for as long as we serve
                 changes = ThreadChanges(store.files)
-                found = [await trio.to_thread.run_sync(load_queue, settings.paths, _pause_in_thread, changes)]
+                found = [await try_in_thread(load_queue, settings.paths, _pause_in_thread, changes)]
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
         finally:

@@ -7,12 +7,11 @@ import os
 import pwd
 from typing import Final
 
-import trio
-
 from common.access import Access, Role, check_role
 from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.submitter import owner_of
+from common.system.inthread import in_thread
 from daemons.luxid.core.queue.rights import Host, Submitter
 from daemons.luxid.livejobs import LiveJobs
 from protocol.peer import Peer
@@ -41,7 +40,7 @@ class Submitters:
         if peer.uid == self.host.uid:
             return await self._of_job(by_job or self._job_of(peer), peer)
         # who acts as the daemons' user needs no name
-        login = "" if peer.role is Role.FULL else await trio.to_thread.run_sync(_login_of, peer.uid)
+        login = "" if peer.role is Role.FULL else await in_thread(_login_of, peer.uid)
         return Submitter(peer.uid, login, peer.role)
 
     async def _named(self, login: str, peer: Peer) -> Submitter:
@@ -72,7 +71,7 @@ class Submitters:
 
     async def _known(self, login: str) -> Submitter:
         """A user of this machine with his role. Raises: Denied: he may not submit. InvalidRequest: there is none."""
-        submitter = await trio.to_thread.run_sync(self._look_up, login)
+        submitter = await in_thread(self._look_up, login)
         check_role(submitter.role, Role.SUBMIT, submitter.uid, f"a submission of {login!r}")
         return submitter
 

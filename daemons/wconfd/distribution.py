@@ -19,6 +19,7 @@ from common.objects.kinds import NodeUuid
 from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssconf_values
 from common.paths import Paths
 from common.system.atomicfile import FileWrite, write_files
+from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.wconfd.core.config.configstate import ConfigState
 
@@ -72,7 +73,7 @@ class LocalDistribution:
             return nodes
         async with self._gate:
             with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._write, state.config)
+                await try_in_thread(self._write, state.config)
         return nodes - {master}
 
     def _write(self, config: Config) -> None:

@@ -30,6 +30,7 @@ import attrs
 import trio
 
 from common.errors import Unavailable
+from common.system.threadstart import start_thread
 
 # turns of the event loop that a step waits for others, where there may be some
 _TURNS: Final = 2
@@ -132,10 +133,11 @@ class StepWriter(Generic[S]):
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Let changes be made; for `nursery.start`.
 
+        Raises: NoThread: before it is started.
         Cancellation: changes begun by then are still made, shielded; later ones are refused.
         """
         thread = Thread(target=self._work_off, args=(trio.lowlevel.current_trio_token(),), daemon=True)
-        thread.start()
+        start_thread(thread)
         task_status.started()
         try:
             await trio.sleep_forever()

@@ -28,6 +28,7 @@ from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from common.system.log import get_log
+from common.system.threadstart import start_thread
 from daemons.jobproc import life
 from daemons.jobproc.signals import ProcessSignals
 from protocol.dial import reachable
@@ -91,7 +92,7 @@ def _wconfd(path: Path, signals: ProcessSignals) -> Iterator[None]:
             listener.bind(address)
         listener.listen()
         thread = threading.Thread(target=_grant_all, args=(listener, signals))
-        thread.start()
+        start_thread(thread)
         try:
             yield
         finally:

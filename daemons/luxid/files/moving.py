@@ -14,6 +14,7 @@ import trio
 
 from common.system.atomicfile import NotYetDurable, move_files
 from common.system.durably import settle
+from common.system.inthread import in_thread, try_in_thread
 
 
 async def move_durably(
@@ -28,12 +29,12 @@ async def move_durably(
     """
     with trio.CancelScope(shield=True):
         try:
-            return frozenset(await trio.to_thread.run_sync(move_files, moves, limiter=limiter))
+            return frozenset(await try_in_thread(move_files, moves, limiter=limiter))
         except NotYetDurable as error:
             unsettled = error
     missing = _not_moved(moves)
     # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
-    await trio.to_thread.run_sync(settle, unsettled, abandon_on_cancel=True)
+    await in_thread(settle, unsettled, abandon_on_cancel=True)
     return missing
 
 

@@ -27,6 +27,7 @@ from common.system.atomicfile import FileWrite, move_files, remove_files, write_
 from common.system.durably import durably
 from common.system.foldersync import FolderSync
 from common.system.groupcommit import CommitStatistics, GroupCommit
+from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.mastership import Mastership
 from daemons.luxid.files.moving import move_durably
@@ -207,4 +208,4 @@ def _unlink(paths: Iterable[Path]) -> None:
 
 async def _off_the_loop(work: Callable[[], None]) -> None:
     # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
-    await trio.to_thread.run_sync(work, abandon_on_cancel=True)
+    await in_thread(work, abandon_on_cancel=True)

@@ -18,6 +18,7 @@ from common.ids import JobId
 from common.locks import Owner
 from common.queue.explanation import BeingWritten, Ending, LevelWeight, NotKnown, Obstacle, Reason, Unreadable
 from common.queue.jobs import JobState, to_seconds
+from common.system.inthread import in_thread
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.core.why.explain import Shown, explain
@@ -73,7 +74,7 @@ class Explaining:
         if self._jobs.phase(job_id) is not None:
             return ()
         job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
-        return () if job is None else await trio.to_thread.run_sync(pids_of, job)
+        return () if job is None else await in_thread(pids_of, job)
 
     async def _explain(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...] | None:
         if job_id not in self._jobs.table:
@@ -92,7 +93,7 @@ class Explaining:
         """What still lives of a job that is being killed."""
         if self._jobs.processes.ask(job_id) is not Ask.KILL:
             return ()
-        return (Ending(await trio.to_thread.run_sync(pids_of, self._jobs.unended(job_id))),)
+        return (Ending(await in_thread(pids_of, self._jobs.unended(job_id))),)
 
     async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
         """What the job's process waits for."""

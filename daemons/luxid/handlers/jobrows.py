@@ -14,6 +14,7 @@ import trio
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
+from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.core.query.jobfields import JobView
@@ -49,7 +50,7 @@ class JobRows:
         """All live jobs, by id; also those that are archived, if that is asked for. Who cannot be read is left out."""
         job_ids = self._table.ids()
         if archived:
-            set_aside = await trio.to_thread.run_sync(_archived_ids, self._store.paths.archive)
+            set_aside = await in_thread(_archived_ids, self._store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})
         # none: archived since the ids were listed, or taken out of the archive
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
@@ -81,7 +82,7 @@ class JobRows:
             jobs = ((job_id, self._read_archived(job_id, is_lenient=is_lenient)) for job_id in job_ids)
             return {job_id: job for job_id, job in jobs if job is not None}
 
-        return await trio.to_thread.run_sync(read)
+        return await in_thread(read)
 
     def _read_archived(self, job_id: JobId, *, is_lenient: bool) -> Job | None:
         try:

@@ -6,6 +6,7 @@ import trio
 
 from common.errors import JobLost, Unavailable
 from common.ids import JobId
+from common.system.inthread import in_thread
 from daemons.luxid.bells import wait_for_any
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
@@ -50,7 +51,7 @@ class Output:
             return
         job = self._jobs.table.get(job_id)
         if job is None:
-            job = await trio.to_thread.run_sync(self._store.find_archived, job_id)
+            job = await in_thread(self._store.find_archived, job_id)
         if job is None:
             raise JobLost(f"the file of job {job_id} cannot be read")
         viewer.check_owned(job, "the output")

@@ -11,6 +11,7 @@ import trio
 from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_seconds
 from common.queue.waithistory import Span, assemble
+from common.system.inthread import in_thread
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
@@ -34,7 +35,7 @@ class JobWaits:
     async def _history(self, job_id: JobId) -> tuple[Span, ...] | None:
         job = self._table.get(job_id)
         if job is None:
-            job = await trio.to_thread.run_sync(self._store.find_archived, job_id)
+            job = await in_thread(self._store.find_archived, job_id)
         else:
             await trio.lowlevel.checkpoint()
         if job is None:

@@ -21,6 +21,7 @@ import trio
 from common.errors import Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
+from common.system.inthread import in_thread
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
 from daemons.luxid.bells import Bell
@@ -98,14 +99,14 @@ class Kills:
         # it is shown as being canceled from now on
         self._jobs.bells.ring(job.job_id)
         if not self._is_external:
-            await trio.to_thread.run_sync(ask_to_end, job)
+            await in_thread(ask_to_end, job)
         self._begin(job)
 
     async def end_left(self, job: Job) -> bool:
         """End what the commands of a job that has ended left running under its locks; false: there is nothing."""
         if job.livelock is None or self._is_external or not is_alive(job.livelock):
             return False
-        await trio.to_thread.run_sync(ask_to_end, job)
+        await in_thread(ask_to_end, job)
         self._begin(job)
         return True
 
@@ -136,16 +137,14 @@ class Kills:
     async def _end(self, job: Job, livelock: str, bell: Bell) -> None:
         if await _is_gone(livelock, bell, QUICK_S):
             return
-        if await trio.to_thread.run_sync(supervisors, job) and await _is_gone(
-            livelock, bell, self._grace_s + MARGIN_S - QUICK_S
-        ):
+        if await in_thread(supervisors, job) and await _is_gone(livelock, bell, self._grace_s + MARGIN_S - QUICK_S):
             return
         await self._kill_by_force(job, livelock, bell)
 
     async def _kill_by_force(self, job: Job, livelock: str, bell: Bell) -> None:
         rounds, pause_s = 0, FIRST_ROUND_S
         while is_alive(livelock):
-            left = await trio.to_thread.run_sync(kill_all, job)
+            left = await in_thread(kill_all, job)
             rounds += 1
             pids = ",".join(str(process.pid) for process in sorted(left, key=lambda process: process.pid)[:10])
             if rounds > _TOLD_AFTER:

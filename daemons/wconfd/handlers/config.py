@@ -8,13 +8,13 @@ from typing import Any, Final, Protocol
 
 import attrs
 import orjson
-import trio
 
 from common.errors import ConfigVerifyError, Conflict
 from common.locks import CONFIG_LOCK, Lock, LockLevel, LockMode, LockRequest, Owner
 from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
+from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import lacks_members, written
@@ -113,7 +113,7 @@ class ConfigHandlers:
         return orjson.Fragment(self._store.state.encoded.content)
 
     async def _write(self, owner: Owner, value: Mapping[str, Any], peer: Peer) -> bool:
-        given = await trio.to_thread.run_sync(decode_config, value)
+        given = await in_thread(decode_config, value)
         # no checkpoint between this look and the place in the queue of changes: whoever gets the lock
         # next reads the configuration after this write
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
