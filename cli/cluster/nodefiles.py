@@ -16,6 +16,11 @@ from common.errors import GantryError
 from common.paths import QUEUE_VERSION, Paths
 from protocol.dial import dial
 
+# of the largest job that is taken, unless the settings say otherwise (`max_job_bytes`), with its log
+JOB_BYTES: Final = 2 * 2**20
+# of one job: its file, log, output, lock and messages, each with a temporary one
+FILES: Final = 16
+
 
 def check_files(paths: Paths) -> Mapping[str, list[str]]:
     """What is wrong, by what was looked at; an empty list: nothing is."""
@@ -87,10 +92,39 @@ def _livelocks(paths: Paths) -> Iterator[str]:
             yield f"'{folder}' cannot be read by this user"
 
 
+def _disk(paths: Paths) -> Iterator[str]:
+    for folder in (paths.data, paths.queue):
+        # one that is mounted by itself is looked at by itself
+        if folder == paths.data or folder.stat().st_dev != paths.data.stat().st_dev:
+            yield from room_problems(folder, os.statvfs(folder), _needed_bytes(paths))
+
+
+def _needed_bytes(paths: Paths) -> int:
+    """What the largest change writes: each file is written anew beside the old one."""
+    files = (paths.config_data, paths.locks_data)
+    return JOB_BYTES + sum(path.stat().st_size for path in files if path.exists())
+
+
+def room_problems(folder: Path, room: os.statvfs_result, needed: int) -> Iterator[str]:
+    """What keeps the daemons from writing to a folder.
+
+    Args: needed: bytes of the largest write.
+    """
+    free = room.f_bavail * room.f_frsize
+    if room.f_flag & os.ST_RDONLY:
+        yield f"'{folder}' is on a disk that is read-only; nothing can be submitted, and no job can end"
+    elif free < needed:
+        yield f"'{folder}' has {free} bytes free, and a write may need {needed}; make room, or jobs wait for it"
+    # some file systems count none
+    if room.f_files and room.f_favail < FILES:
+        yield f"'{folder}' has room for {room.f_favail} more files, and {FILES} may be needed; remove some"
+
+
 _CHECKS: Final[Mapping[str, Callable[[Paths], Iterator[str]]]] = {
     "config.data": _config,
     "locks.data": _locks,
     "queue": _queue,
     "sockets": _sockets,
     "livelocks": _livelocks,
+    "disk": _disk,
 }

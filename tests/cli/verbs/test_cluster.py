@@ -94,6 +94,7 @@ locks.data     ok
 queue          ok
 sockets        ok
 livelocks      ok
+disk           ok
 processes      ok
 """,
         "",
@@ -117,7 +118,7 @@ def test_verify_lists_every_problem(tmp_path: Path, cluster: Callable[..., Ended
     rows = [line.split(maxsplit=1) for line in text.out.replace(str(tmp_path), "ROOT").splitlines()]
     assert [row[0] for row in rows[1:]] == [
         *("configuration", "configuration", "config.data", "locks.data", "queue", "queue", "sockets", "livelocks"),
-        "processes",
+        *("disk", "processes"),
     ]
     assert rows[1][1] == "node 'a' has no group"
     assert rows[3][1].startswith("'ROOT/lib/config.data': invalid configuration: ")
