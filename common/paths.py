@@ -159,6 +159,10 @@ class Paths:
         """While it exists SIGTERM tells the job's process to end at once, and not only to begin nothing more."""
         return self.messages / f"{job_id}.kill"
 
+    def asker_note(self, job_id: int) -> Path:
+        """Who asked for the end of a job that has a process (`common.queue.askers`)."""
+        return self.messages / f"{job_id}.asker"
+
     @property
     def sockets(self) -> Path:
         return self.run / "socket"

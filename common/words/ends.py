@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.words.outcome import WITHHELD, Outcome, result_text
+from common.words.times import clock
 
 UserName = Callable[[int], str | None]
 
@@ -34,13 +35,13 @@ def _canceled(job: Outcome, user_name: UserName) -> str:
     if place is None:
         return "canceled, it is not known why"
     result = job.results[place]
-    if (told := _told_by_luxid(job.ops[place], user_name)) is not None and not job.has_begun(place):
+    if (told := _told_by_luxid(job.ops[place])) is not None and not job.has_begun(place):
         words = told
     elif result is not None:
         words = result_text(result)
     else:
         words = f"canceled; why is {WITHHELD}" if job.has_begun(place) else "canceled, it is not known by whom"
-    return f"{words}{_where(job, place)}"
+    return f"{_USER.sub(lambda match: _named(match, user_name), words)}{_where(job, place)}{_when(job)}"
 
 
 def _failed(job: Outcome) -> str:
@@ -67,12 +68,15 @@ def _where(job: Outcome, place: int) -> str:
     return f" at opcode {place + 1} of {len(job.ops)}" if len(job.ops) > 1 else ""
 
 
-def _told_by_luxid(op: Mapping[str, object], user_name: UserName) -> str | None:
+def _told_by_luxid(op: Mapping[str, object]) -> str | None:
     """The last thing that luxid says in the opcode's reason trail."""
     trail = op.get("reason")
     entries = trail if isinstance(trail, list) else []
-    text = next((str(entry[1]) for entry in reversed(entries) if str(entry[0]).startswith(_LUXID)), None)
-    return text and _USER.sub(lambda match: _named(match, user_name), text)
+    return next((str(entry[1]) for entry in reversed(entries) if str(entry[0]).startswith(_LUXID)), None)
+
+
+def _when(job: Outcome) -> str:
+    return f", at {clock(job.ended_at)}" if job.ended_at is not None else ""
 
 
 def _named(match: "re.Match[str]", user_name: UserName) -> str:

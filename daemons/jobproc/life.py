@@ -27,6 +27,7 @@ from common.ids import JobId
 from common.locks import BGL, LockLevel, LockRequest, Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
+from common.queue.askers import asked_by
 from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT
 from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.settings import Settings
@@ -179,7 +180,8 @@ class _Life:
         return True
 
     def _cancel(self) -> None:
-        self._record.cancel(KILLED_TEXT if self._signals.kill_asked else CANCELED_TEXT)
+        text = KILLED_TEXT if self._signals.kill_asked else CANCELED_TEXT
+        self._record.cancel(text + asked_by(self._settings.paths.asker_note(self._job_id)))
 
     def _is_paused(self) -> bool:
         return self._settings.paths.pause_message(self._job_id).exists()
@@ -280,6 +282,9 @@ class _Life:
         self._leash = None
         self._locks.start_free()
         self._locks.finish_free()
+        if self._signals.cancel_asked:
+            # it waited for an end that it has brought about itself: the next opcode is not to ask for locks
+            raise JobCanceled
 
     def _is_slack(self, leash: Leash) -> bool:
         return bool(self._signals.wait(0, leash.fd))

@@ -167,7 +167,7 @@ class JobLocks:
     def start_free(self) -> None:
         """Send the request to free everything; the caller has time until `finish_free`."""
         self._held.clear()
-        if not self._is_in_use:
+        if not (self._is_in_use or self._is_unsettled):
             return
         self._freeing = FreeLocks(self._owner)
         try:
@@ -185,6 +185,7 @@ class JobLocks:
         self._is_in_use = False
         try:
             self._finish(request)
+            self._is_unsettled = False
         except GantryError as error:
             self._is_unsettled = True
             _log.warning("locks.not_freed", job=self._owner.ident, error=error, next="when this process ends")
@@ -217,9 +218,11 @@ class JobLocks:
         return reply
 
     def _try_ask(self, request: Request[R], stop: Callable[[], bool], patience_s: float) -> R | None:
-        """The reply, after as many attempts as it takes; None as soon as `stop()` is true."""
+        """The reply, after as many attempts as it takes; None as soon as `stop()` is true, and then nothing is sent."""
         is_quiet = True
         for pause in pauses():
+            if stop():
+                return None
             try:
                 return self._attempt(request, stop, patience_s)
             except Unavailable as error:

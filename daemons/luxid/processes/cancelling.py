@@ -58,6 +58,8 @@ class Canceller:
             while (phase := self._jobs.phase(job_id)) is not None:
                 if phase in (Phase.READY, Phase.BLOCKED):
                     return await self._cancel_queued(job_id, uid)
+                if phase is Phase.RUNNING:
+                    self._jobs.processes.note_asker(job_id, uid, kill=kill)
                 if phase is Phase.RUNNING and kill:
                     return await self._kill(job_id)
                 if phase is Phase.RUNNING:

@@ -14,6 +14,7 @@ import trio
 
 from common.errors import DamagedFile, GantryError, NotFound
 from common.ids import JobId
+from common.queue.askers import asked_by
 from common.queue.jobs import Job
 from common.system.deathprobe import is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
@@ -104,7 +105,8 @@ class Deaths:
             self._events.ended(job)
             return
         ask = self._jobs.processes.ask(job_id)
-        ended = after_death(job, ask, timestamp(), time.time_ns())
+        by = asked_by(self._store.paths.asker_note(job_id))
+        ended = after_death(job, ask, timestamp(), time.time_ns(), by)
         if ended is not None:
             _log.warning("job.died", job=job_id, pid=job.process_id, asked=ask.value if ask is not None else None)
             await self._rewriting.finish(ended)

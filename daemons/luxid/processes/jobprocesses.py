@@ -95,8 +95,8 @@ class JobProcesses:
         record = self._records.pop(job_id, None)
         if record is not None:
             self._forget_livelock(record)
-            if record.ask is Ask.KILL:
-                self._kill_messages.withdraw(job_id)
+            if record.ask is not None:
+                self._kill_messages.withdraw(job_id, was_kill=record.ask is Ask.KILL)
 
     def _forget_livelock(self, record: JobProcess) -> None:
         if record.livelock is not None:
@@ -115,6 +115,10 @@ class JobProcesses:
         self.record(job_id).ask = Ask.KILL
         self._kill_messages.ask(job_id)
 
+    def note_asker(self, job_id: JobId, uid: int, *, kill: bool) -> None:
+        """This user asks for the end of a job that has a process: those who ask why it ended are told so."""
+        self._kill_messages.note(job_id, uid, kill=kill)
+
     def heeds_pauses(self, job_id: JobId) -> bool:
         """Whether the present process of the job has said that it heeds requests to pause."""
         record = self._records.get(job_id)
@@ -123,6 +127,10 @@ class JobProcesses:
     def found_kills(self) -> frozenset[JobId]:
         """The jobs that an earlier luxid was asked to kill, as its messages say."""
         return self._kill_messages.found()
+
+    def found_notes(self) -> frozenset[JobId]:
+        """The jobs of which an earlier luxid has noted who asked for their end."""
+        return self._kill_messages.noted()
 
     def kill_is_over(self, job_id: JobId) -> None:
         """The job has ended before this luxid began; its message has no purpose any more."""

@@ -79,6 +79,9 @@ class Kills:
                     self._nursery.start_soon(self._cancel, job_id)
                 case _:
                     assert_never(phase)
+        for job_id in self._processes.found_notes():
+            if self._jobs.phase(job_id) is None:
+                self._processes.kill_is_over(job_id)
 
     async def _cancel(self, job_id: JobId) -> None:
         try:

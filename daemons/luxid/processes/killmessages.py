@@ -10,9 +10,11 @@ from typing import Final
 
 from common.ids import JobId
 from common.paths import Paths
+from common.queue.askers import note_asker
 from common.system.log import get_log
 
 _SUFFIX: Final = ".kill"
+_NOTE_SUFFIX: Final = ".asker"
 _log: Final = get_log(__name__)
 
 
@@ -24,7 +26,14 @@ class KillMessages:
 
     def found(self) -> frozenset[JobId]:
         """The jobs of which an earlier luxid, or this one, has said so."""
-        names = [path.name.removesuffix(_SUFFIX) for path in self._paths.messages.glob(f"*{_SUFFIX}")]
+        return self._left(_SUFFIX)
+
+    def noted(self) -> frozenset[JobId]:
+        """The jobs of which it is written down who asked for their end."""
+        return self._left(_NOTE_SUFFIX)
+
+    def _left(self, suffix: str) -> frozenset[JobId]:
+        names = [path.name.removesuffix(suffix) for path in self._paths.messages.glob(f"*{suffix}")]
         return frozenset(JobId(int(name)) for name in names if name.isdigit())
 
     def ask(self, job_id: JobId) -> None:
@@ -36,9 +45,19 @@ class KillMessages:
                 "job.kill_not_told", job=job_id, reason=error, effect="it is killed by luxid after the grace time"
             )
 
-    def withdraw(self, job_id: JobId) -> None:
+    def note(self, job_id: JobId, uid: int, *, kill: bool) -> None:
+        """Write down who asks for the end of a job that has a process, for those who ask why it ended."""
+        _log.info("job.end_asked", job=job_id, uid=uid, kill=kill)
+        try:
+            note_asker(self._paths.asker_note(job_id), uid)
+        except OSError as error:
+            _log.warning("job.asker_not_noted", job=job_id, reason=error, effect="only this log says who asked")
+
+    def withdraw(self, job_id: JobId, *, was_kill: bool = True) -> None:
         """The job has ended."""
         try:
-            self._paths.kill_message(job_id).unlink(missing_ok=True)
+            self._paths.asker_note(job_id).unlink(missing_ok=True)
+            if was_kill:
+                self._paths.kill_message(job_id).unlink(missing_ok=True)
         except OSError as error:
             _log.error("job.kill_message_left", job=job_id, reason=error, effect="the next luxid removes it")

@@ -98,3 +98,6 @@ def test_a_killed_job_says_so() -> None:
 
     assert after is not None
     assert after.ops[0].result == "job was killed on request"
+    told = after_death(make_job(R), Ask.KILL, NOW, 9, " of user 7")
+    assert told is not None
+    assert told.ops[0].result == "job was killed on request of user 7"

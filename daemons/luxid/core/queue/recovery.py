@@ -54,19 +54,23 @@ def judge_fate(job: Job, *, is_alive: bool) -> Fate:
     return Fate.CONTINUE if _BETWEEN_OPCODES.issuperset([op.state for op in job.ops]) else Fate.DEAD
 
 
-def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int) -> Job | None:
+def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int, asked_by: str = "") -> Job | None:
     """The job, ended, as it is to be written; None: it goes on with a new process.
 
     A job that was to be canceled and whose process died before its opcode began is canceled.
+
+    Args:
+        asked_by: ` of user 1003`, who asked for its end; "": that is not known.
     """
     is_running = any(op.state is JobState.RUNNING for op in job.ops)
     is_canceling = any(op.state is JobState.CANCELING for op in job.ops)
     if job.is_final and not is_canceling:
         return end_job(job, OpEvent.FAILED, now, [PRECEDING_FAILED])
     if ask is Ask.KILL:
-        return end_job(_told(job, DEATH_SOURCE, KILLED_TEXT, now_ns), OpEvent.CANCELED, now, [KILLED_TEXT])
+        text = KILLED_TEXT + asked_by
+        return end_job(_told(job, DEATH_SOURCE, text, now_ns), OpEvent.CANCELED, now, [text])
     if is_canceling or (ask is Ask.CANCEL and not is_running):
-        return end_job(job, OpEvent.CANCELED, now, [CANCELED_TEXT])
+        return end_job(job, OpEvent.CANCELED, now, [CANCELED_TEXT + asked_by])
     if judge_fate(job, is_alive=False) is Fate.CONTINUE:
         return None
     text = f"the process of job {job.job_id} died before the job ended"

@@ -1,6 +1,7 @@
 """CancelJob, wherever the job stands (luxid.md 2.4; DESIGN section 7)."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from common.ids import JobId
 from common.system.livelock import is_alive
 from protocol.luxi.jobs import CancelJob
-from tests.daemon.luxid.ops import after, command, delay, dummy, read_job
+from tests.daemon.luxid.ops import after, command, delay, dummy, process_of, read_job
 from tests.support.cluster import Cluster
 from tests.support.wait import wait_until
 
@@ -75,7 +76,7 @@ def test_a_process_that_ignores_everything_is_killed_and_its_job_says_so(cluster
     cluster.luxi(CancelJob(job_id, kill=True))
 
     assert cluster.wait(job_id) == ["canceled"]
-    assert cluster.job(job_id, "opresult")[0][0] == "job was killed on request"
+    assert cluster.job(job_id, "opresult")[0][0] == f"job was killed on request of user {os.geteuid()}"
 
 
 def test_a_final_job_cannot_be_canceled_and_the_answer_says_what_it_is(cluster: Cluster) -> None:
@@ -111,6 +112,25 @@ def test_a_job_that_waits_for_locks_gives_up(cluster: Cluster) -> None:
 
     assert cluster.luxi(CancelJob(job_id))[0] is True
     assert cluster.status(job_id) == "canceled"
+    assert cluster.job(job_id, "opresult")[0][0] == f"job was canceled on request of user {os.geteuid()}"
+    assert not cluster.paths.asker_note(job_id).exists()
+
+
+def test_who_killed_a_job_that_waits_for_locks_is_told_after_a_restart_too(cluster: Cluster) -> None:
+    locks = {"node/n1": "exclusive"}
+    holder = cluster.submit(command("sleep", "60", locks=locks))
+    cluster.wait(holder, status="running")
+    job_id = cluster.submit(command("true", locks=locks))
+    cluster.wait(job_id, status="waiting")
+    process = process_of(cluster, job_id)
+    os.kill(process, signal.SIGSTOP)
+
+    assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
+    cluster.restart("luxid")
+
+    assert cluster.wait(job_id) == ["canceled"]
+    assert cluster.job(job_id, "opresult")[0][0] == f"job was killed on request of user {os.geteuid()}"
+    assert re.search(rf"job\.end_asked job={job_id} uid={os.geteuid()} kill=", cluster.log("luxid"))
 
 
 def test_a_slot_that_a_kill_freed_is_used(cluster: Cluster) -> None:

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import attrs
 import pytest
 
 from common.words.ends import end_words
 from common.words.outcome import Outcome
+from common.words.times import clock
 
 USERS = {1007: "mira"}
 
@@ -22,6 +24,14 @@ def job(status: str, *statuses: str, results: list[Any], begun: int = 1, reason:
         exec_stamps=tuple((1, 0) if place < begun else None for place in range(count)),
         runtime_s=1.0,
     )
+
+
+def test_who_asked_for_the_end_of_a_job_with_a_process_is_told_and_when() -> None:
+    ended = job("canceled", "canceled", results=["job was killed on request of user 1007"])
+
+    words = end_words(attrs.evolve(ended, ended_at=1_700_000_000.5), USERS.get)
+
+    assert words == f"job was killed on request of user mira, at {clock(1_700_000_000)}"
 
 
 def luxid(kind: str, text: str) -> list[list[Any]]:
