@@ -1,4 +1,7 @@
-"""The safeguards that `mutations` takes out, one at a time, and the tests that have to notice."""
+"""The safeguards that `mutations` takes out, one at a time, and the tests that have to notice.
+
+The tests are the cheapest ones that say what the safeguard is for; each alone is enough.
+"""
 
 from typing import Final
 
@@ -15,7 +18,7 @@ class Mutant:
     # this text, which is there once, becomes the other
     old: str
     new: str
-    # arguments of pytest
+    # ids as pytest has them; `file::test` means it with all its parameters
     tests: tuple[str, ...]
 
 
@@ -31,7 +34,6 @@ _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/locks/table.py"
 _RULES: Final = "daemons/wconfd/core/locks/rules.py"
-_LOCKS: Final = ("tests/unit/wconfd/test_lock_table.py", "tests/property/wconfd/test_lock_table.py")
 
 MUTANTS: Final = (
     # durable files
@@ -40,35 +42,35 @@ MUTANTS: Final = (
         _ATOMIC,
         "        for descriptor in descriptors:\n            os.fsync(descriptor)\n    finally:",
         "    finally:",
-        "tests/unit/common/system/test_atomicfile.py",
+        "tests/unit/common/system/test_atomicfile.py::test_no_file_is_renamed_before_all_contents_are_durable",
     ),
     _mutant(
         "sync the folder after a rename",
         _ATOMIC,
         "        while left:\n            _sync_folder(left[0])\n",
         "        while left:\n",
-        "tests/unit/common/system/test_atomicfile.py",
+        "tests/unit/common/system/test_atomicfile.py::test_a_batch_costs_one_fsync_a_file_and_one_a_folder",
     ),
     _mutant(
         "tell a missing fsync of a folder from a change that was not made",
         _ATOMIC,
         "        raise NotYetDurable(error, left) from error",
         "        raise OSError(error.errno, error.strerror) from error",
-        "tests/unit/common/system/test_not_yet_durable.py",
+        "tests/unit/common/system/test_not_yet_durable.py::test_a_write_whose_folder_cannot_be_synced_is_made_and_says_so",
     ),
     _mutant(
         "make a new folder durable before anything is moved into it",
         _ATOMIC,
         "    _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))\n",
         "    for _, target in moves:\n        os.makedirs(os.path.dirname(target), exist_ok=True)\n",
-        "tests/unit/common/system/test_atomicfile.py",
+        "tests/unit/common/system/test_atomicfile.py::test_nothing_is_moved_into_a_folder_that_is_not_durable",
     ),
     _mutant(
         "follow no link when a file is made",
         "common/system/log.py",
         " | os.O_CLOEXEC | os.O_NOFOLLOW\n",
         " | os.O_CLOEXEC\n",
-        "tests/daemon/system/test_foreign_folders.py",
+        "tests/daemon/system/test_foreign_folders.py::test_a_link_in_the_place_of_a_log_is_not_followed",
     ),
     # livelocks
     _mutant(
@@ -76,87 +78,82 @@ MUTANTS: Final = (
         _LIVELOCK,
         "                fcntl.lockf(fd, fcntl.LOCK_EX)\n",
         "",
-        "tests/unit/common/system/test_livelock.py",
-        "tests/daemon/system/test_livelock_processes.py",
+        "tests/daemon/system/test_livelock_processes.py::test_a_holder_is_alive_until_it_is_killed_and_dead_at_once_after",
     ),
     _mutant(
         "lock a livelock so that what inherits it stands in",
         _LIVELOCK,
         "                fcntl.flock(fd, fcntl.LOCK_EX)\n                path",
         "                path",
-        "tests/unit/common/system/test_livelock.py",
-        "tests/daemon/system/test_livelock_processes.py",
+        "tests/daemon/system/test_livelock_processes.py::test_a_command_that_inherited_the_descriptor_keeps_a_dead_holder_alive",
     ),
     _mutant(
         "leave one's own livelock untouched by a probe",
         _LIVELOCK,
         "        if path in _held:\n            return Life.ALIVE\n",
         "",
-        "tests/unit/common/system/test_livelock.py",
-        "tests/daemon/system/test_livelock_processes.py",
+        "tests/unit/common/system/test_livelock.py::test_ones_own_livelock_is_alive_even_if_somebody_deleted_the_file",
     ),
     _mutant(
         "take a probe that cannot be made for no proof",
         _LIVELOCK,
         "    return Life.UNKNOWN if number in _NO_PROOFS else Life.ALIVE",
         "    return Life.DEAD if number in _NO_PROOFS else Life.ALIVE",
-        "tests/unit/common/system/test_livelock.py",
+        "tests/unit/common/system/test_livelock.py::test_a_probe_that_cannot_be_made_proves_nothing",
     ),
     # a job's life
     _mutant(
         "write running before anything is executed",
         _LIFE,
-        "        self._record.begin_running(index)\n        try:\n            unit.check_prereq(context)\n",
-        "        try:\n            unit.check_prereq(context)\n",
-        "tests/daemon/jobproc/test_life.py",
+        "        self._record.begin_running(index)\n        try:\n            unit.check_prereq(context)\n"
+        "            # what was to be tried has been: everything up to here refuses as it would in earnest\n"
+        "            return None if op.dry_run else unit.run(context)\n",
+        "        try:\n            unit.check_prereq(context)\n            result = unit.run(context)\n"
+        "            self._record.begin_running(index)\n            return result\n",
+        "tests/daemon/jobproc/test_life.py::test_log_line_is_seen_while_the_opcode_runs",
     ),
     _mutant(
         "end a job whose process died with an opcode under way",
         "daemons/luxid/core/queue/recovery.py",
         "    return Fate.CONTINUE if _BETWEEN_OPCODES.issuperset([op.state for op in job.ops]) else Fate.DEAD",
         "    return Fate.CONTINUE",
-        "tests/unit/luxid/test_recovery.py",
+        "tests/unit/luxid/test_recovery.py::test_the_file_and_the_livelock_tell_what_a_job_is",
+        "tests/unit/luxid/test_recovery.py::test_results_and_reasons_say_that_the_process_died",
     ),
     _mutant(
         "write the process into the job file before the go-ahead",
         _STARTING,
         "        await self._write(job)\n        record = self._jobs.processes.has(job.job_id, livelock)\n",
         "        record = self._jobs.processes.has(job.job_id, livelock)\n",
-        "tests/daemon/luxid/processes/test_starting.py",
-        "tests/daemon/luxid/processes/test_handshake.py",
-        "tests/daemon/luxid/processes/test_starter_state.py",
-        "tests/crash/test_restarts.py",
+        "tests/daemon/luxid/processes/test_starter_state.py::test_an_ended_job_leaves_nothing_behind",
     ),
     _mutant(
         "hold a job whose file cannot be read",
         _DEATHS,
         "await self._jobs.unread.until_read(job_id, self._read_whole)\n        except (NotFound, DamagedFile)",
         "self._read_whole(job_id)\n        except (NotFound, DamagedFile, GantryError)",
-        "tests/daemon/luxid/files/test_unread_files.py",
+        "tests/daemon/luxid/files/test_unread_files.py::test_a_dead_job_ends_as_its_file_says_however_often_reading_fails",
     ),
     _mutant(
         "never run a job again of which nobody knows what it did",
         _DEATHS,
         "            await self._end_unknown(job, error)\n            return\n",
         "            self._events.requeue(job)\n            return\n",
-        "tests/daemon/luxid/files/test_unread_files.py",
-        "tests/daemon/luxid/processes/test_recovery.py",
+        "tests/daemon/luxid/files/test_unread_files.py::test_a_dead_job_of_which_nobody_knows_what_it_did_is_never_run_again",
     ),
     _mutant(
         "sync what a dead process has renamed before it is told",
         _DEATHS,
         "        await self._store.files.take_up([job_id])\n",
         "",
-        "tests/daemon/luxid/files/test_durable_news.py",
+        "tests/daemon/luxid/files/test_unread_files.py::test_what_a_dead_process_has_renamed_is_synced_before_its_end_is_told",
     ),
     _mutant(
         "count no start against a job that is not its fault",
         _STARTING,
         "            await self._attempts.back_off(job, error.message)\n        except RemoteError",
         "            await self._attempts.failed(job, error.message)\n        except RemoteError",
-        "tests/daemon/luxid/processes/test_starter_state.py",
-        "tests/daemon/luxid/processes/test_starting.py",
-        "tests/daemon/luxid/processes/test_handshake.py",
+        "tests/daemon/luxid/processes/test_starter_state.py::test_a_launcher_that_is_away_costs_the_job_nothing",
     ),
     # the queue
     _mutant(
@@ -164,41 +161,36 @@ MUTANTS: Final = (
         _STORE,
         "        head = [*(attrs.evolve(write, precedes=True) for write in before), serial]\n",
         "        head = [attrs.evolve(write, precedes=True) for write in before]\n",
-        "tests/daemon/luxid/submission/test_durable_submissions.py",
-        "tests/daemon/luxid/submission/test_submit_job.py",
-        "tests/daemon/luxid/processes/test_restart.py",
+        "tests/daemon/luxid/submission/test_durable_submissions.py::test_a_single_job_without_a_key_pays_nothing_for_it",
+        "tests/daemon/luxid/submission/test_submit_job.py::test_a_job_is_on_disk_when_its_id_is_answered",
     ),
     _mutant(
         "note a batch before the first of its jobs is there",
         _STORE,
         "            before.append(note_of(self.paths, jobs[0].job_id, len(jobs), (write.path for write in first)))\n",
         "            before.append(FileWrite(self.paths.submissions / 'batch', b'[]'))\n",
-        "tests/crash/test_batches_cut_off.py",
+        "tests/crash/test_batches_cut_off.py::test_killed_at_any_step_leaves_all_of_the_jobs_or_none",
     ),
     _mutant(
         "make a key durable before its jobs",
         _STORE,
         "(attrs.evolve(write, precedes=True) for write in before)",
         "(attrs.evolve(write, precedes=False) for write in before)",
-        "tests/crash/test_batches_cut_off.py",
-        "tests/daemon/luxid/submission/test_durable_submissions.py",
-        "tests/daemon/luxid/submission/test_submission_keys.py",
+        "tests/daemon/luxid/submission/test_durable_submissions.py::test_a_key_is_durable_before_its_job_is_there",
     ),
     _mutant(
         "give out no id that any file bears",
         _STORE,
         "        self._serial = max(self._serial, at_least)\n",
         "        pass\n",
-        "tests/daemon/luxid/processes/test_restart.py",
-        "tests/daemon/luxid/processes/test_recovery.py",
+        "tests/daemon/luxid/processes/test_recovery.py::test_files_set_aside_still_spend_their_ids",
     ),
     _mutant(
         "lock the queue against a second daemon",
         "daemons/luxid/files/queuefolder.py",
         "            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)\n",
         "",
-        "tests/daemon/luxid/processes/test_restart.py",
-        "tests/daemon/system/test_exclusion.py",
+        "tests/daemon/luxid/files/test_queue_lock.py::test_a_queue_that_another_process_has_is_refused_until_that_has_ended",
     ),
     # locks
     _mutant(
@@ -206,75 +198,71 @@ MUTANTS: Final = (
         _TABLE,
         "    if blocked_on:\n        return Verdict(table, blocked_on)\n",
         "",
-        *_LOCKS,
+        "tests/unit/wconfd/test_lock_table.py::test_two_owners_conflict_on_a_lock_or_its_group_if_one_is_exclusive",
     ),
     _mutant(
         "keep a group from those who want a lock of it",
         _TABLE,
         "            if group:\n                yield Gate(group, False, request.mode)\n",
         "",
-        *_LOCKS,
+        "tests/unit/wconfd/test_lock_table.py::test_two_owners_conflict_on_a_lock_or_its_group_if_one_is_exclusive",
     ),
     _mutant(
         "keep the locks of a group from those who want the group",
         _TABLE,
         "            if lock.is_group:\n                yield Gate(lock, True, request.mode)\n",
         "",
-        *_LOCKS,
+        "tests/unit/wconfd/test_lock_table.py::test_two_owners_conflict_on_a_lock_or_its_group_if_one_is_exclusive",
     ),
     _mutant(
         "keep to the order of locks",
         _RULES,
         "    for request in requests:\n        _refuse_disorder(holdings, request)\n",
         "",
-        *_LOCKS,
+        "tests/unit/wconfd/test_lock_table.py::test_what_lies_before_a_held_lock_and_is_not_covered_is_an_order_violation",
     ),
     _mutant(
         "refuse an exclusive lock under a group that is shared",
         _RULES,
         "    for request in requests:\n        _refuse_exclusive_under_shared(holdings, request)\n",
         "",
-        *_LOCKS,
+        "tests/unit/wconfd/test_lock_table.py::test_an_exclusive_lock_under_a_shared_group_is_refused_whatever_else_is_asked",
     ),
     _mutant(
         "show no change of locks that is not written",
         "daemons/wconfd/steps.py",
         "                ticket.error = ticket.error or error\n            return self._state\n",
         "                ticket.error = ticket.error or error\n            return after\n",
-        "tests/unit/wconfd/test_wconfd_steps.py",
+        "tests/unit/wconfd/test_wconfd_steps.py::test_a_failed_write_changes_nothing_and_concerns_exactly_those_who_wait_for_it",
     ),
     _mutant(
         "sync each line of the journal",
         "daemons/wconfd/lockjournal.py",
         "O_DSYNC",
         "O_CLOEXEC",
-        "tests/unit/wconfd/test_lock_journal.py",
-        "tests/daemon/wconfd/test_durability.py",
-        "tests/daemon/wconfd/locks/test_lock_files.py",
+        "tests/daemon/wconfd/locks/test_lock_files.py::test_a_line_of_the_journal_is_on_the_disk_when_its_write_returns",
     ),
     _mutant(
         "outdate the old journal before locks.data is replaced",
         "daemons/wconfd/lockfiles.py",
         "            self._make_outdated(name)\n",
         "",
-        "tests/daemon/wconfd/locks/test_lock_files.py",
-        "tests/property/wconfd/test_lock_journal.py",
-        "tests/daemon/wconfd/test_durability.py",
+        "tests/daemon/wconfd/locks/test_lock_files.py::test_whatever_a_failed_replacement_has_left_no_line_follows_it",
+        "tests/daemon/wconfd/locks/test_lock_files.py::test_a_crash_while_it_is_made_whole_after_a_crash_while_it_was_made_whole",
     ),
     _mutant(
         "free a dead owner by the event of its death",
         "daemons/wconfd/deaths.py",
         "                    for path in paths:\n                        nursery.start_soon(self._probe, path)\n",
         "",
-        "tests/daemon/wconfd/locks/test_deaths.py",
+        "tests/daemon/wconfd/locks/test_deaths.py::test_an_owner_that_only_waited_is_forgotten",
     ),
     _mutant(
         "try again to free a dead owner after an error of the disk",
         "daemons/wconfd/deaths.py",
         "            self._has_unburied.set()\n",
         "",
-        "tests/daemon/wconfd/locks/test_deaths.py",
-        "tests/daemon/wconfd/test_disk_full.py",
+        "tests/daemon/wconfd/test_disk_full.py::test_who_died_meanwhile_is_freed_as_soon_as_there_is_room_and_no_sweep_is_needed",
     ),
     # signals and users
     _mutant(
@@ -282,43 +270,41 @@ MUTANTS: Final = (
         "daemons/luxid/processes/signals.py",
         "    if is_ours or ((is_ours is None or may_be_wrapper) and _was_before(process, job.livelock)):\n",
         "    if True:\n",
-        "tests/daemon/luxid/processes/test_kill_job.py",
-        "tests/daemon/luxid/processes/test_cancel_job.py",
+        "tests/daemon/luxid/processes/test_kill_job.py::test_a_stranger_that_has_the_number_of_a_dead_job_process_gets_no_signal",
     ),
     _mutant(
         "refuse folders that others can write",
         "common/system/trust.py",
         "    if status.st_mode & stat.S_IWOTH:\n",
         "    if False:\n",
-        "tests/unit/common/system/test_trust.py",
+        "tests/unit/common/system/test_trust.py::test_a_part_that_everybody_can_write_is_refused_by_name",
     ),
     _mutant(
         "refuse folders of other users",
         "common/system/trust.py",
         "    if status.st_uid not in (0, os.geteuid()):\n",
         "    if False:\n",
-        "tests/unit/common/system/test_trust.py",
+        "tests/unit/common/system/test_trust.py::test_a_folder_of_another_user_is_refused_wherever_it_is_in_the_path",
     ),
     _mutant(
         "hang up where somebody else than the daemon listens",
         "protocol/dial.py",
         "        _check_server(sock, path, daemon)\n",
         "",
-        "tests/daemon/system/test_foreign_folders.py",
+        "tests/daemon/system/test_foreign_folders.py::test_a_client_sends_nothing_to_a_socket_of_another_user",
     ),
     _mutant(
         "look at the role of a caller",
         "common/access.py",
         "    if role < needed:\n",
         "    if False:\n",
-        "tests/unit/common/test_access.py",
-        "tests/unit/luxid/test_rights.py",
+        "tests/unit/common/test_access.py::test_the_service_refuses_before_it_reads_arguments_or_asks_the_handler",
     ),
     _mutant(
         "run a command as its submitter",
         "daemons/luxid/core/queue/rights.py",
         "attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op\n",
         "op\n",
-        "tests/unit/luxid/test_rights.py",
+        "tests/unit/luxid/test_rights.py::test_a_command_says_as_whom_it_runs_unless_that_is_the_daemons_user",
     ),
 )

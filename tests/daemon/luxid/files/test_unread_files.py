@@ -111,6 +111,43 @@ async def test_a_dead_job_ends_as_its_file_says_however_often_reading_fails(
         assert parts.store.paths.job_file(JOB).read_bytes() == before
 
 
+@pytest.mark.parametrize("content", [None, b'{"id": 1, "ops"'], ids=["gone", "damaged"])
+async def test_a_dead_job_of_which_nobody_knows_what_it_did_is_never_run_again(
+    tmp_path: Path, content: bytes | None
+) -> None:
+    async with running(tmp_path) as parts:
+        paths = parts.store.paths
+        if content is not None:
+            paths.job_file(JOB).write_bytes(content)
+
+        await parts.deaths.settle(parts.jobs.unended(JOB))
+
+        assert parts.jobs.phase(JOB) is None
+        ended = parts.store.read_job(JOB)
+        assert [op.state for op in ended.ops] == [JobState.ERROR]
+        assert "what it did is not known" in str(ended.ops[0].result)
+        assert [path.read_bytes() for path in paths.damaged.iterdir()] == ([] if content is None else [content])
+
+
+async def test_what_a_dead_process_has_renamed_is_synced_before_its_end_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running(tmp_path) as parts:
+        await parts.store.save(job_in(JobState.SUCCESS))
+        phases: list[Phase | None] = []
+        sync = parts.store.files.folder.sync
+
+        async def note_and_sync() -> None:
+            phases.append(parts.jobs.phase(JOB))
+            await sync()
+
+        monkeypatch.setattr(parts.store.files.folder, "sync", note_and_sync)
+
+        await parts.deaths.settle(parts.jobs.unended(JOB))
+
+        assert (phases, parts.jobs.phase(JOB)) == ([Phase.HELD], None)
+
+
 async def test_log_lines_of_a_dead_job_are_not_lost_to_an_error_of_reading(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +189,7 @@ async def test_a_dependent_of_an_archived_success_outlives_errors_of_reading(
         store = parts.store
         await store.save(job_in(JobState.SUCCESS))
         parts.files.replaced([JOB])
+        # a job that runs, as far as is known, is never archived
         await until_phase(parts, JOB, None)
         await store.archive([JOB])
         parts.scheduler.archived([JOB])

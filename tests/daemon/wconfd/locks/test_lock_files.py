@@ -1,5 +1,6 @@
 """The two files of the locks on a real disk: every moment of a crash, and what a change costs (DESIGN section 3)."""
 
+import fcntl
 import os
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -79,6 +80,19 @@ def test_a_change_is_a_line_and_locks_data_is_not_touched(locks: Locks) -> None:
         durable_locks(locks.path) == locks.content == b'[[[[2,"/run/livelocks/job_2",4711],[["node/n1","shared"]]]],[]]'
     )
     assert journal_of(locks.path).read_bytes().count(b"\n") == 4
+
+
+def test_a_line_of_the_journal_is_on_the_disk_when_its_write_returns(locks: Locks) -> None:
+    """As the kernel says of the descriptor that it is appended by: no fsync is needed, and none could be forgotten."""
+    locks.fill()
+
+    [fd] = [fd for fd in os.listdir("/proc/self/fd") if is_link_to(f"/proc/self/fd/{fd}", journal_of(locks.path))]
+    assert fcntl.fcntl(int(fd), fcntl.F_GETFL) & os.O_DSYNC
+
+
+def is_link_to(link: str, path: Path) -> bool:
+    # the descriptor by which the folder is read is gone by now
+    return os.path.lexists(link) and os.readlink(link) == str(path)
 
 
 def crowd(state: LockState, held: int, who: Callable[[int], Owner]) -> LockState:
