@@ -73,7 +73,7 @@ def test_a_tool_that_gets_no_thread_says_so_in_one_line(tmp_path: Path) -> None:
         cluster.start()
         job_id = str(cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 600}))
 
-        program = "from cli.main import main; main()"
+        program = "from cli.gantry.main import main; main()"
         ended = run_without_threads("-c", program, "--root", str(cluster.root), "job", "watch", job_id)
 
     assert ended.returncode == 1
