@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 
 import pytest
-from cli.gantry.nodefiles import FILES, JOB_BYTES, check_files, room_problems
 
+from cli.cluster.nodefiles import FILES, JOB_BYTES, check_files, room_problems
 from common.paths import Paths
 from tests.support.fakes.disks import no_room, small_disk
 

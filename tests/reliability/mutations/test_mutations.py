@@ -56,9 +56,9 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "test_small.py").write_text(TESTS)
     (tmp_path / "test_broken.py").write_text("import guarded\nassert guarded.is_safe\ndef test_it(): pass\n")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    plugin = tmp_path / "tests" / "reliability"
+    plugin = tmp_path / "tests" / "reliability" / "mutations"
     plugin.mkdir(parents=True)
-    for folder in (plugin.parent, plugin):
+    for folder in (plugin.parent.parent, plugin.parent, plugin):
         (folder / "__init__.py").touch()
     shutil.copy(noticing.__file__, plugin)
     return tmp_path
