@@ -20,7 +20,7 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filteractions import ActionKind
 from common.queue.jobs import Job
-from daemons.luxid.core.choice.readings import Reading, next_reading
+from daemons.luxid.core.choice.readings import Reading, next_needs, next_reading
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.filters.filterclasses import FilterClasses
@@ -85,6 +85,14 @@ class Judging:
             entry.buckets = bucket_limits(job)
             self._filter_classes.leave(job.job_id, entry.filter_class)
             entry.rule(self._filter_classes.enter(job, self._filtering.judge(job)))
+
+    def follow(self, entry: Entry, job: Job) -> bool:
+        """Take a job as its process has written it; return whether it needs other locks now."""
+        entry.job = job
+        # what a process writes may be another opcode than luxid has read
+        entry.summary = None
+        before, entry.needs = entry.needs, next_needs(job)
+        return entry.needs != before
 
     def forget(self, entry: Entry) -> None:
         """Forget a job that has ended."""

@@ -21,7 +21,10 @@ WaitingOn = Phase | FilterRule | tuple[Limit, ...] | None
 
 @attrs.define(eq=False)
 class Entry:
-    """A job that has not ended. `entries` alone writes its phase, `judging` what filters and opcodes mean for it."""
+    """A job that has not ended.
+
+    Each field has one module that writes it: `entries` the phase, `history` what it waits for, `judging` all else.
+    """
 
     job: Job
     phase: Phase

@@ -23,7 +23,6 @@ from common.queue.jobs import Job, JobState
 from common.queue.waithistory import Span
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.ratelimit import LimitUsage
-from daemons.luxid.core.choice.readings import next_needs
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.choice.runninglocks import RunningLocks
@@ -100,13 +99,8 @@ class JobQueue:
         if not self._entries.has_process(job.job_id):
             return
         entry = self._entries[job.job_id]
-        entry.job = job
-        # what a process writes may be another opcode than luxid has read
-        entry.summary = None
-        needs = next_needs(job)
-        if needs != entry.needs:
-            entry.needs = needs
-            self._running_jobs.declare(job.job_id, needs)
+        if self._judging.follow(entry, job):
+            self._running_jobs.declare(job.job_id, entry.needs)
 
     def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """Take note that a job holds exactly these locks; ignored if it has no process."""
