@@ -297,7 +297,8 @@ def test_one_that_says_that_it_heeds_a_pause_is_told_by_a_signal(cluster: Cluste
     assert cluster.paths.pause_message(job_id).exists()
     if is_heeded:
         events = cluster.root / "standin-events"
-        wait_until(lambda: f"{job_id} is to pause" in events.read_text(), what="it has looked for the message")
+        word = f"{job_id} is to pause"
+        wait_until(lambda: events.exists() and word in events.read_text(), what="it has looked for the message")
 
 
 def test_a_kill_ends_its_job_at_once_whatever_the_grace_time(cluster: Cluster) -> None:
