@@ -58,8 +58,7 @@ def filter_jobs(client: BlockingClient, condition: Expression, fields: Sequence[
     Raises: InvalidRequest: no such condition; as `BlockingClient.call`.
     """
     answer = client.call(Query(QueryKind.JOB, tuple(fields), QueryExpression.from_wire(condition)))
-    values = ([None if status else value for status, value in row] for row in answer["data"])
-    return [dict(zip(fields, row, strict=True)) for row in values]
+    return [dict(zip(fields, row, strict=True)) for row in answer.values()]
 
 
 def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()) -> list[Row]:

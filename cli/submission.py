@@ -20,12 +20,13 @@ from cli.live.outputscreen import OutputScreen, raw_option
 from cli.screen import complain, remark, say, say_json
 from cli.user import user_name
 from common.errors import ConnectionLost, Unavailable
+from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import user_trail
 from common.queue.submitter import submitter_entry
 from protocol.blocking import BlockingClient
 from protocol.luxi.output import OutputStream
-from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import OpInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,8 +106,8 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
         pass
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
-    ids = [value for is_taken, value in answers if is_taken]
-    _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else list(map(list, answers)), wishes)
+    ids = taken(answers)
+    _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else answers, wishes)
     code = tell_refused(answers)
     if not wishes.is_waiting:
         return code
@@ -133,8 +134,8 @@ def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes,
     return wait_code(outcomes)
 
 
-def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> list[tuple[bool, Any]]:
-    """Submit; for each job `(True, id)` or `(False, why it was not taken)`.
+def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> Sequence[SubmitAnswer]:
+    """Submit; tells for each job what became of it.
 
     Each call has a key, so that it is sent again when luxid goes away before it answers, and gives the
     same ids if it had been heard.
@@ -143,9 +144,13 @@ def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes:
         `BlockingClient.call`, and none was taken; but some may have been, if they go one by one.
     """
     if len(jobs) == 1 or wishes.is_each:
-        return [(True, _call_once(client, SubmitJob(tuple(job), _new_key()))) for job in jobs]
-    answer = _call_once(client, SubmitManyJobs(tuple(tuple(job) for job in jobs), _new_key()))
-    return [(bool(is_taken), value) for is_taken, value in answer]
+        return [Submitted(_call_once(client, SubmitJob(tuple(job), _new_key()))) for job in jobs]
+    return _call_once(client, SubmitManyJobs(tuple(tuple(job) for job in jobs), _new_key()))
+
+
+def taken(answers: Sequence[SubmitAnswer]) -> list[JobId]:
+    """The ids of the jobs that were taken."""
+    return [answer.job_id for answer in answers if isinstance(answer, Submitted)]
 
 
 def _new_key() -> str:
@@ -163,7 +168,7 @@ def _call_once(client: BlockingClient, request: Request[R]) -> R:
             raise lost from None
 
 
-def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:
+def _tell_ids(ids: Sequence[int], answer: object, wishes: Wishes) -> None:
     if wishes.prints_ids or not (wishes.is_waiting or wishes.is_ganeti_form):
         if wants_json():
             say_json(answer)
@@ -178,11 +183,11 @@ def _tell_ids(ids: Sequence[int], answer: Any, wishes: Wishes) -> None:
         remark(f"watch with: {command_line(job_program(), 'watch', *ids)}")
 
 
-def tell_refused(answers: Sequence[tuple[bool, Any]]) -> int:
+def tell_refused(answers: Sequence[SubmitAnswer]) -> int:
     """Tell which jobs were not taken; the exit code."""
     code = 0
-    for place, (is_taken, value) in enumerate(answers):
-        if not is_taken:
-            complain(f"job {place + 1} of {len(answers)} was not taken: {value}")
+    for place, answer in enumerate(answers):
+        if isinstance(answer, Refused):
+            complain(f"job {place + 1} of {len(answers)} was not taken: {answer.message}")
             code = 1
     return code

@@ -12,6 +12,9 @@ from typing import ClassVar, Final, Self
 
 import attrs
 
+# JSON whose inside is read elsewhere
+JsonObject = Mapping[str, object]
+
 
 class OwnForm:
     """What writes and reads its form by itself."""

@@ -28,8 +28,18 @@ class Request(Generic[R]):
 
     METHOD: ClassVar[str]
 
+    @classmethod
+    def write_reply(cls, reply: R) -> object:
+        """The reply as JSON-able values."""
+        return unstructure(reply)
 
-def structure_request(kind: type[Request[Any]], params: Sequence[Any] | Mapping[str, Any]) -> Request[Any]:
+
+# a request of whatever method
+AnyRequest = Request[Any]
+Q = TypeVar("Q", bound=AnyRequest)
+
+
+def structure_request(kind: type[Q], params: Sequence[object] | Mapping[str, object]) -> Q:
     """Read a method's arguments, given by position or by name.
 
     Raises: InvalidRequest: too many or too few, an unknown name, a wrong type.
@@ -48,7 +58,7 @@ def structure_request(kind: type[Request[Any]], params: Sequence[Any] | Mapping[
     return structure(params, kind, f"arguments of {kind.METHOD}")
 
 
-def positional(request: Request[Any]) -> list[Any]:
+def positional(request: AnyRequest) -> list[object]:
     """The arguments as they go over the wire, in order.
 
     Those at the end that may be left out and are null are: a daemon of Ganeti counts them.
@@ -60,12 +70,12 @@ def positional(request: Request[Any]) -> list[Any]:
     return values
 
 
-def reply_to_wire(reply: object) -> Any:
+def reply_to_wire(reply: object) -> object:
     """A handler's reply as JSON-able values."""
     return unstructure(reply)
 
 
-def structure_reply(kind: type[Request[R]], value: Any) -> R:
+def structure_reply(kind: type[Request[R]], value: object) -> R:
     """Read what a daemon answered.
 
     Raises: InvalidRequest: the reply has another shape than the method's.
@@ -83,10 +93,10 @@ class _Shape:
     reply: Any
 
 
-_shapes: dict[type[Request[Any]], _Shape] = {}
+_shapes: dict[type[AnyRequest], _Shape] = {}
 
 
-def _shape(kind: type[Request[Any]]) -> _Shape:
+def _shape(kind: type[AnyRequest]) -> _Shape:
     shape = _shapes.get(kind)
     if shape is None:
         fields = attrs.fields(kind)  # type: ignore[arg-type]  # subclasses are attrs classes
@@ -95,7 +105,7 @@ def _shape(kind: type[Request[Any]]) -> _Shape:
     return shape
 
 
-def _reply_type(kind: type[Request[Any]]) -> Any:
+def _reply_type(kind: type[AnyRequest]) -> Any:
     for base in getattr(kind, "__orig_bases__", ()):
         if get_origin(base) is Request:
             return get_args(base)[0]

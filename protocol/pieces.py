@@ -8,7 +8,7 @@ Source: DESIGN section 4.
 """
 
 from collections.abc import AsyncGenerator, Callable
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 import attrs
 
@@ -19,9 +19,12 @@ def _no_notes() -> list[str]:
     return []
 
 
+R = TypeVar("R")
+
+
 @attrs.frozen
-class Pieces:
-    """JSON text in ASCII, whole when all pieces are joined."""
+class Pieces(Generic[R]):
+    """A reply `R` as JSON text in ASCII, whole when all pieces are joined."""
 
     pieces: AsyncGenerator[bytes, None]
     # what the caller should know beside the reply; asked for when the last piece is made

@@ -12,9 +12,10 @@ import os
 import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final
+from typing import Any, Final, Generic, Protocol, TypeVar, Union, cast
 
 import attrs
+import orjson
 
 from common.access import Role, check_role
 from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
@@ -32,15 +33,21 @@ from protocol.envelope import (
     success_frame,
 )
 from protocol.hangup import CallerGone, Line
-from protocol.messages import Request, reply_to_wire, structure_request
+from protocol.messages import AnyRequest, reply_to_wire, structure_request
 from protocol.peer import Peer
 from protocol.pieces import AT_ONCE_BYTES, Pieces, take
 from protocol.stream import Stream
 
-# its answer goes to the caller; a `Stream` also takes over the connection, `Pieces` are made while they are sent
-Handler = Callable[[Any, Peer], Awaitable[Any]]
+Q = TypeVar("Q", bound=AnyRequest)
+R = TypeVar("R")
+Q_co = TypeVar("Q_co", bound=AnyRequest, covariant=True)
+R_contra = TypeVar("R_contra", contravariant=True)
+# what a handler gives: the reply, also as JSON that is made already; a `Stream` takes over the connection, `Pieces` are
+# made while they are sent
+Reply = Union[R, Pieces[R], Stream[R], orjson.Fragment]  # noqa: UP007  # mypy wants it so for a type variable
+Handler = Callable[[Q, Peer], Awaitable[Reply[R]]]
 
-# of the replies to a batch, which are sent as one list
+# bound on the replies to a batch, which are sent as one list
 BATCH_BYTES: Final = 16 * 2**20
 
 # an error of the system that passes, and says nothing about the call
@@ -55,15 +62,74 @@ class MalformedArguments(InvalidRequest):
     """an argument whose inside only the handler can read is not well-formed"""
 
 
-@attrs.frozen
-class Route:
-    """One method: its request class, who answers it, and what the caller must be."""
+class RequestClass(Protocol[Q_co, R_contra]):
+    """The class of a request, as far as it says what goes in and what comes out."""
 
-    kind: type[Request[Any]]
-    handler: Handler
+    @property
+    def METHOD(self) -> str: ...  # a constant of the classes
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Q_co: ...
+
+    def write_reply(self, reply: R_contra) -> object: ...
+
+
+class AnyRoute(Protocol):
+    """A row of a daemon's table, of whatever method.
+
+    A table is a list of these and not of `Route[Any, Any]`, which would take any handler for any request.
+    """
+
+    @property
+    def method(self) -> str: ...
+
+    @property
+    def role(self) -> Role: ...
+
+    @property
+    def only_waits(self) -> bool: ...
+
+    def read(self, params: Sequence[object] | Mapping[str, object]) -> AnyRequest:
+        """The request with these arguments. Raises: InvalidRequest."""
+        ...
+
+    def carry_out(self, call: AnyRequest, peer: Peer) -> Awaitable[object]:
+        """What the handler gives to a request that was read here."""
+        ...
+
+    def after(self, check: Callable[[AnyRequest], Awaitable[None]]) -> "AnyRoute":
+        """The same route, for which `check` is called first: what it raises is the reply."""
+        ...
+
+
+@attrs.frozen
+class Route(Generic[Q, R]):
+    """One method: its request class, what carries it out, and what the caller must be.
+
+    A handler that takes another request, or gives another reply than the class says, does not pass mypy.
+    """
+
+    kind: RequestClass[Q, R]
+    handler: Handler[Q, R]
     role: Role = attrs.field(kw_only=True)
     # it changes nothing and may last long: cancelled when its caller hangs up; any other is carried out to its end
     only_waits: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def method(self) -> str:
+        return self.kind.METHOD
+
+    def read(self, params: Sequence[object] | Mapping[str, object]) -> AnyRequest:
+        return structure_request(cast(type[AnyRequest], self.kind), params)
+
+    def carry_out(self, call: AnyRequest, peer: Peer) -> Awaitable[object]:
+        return self.handler(cast(Q, call), peer)
+
+    def after(self, check: Callable[[AnyRequest], Awaitable[None]]) -> AnyRoute:
+        async def handler(call: Q, peer: Peer) -> Reply[R]:
+            await check(call)
+            return await self.handler(call, peer)
+
+        return attrs.evolve(self, handler=handler)
 
 
 @attrs.frozen
@@ -74,7 +140,7 @@ class Answer:
     payload: bytes | None
     close: bool = False
     # what follows the payload; whoever gets it closes it
-    stream: Stream | None = None
+    stream: Stream[Any] | None = None
     # the rest of the message that the payload begins; whoever gets it closes it
     rest: AsyncGenerator[bytes, None] | None = None
 
@@ -101,9 +167,9 @@ class ItemBound:
 class Service:
     """Answer the calls of a table of methods."""
 
-    def __init__(self, routes: Sequence[Route], *, item_bound: "ItemBound | None" = None) -> None:
+    def __init__(self, routes: Sequence[AnyRoute], *, item_bound: "ItemBound | None" = None) -> None:
         self._item_bound = item_bound
-        self._routes = {route.kind.METHOD: route for route in routes}
+        self._routes = {route.method: route for route in routes}
         if len(self._routes) != len(routes):
             raise ValueError("a method is listed twice in the table")
 
@@ -174,19 +240,19 @@ class Service:
     async def _carry_out(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
             route = self._route(call.method)
-            check_role(peer.role, route.role, peer.uid, route.kind.METHOD)
+            check_role(peer.role, route.role, peer.uid, route.method)
             if self._item_bound is not None:
                 self._item_bound.check(call)
-            request = structure_request(route.kind, call.params)
+            request = route.read(call.params)
         except InvalidRequest as error:
             return _refuse(call, error, close=close)
         except Denied as error:
             return _deny(call, peer, error)
         try:
             if line is not None and route.only_waits:
-                reply = await line.while_connected(functools.partial(route.handler, request, peer))
+                reply = await line.while_connected(functools.partial(route.carry_out, request, peer))
             else:
-                reply = await route.handler(request, peer)
+                reply = await route.carry_out(request, peer)
             if isinstance(reply, Pieces):
                 return await _begin(call, reply)
         except MalformedArguments as error:
@@ -199,7 +265,7 @@ class Service:
             return Answer(success(call, reply_to_wire(reply.first)), stream=reply)
         return Answer(success(call, reply_to_wire(reply)))
 
-    def _route(self, method: str) -> Route:
+    def _route(self, method: str) -> AnyRoute:
         try:
             return self._routes[method]
         except KeyError:
@@ -221,14 +287,14 @@ def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) 
     return Answer(failure(to, error, plain=close), close)
 
 
-async def _begin(call: Call, reply: Pieces) -> Answer:
+async def _begin(call: Call, reply: Pieces[Any]) -> Answer:
     """The answer to a call by a reply in pieces: whole if it is small, else its beginning."""
     message = _message(call, reply)
     payload, is_whole = await take(message, AT_ONCE_BYTES)
     return Answer(payload, rest=None if is_whole else message)
 
 
-async def _message(call: Call, reply: Pieces) -> AsyncGenerator[bytes, None]:
+async def _message(call: Call, reply: Pieces[Any]) -> AsyncGenerator[bytes, None]:
     head, tail = success_frame(call)
     yield head
     async with aclosing(reply.pieces) as pieces:

@@ -12,7 +12,7 @@ nothing is missed, nothing comes twice.
 Source: DESIGN section 8; JSON-RPC 2.0, section 4.1.
 """
 
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import trio
 
@@ -25,8 +25,10 @@ from protocol.messages import reply_to_wire
 STREAM_ENDED: Final = "streamEnded"
 BACKLOG_LIMIT: Final = 16 * 2**20
 
+R = TypeVar("R")
 
-class Stream:
+
+class Stream(Generic[R]):
     """One subscriber; made by a `Publisher`.
 
     Args:
@@ -34,7 +36,7 @@ class Stream:
         limit: bytes of backlog, above which the subscriber is dropped.
     """
 
-    def __init__(self, publisher: "Publisher", first: Any, limit: int) -> None:
+    def __init__(self, publisher: "Publisher", first: R, limit: int) -> None:
         self.first = first
         self._publisher = publisher
         self._limit = limit
@@ -86,29 +88,29 @@ class Publisher:
     def __init__(self, limit: int = BACKLOG_LIMIT) -> None:
         self._limit = limit
         # in order of subscription
-        self._streams: dict[Stream, None] = {}
+        self._streams: dict[Stream[Any], None] = {}
 
     def __bool__(self) -> bool:
         """Whether anybody listens."""
         return bool(self._streams)
 
-    def subscribe(self, first: Any) -> Stream:
+    def subscribe(self, first: R) -> Stream[R]:
         """A stream of all that is published after this call."""
         stream = Stream(self, first, self._limit)
         self._streams[stream] = None
         return stream
 
-    def publish(self, method: str, *params: Any) -> None:
+    def publish(self, method: str, *params: object) -> None:
         """Tell every subscriber. Cost: encoded once, then O(subscribers)."""
         if self._streams:
             message = packed(method, *params)
             for stream in self._streams:
                 stream.put(message)
 
-    def forget(self, stream: Stream) -> None:
+    def forget(self, stream: Stream[Any]) -> None:
         self._streams.pop(stream, None)
 
 
-def packed(method: str, *params: Any) -> bytes:
+def packed(method: str, *params: object) -> bytes:
     """One notification as it goes over the wire; parameters may hold `orjson.Fragment`s."""
     return pack(ascii_json({"jsonrpc": "2.0", "method": method, "params": [reply_to_wire(each) for each in params]}))

@@ -4,7 +4,7 @@ Source: cli.md 1.3, "list-fields".
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -14,7 +14,7 @@ from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render
 from common.query.kinds import QueryKind
-from protocol.luxi.queries import QueryFields
+from protocol.luxi.queries import FieldDefinition, QueryFields
 
 _KINDS: Final = {
     "unknown": "Unknown",
@@ -36,8 +36,8 @@ class OwnField:
     name: str
     doc: str
 
-    def definition(self) -> dict[str, str]:
-        return {"name": self.name, "title": self.name.capitalize(), "kind": "other", "doc": self.doc}
+    def definition(self) -> FieldDefinition:
+        return FieldDefinition(self.name, self.name.capitalize(), "other", self.doc)
 
 
 def tell_fields(what: QueryKind, names: Sequence[str], layout: Layout, own: Sequence[OwnField] = ()) -> int:
@@ -48,21 +48,20 @@ def tell_fields(what: QueryKind, names: Sequence[str], layout: Layout, own: Sequ
     else:
         for line in render(_COLUMNS, map(_cells, definitions), layout):
             say(line)
-    unknown = [each["name"] for each in definitions if each["kind"] == "unknown"]
+    unknown = [each.name for each in definitions if each.kind == "unknown"]
     for name in unknown:
         warn(f"unknown field '{name}'; without names all fields are listed")
     return UNKNOWN_FIELD if unknown else DONE
 
 
-def _definitions(what: QueryKind, names: Sequence[str], own: Mapping[str, OwnField]) -> list[Mapping[str, Any]]:
+def _definitions(what: QueryKind, names: Sequence[str], own: Mapping[str, OwnField]) -> list[FieldDefinition]:
     asked = tuple(name for name in names if name not in own)
-    told = ask_luxid(QueryFields(what, asked or None))["fields"] if asked or not names else []
+    told = ask_luxid(QueryFields(what, asked or None)).fields if asked or not names else ()
     if not names:
-        return sorted([*told, *(field.definition() for field in own.values())], key=lambda each: str(each["name"]))
-    by_name = {each["name"]: each for each in told}
+        return sorted([*told, *(field.definition() for field in own.values())], key=lambda each: each.name)
+    by_name = {each.name: each for each in told}
     return [own[name].definition() if name in own else by_name[name] for name in names]
 
 
-def _cells(definition: Mapping[str, Any]) -> list[str]:
-    kind = _KINDS.get(definition["kind"], definition["kind"])
-    return [definition["name"], kind, definition["title"], definition["doc"]]
+def _cells(field: FieldDefinition) -> list[str]:
+    return [field.name, _KINDS.get(field.kind, field.kind), field.title, field.doc]

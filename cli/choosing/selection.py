@@ -19,6 +19,7 @@ from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
 from common.words.filtertext import Expression
 from common.words.jobfilter import statuses_filter
+from protocol.luxi.jobs import Done
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,13 +122,13 @@ def _ask(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
         raise NotConfirmed
 
 
-def tell_answers(job_ids: Sequence[int], answers: Sequence[Sequence[Any]], *, is_json: bool) -> int:
-    """Show luxid's `[done, message]` for each job; the exit code for all of them together."""
+def tell_answers(job_ids: Sequence[int], answers: Sequence[Done], *, is_json: bool) -> int:
+    """Show what luxid answered for each job; the exit code for all of them together."""
     if is_json:
-        say_json(list(map(list, answers)))
-    for job_id, (is_done, message) in zip(job_ids, answers, strict=True):
-        if not is_done:
-            complain(str(message) if str(job_id) in str(message) else f"job {job_id}: {message}")
+        say_json(answers)
+    for job_id, answer in zip(job_ids, answers, strict=True):
+        if not answer.is_done:
+            complain(answer.message if str(job_id) in answer.message else f"job {job_id}: {answer.message}")
         elif not is_json:
-            say(str(message))
-    return DONE if all(is_done for is_done, _ in answers) else FAILED
+            say(answer.message)
+    return DONE if all(answer.is_done for answer in answers) else FAILED

@@ -38,7 +38,8 @@ def watcher(action: str, duration: str | None) -> int:
         case "continue":
             until = ask_luxid(SetWatcherPause(None))
         case _:
-            until = ask_luxid(QueryConfigValues(("watcher_pause",)))[0]
+            told = ask_luxid(QueryConfigValues(("watcher_pause",)))[0]
+            until = told if isinstance(told, int | float) else None
     _tell(until)
     return DONE
 

@@ -18,7 +18,7 @@ from cli.job.submit import read_jobs
 from cli.live.follow import job_changes
 from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, say_json, warn
-from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, tell_refused, with_wishes
+from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, taken, tell_refused, with_wishes
 from protocol.luxi.submission import OpInput
 
 
@@ -62,7 +62,7 @@ def _measure(jobs: Sequence[Sequence[OpInput]], wishes: Wishes, is_verbose: bool
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
         submitted = time.monotonic()
-        ids = [value for is_taken, value in answers if is_taken]
+        ids = taken(answers)
         if is_verbose:
             remark(f"waiting for jobs {', '.join(map(str, ids))}")
         for job_id in ids:

@@ -17,12 +17,13 @@ from cli.exitcodes import DONE, FAILED
 from cli.live.follow import job_changes
 from cli.query import query_jobs
 from cli.screen import complain, say, say_json
-from cli.submission import PRIORITIES
+from cli.submission import PRIORITIES, taken
 from common.errors import ProtocolError, RemoteError
+from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.words.times import to_seconds
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 
 _VALID: Final = frozenset(SUBMIT_PRIORITIES.values())
@@ -100,10 +101,10 @@ def _check_dependencies(client: BlockingClient, delay: OpInput) -> None:
             _must_follow(rows[place], rows[place + step])
 
 
-def _ids(answers: Sequence[Any], count: int) -> list[int]:
-    ids = [answer[1] for answer in answers if len(answer) == 2 and answer[0] is True and isinstance(answer[1], int)]
+def _ids(answers: Sequence[SubmitAnswer], count: int) -> list[JobId]:
+    ids = taken(answers)
     if len(ids) != count:
-        raise Broken(f"expected {count} answers [true, id], got {answers}")
+        raise Broken(f"expected {count} jobs to be taken, got {answers}")
     return ids
 
 

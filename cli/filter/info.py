@@ -34,4 +34,4 @@ def info(uuids: Sequence[str]) -> int:
             for place, (title, value) in enumerate(zip(_TITLES, row, strict=True)):
                 text = value if isinstance(value, str) else orjson.dumps(value).decode()
                 say(f"{'  ' if place else ''}{title}: {printable(text)}")
-    return FAILED if tell_missing(uuids, [row[0] for row in rows]) else DONE
+    return FAILED if tell_missing(uuids, [str(row[0]) for row in rows]) else DONE

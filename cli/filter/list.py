@@ -51,7 +51,7 @@ def rules_in_order(uuids: Sequence[str] = ()) -> list[dict[str, Any]]:
     """The rules, all or those named, in the order in which they are asked; by their fields."""
     named = ["|", *(["==", "uuid", uuid] for uuid in uuids)] if uuids else None
     answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS, Expression.from_wire(named)))
-    rows = [dict(zip(RULE_FIELDS, [value for _, value in row], strict=True)) for row in answer["data"]]
+    rows: list[dict[str, Any]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
     return sorted(rows, key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
 
 

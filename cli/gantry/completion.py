@@ -15,6 +15,7 @@ from cli.exitcodes import DONE
 from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
+from common.wire import structure
 from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.locks import ListAllLocks
 
@@ -53,8 +54,10 @@ def complete_job_ids(incomplete: str) -> list[CompletionItem]:
 def _job_items(incomplete: str) -> list[CompletionItem]:
     with open_luxid() as client:
         rows = client.call(QueryJobs(None, ("id", "status", "summary")), timeout_s=_PATIENCE_S)
-    found = [row for row in reversed(rows) if str(row[0]).startswith(incomplete)]
-    return [CompletionItem(str(row[0]), help=f"{row[1]} {','.join(row[2])}") for row in found[:_MOST_ITEMS]]
+    found = [row for row in reversed(rows) if str(row[0]).startswith(incomplete)][:_MOST_ITEMS]
+    summaries = structure([row[2] for row in found], tuple[tuple[str, ...], ...], "summaries")
+    rows_with_texts = zip(found, map(",".join, summaries), strict=True)
+    return [CompletionItem(str(row[0]), help=f"{row[1]} {text}") for row, text in rows_with_texts]
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:

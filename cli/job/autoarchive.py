@@ -24,9 +24,9 @@ _TIMEOUT_S: Final = 89
 def autoarchive(age: str) -> int:
     """Set aside the jobs that ended more than AGE ago: 600, 30m, 12h, 7d, 2w; or all that have ended."""
     seconds = -1 if age == "all" else int(DURATION.convert(age, None, click.get_current_context()))
-    archived, unchecked = ask_luxid(AutoArchiveJobs(seconds, _TIMEOUT_S))
+    answer = ask_luxid(AutoArchiveJobs(seconds, _TIMEOUT_S))
     if wants_json():
-        say_json([archived, unchecked])
+        say_json(answer)
     else:
-        say(f"Archived {archived} jobs, {unchecked} unchecked left")
+        say(f"Archived {answer.archived_count} jobs, {answer.unchecked_count} unchecked left")
     return DONE

@@ -21,13 +21,14 @@ import attrs
 
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
-from common.queue.jobs import FINAL_NAMES, to_seconds
+from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
 from common.system.threadstart import start_thread
+from common.wire import structure
 from common.words.loglines import LogLine
 from protocol.blocking import BlockingClient
-from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.output import OutputStream, ReadJobOutput
-from protocol.luxi.queries import QueryJobs
+from protocol.luxi.queries import FieldValue, QueryJobs
 from protocol.messages import Request
 
 R = TypeVar("R")
@@ -87,22 +88,22 @@ def job_changes(
         JobLost: there is no such job.
         RemoteError, Unavailable: as `BlockingClient.call`; a luxid that restarts is waited for.
     """
-    previous: list[Any] | None = None
+    previous: tuple[FieldValue, ...] | None = None
     serial = 0
     while True:
         left = PATIENCE_S if deadline is None else min(max(deadline - time.monotonic(), 0), PATIENCE_S)
         request = WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, left)
         try:
             is_first = previous is None and not is_patient
-            values, entries = client.call(request) if is_first else _call_patiently(client, request)
+            news = client.call(request) if is_first else _call_patiently(client, request)
         except RemoteError as error:
             if error.wire_name != JobLost.wire_name:
                 raise
             yield _archived_job(client, job_id, fields)
             return
-        if values != previous or entries:
-            change = _change(job_id, fields, values, entries)
-            previous, serial = values, max([serial, *(line.serial for line in change.log)])
+        if news.values != previous or news.entries:
+            change = _change(job_id, fields, news)
+            previous, serial = news.values, max([serial, *(line.serial for line in change.log)])
             yield change
             if change.is_final:
                 return
@@ -114,19 +115,20 @@ def _call_patiently(client: BlockingClient, request: Request[R]) -> R:
     return client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
 
 
-def _change(job_id: int, fields: Sequence[str], values: Sequence[Any], entries: Sequence[Any]) -> Change:
-    status = values[0]
+def _change(job_id: int, fields: Sequence[str], news: JobChange) -> Change:
+    status = news.values[0]
     if not isinstance(status, str):
         raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
-    log = tuple(LogLine(serial, to_seconds(at), kind, text) for serial, at, kind, text in entries)
-    return Change(job_id, status, dict(zip(fields, values, strict=True)), log)
+    log = tuple(LogLine(each.serial, to_seconds(each.at), each.kind, each.message) for each in news.entries)
+    return Change(job_id, status, dict(zip(fields, news.values, strict=True)), log)
 
 
 def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) -> Change:
     values = client.call(QueryJobs((JobId(job_id),), (*fields, "oplog")))[0]
     if values[0] is None:
         raise JobLost(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
-    return _change(job_id, fields, values[:-1], [entry for entries in values[-1] for entry in entries])
+    logs = structure(values[-1], tuple[tuple[LogEntry, ...], ...], "log")
+    return _change(job_id, fields, JobChange(values[:-1], tuple(entry for log in logs for entry in log)))
 
 
 def job_output(

@@ -89,8 +89,7 @@ def _end_if_asked_again(job_ids: Sequence[int]) -> None:
     except KeyboardInterrupt:
         with open_luxid() as client:
             for job_id in job_ids:
-                _, words = client.call(CancelJob(JobId(job_id), kill=True))
-                remark(words)
+                remark(client.call(CancelJob(JobId(job_id), kill=True)).message)
 
 
 class GoesOn(Exception):

@@ -24,6 +24,7 @@ import attrs
 
 from common.errors import Conflict
 from common.ids import JobId
+from common.shapes import Row
 
 # [seconds, microseconds] since the epoch, as on disk
 Timestamp = tuple[int, int]
@@ -99,7 +100,7 @@ EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
 
 
 @attrs.frozen
-class LogEntry:
+class LogEntry(Row):
     """One message of a job; `serial` counts from 1 over all opcodes of the job."""
 
     serial: int

@@ -24,7 +24,7 @@ from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import JobInput, SubmitManyJobs
+from protocol.luxi.submission import JobInput, SubmitAnswer, SubmitManyJobs
 
 
 class UnitLocks:
@@ -129,10 +129,10 @@ class UnitContext:
                 raise JobCanceled("the job was killed")
         return self.cancelled
 
-    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
+    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[SubmitAnswer, ...]:
         """Submit jobs, lists of opcode objects; they inherit as `offspring` tells.
 
-        Returns: `[true, job id]` or `[false, message]` for each, in order.
+        Returns: what became of each, in order.
         Raises: RemoteError, Unavailable: luxid refused all or is away. It is not asked twice, as
             the jobs might then run twice.
         """

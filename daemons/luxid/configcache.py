@@ -26,8 +26,8 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from protocol.client import Client
 from protocol.luxi.changes import WaitForJobChange
-from protocol.peer import Peer
-from protocol.service import Route
+from protocol.messages import AnyRequest
+from protocol.service import AnyRoute
 from protocol.wconfd.config import ReadConfig
 
 # while wconfd is being restarted
@@ -138,18 +138,17 @@ class ConfigCache:
         return ConfigIndex(await in_thread(decode_config, content))
 
 
-def needing_config(route: Route, config: ConfigCache) -> Route:
+def needing_config(route: AnyRoute, config: ConfigCache) -> AnyRoute:
     """The route, but calls fail while there has never been a configuration.
 
     Waiting for a job's status alone does not: so a client sees its job through, whatever happens.
     """
 
-    async def handler(call: Any, peer: Peer) -> Any:
+    async def check(call: AnyRequest) -> None:
         if not (isinstance(call, WaitForJobChange) and call.fields == ("status",)):
             await config.require()
-        return await route.handler(call, peer)
 
-    return attrs.evolve(route, handler=handler)
+    return route.after(check)
 
 
 def _mark_of(path: Path) -> _Mark | None:

@@ -40,7 +40,7 @@ from protocol.luxi.queries import (
 from protocol.luxi.queue import SetDrainFlag, SetJobLimits, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.luxi.waits import ReadJobWaits
-from protocol.service import Route
+from protocol.service import AnyRoute, Route
 
 
 @attrs.frozen
@@ -61,7 +61,7 @@ class Handlers:
     config: ConfigCache
 
 
-def routes(to: Handlers) -> list[Route]:
+def routes(to: Handlers) -> list[AnyRoute]:
     """The table; without a configuration none of it is answered but the wait for a status.
 
     The role is what a caller needs at least. Handlers ask for more where it depends on the arguments: a job of another
@@ -70,7 +70,7 @@ def routes(to: Handlers) -> list[Route]:
     return [needing_config(route, to.config) for route in _table(to)]
 
 
-def _table(to: Handlers) -> list[Route]:
+def _table(to: Handlers) -> list[AnyRoute]:
     return [
         Route(SubmitJob, to.submission.submit_job, role=Role.SUBMIT),
         Route(SubmitJobToDrainedQueue, to.submission.submit_job_to_drained_queue, role=Role.ADMIN),

@@ -15,7 +15,7 @@ from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
-from protocol.service import Route
+from protocol.service import AnyRoute, Route
 from protocol.wconfd.changes import (
     AddInstance,
     AddInstanceDisk,
@@ -103,7 +103,7 @@ class Handlers:
     cluster: ClusterHandlers
 
 
-def routes(to: Handlers) -> list[Route]:
+def routes(to: Handlers) -> list[AnyRoute]:
     """The table. What others may do here is look; the configuration, which has secrets, is for operators.
 
     Job processes and luxid are the daemons' user; so locks and changes are for those with all rights.

@@ -4,15 +4,15 @@ Source: luxid.md section 2.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
+from protocol.luxi.queries import FieldValue
 from protocol.messages import Request
 
 
 @attrs.frozen
-class QueryConfigValues(Request[tuple[Any, ...]]):
+class QueryConfigValues(Request[tuple[FieldValue, ...]]):
     """The values of the named settings of the cluster; null for an unknown name."""
 
     METHOD = "QueryConfigValues"
@@ -20,7 +20,7 @@ class QueryConfigValues(Request[tuple[Any, ...]]):
 
 
 @attrs.frozen
-class QueryClusterInfo(Request[Mapping[str, Any]]):
+class QueryClusterInfo(Request[Mapping[str, FieldValue]]):
     """The cluster object and what this daemon is (luxid.md 2.8)."""
 
     METHOD = "QueryClusterInfo"

@@ -3,8 +3,6 @@
 Source: luxid.md section 2.
 """
 
-from typing import Any
-
 import attrs
 
 from common.ids import JobId
@@ -20,14 +18,14 @@ class ReplaceFilter(Request[str]):
     # 0 or more; smaller comes first
     priority: int
     # `["jobid" | "opcode" | "reason", expression]`; all must hold
-    predicates: tuple[Any, ...]
+    predicates: tuple[object, ...]
     # ACCEPT, PAUSE, REJECT, CONTINUE or `["RATE_LIMIT", n]`
-    action: Any
-    reason_trail: tuple[Any, ...]
+    action: object
+    reason_trail: tuple[object, ...]
 
 
 @attrs.frozen
-class DeleteFilter(Request[Any]):
+class DeleteFilter(Request[None]):
     """Delete a filter rule; answers null."""
 
     METHOD = "DeleteFilter"
@@ -46,5 +44,5 @@ class TryFilterRule(Request[tuple[JobId, ...]]):
     # as for `ReplaceFilter`; null: a new rule
     uuid: str | None
     priority: int
-    predicates: tuple[Any, ...]
-    action: Any
+    predicates: tuple[object, ...]
+    action: object

@@ -3,17 +3,24 @@
 Source: luxid.md section 2.
 """
 
-from typing import Any
-
 import attrs
 
 from common.ids import JobId
+from common.shapes import Row
 from protocol.messages import Request
 
 
 @attrs.frozen
-class CancelJob(Request[tuple[Any, ...]]):
-    """Cancel a job; answers `[done, message]`."""
+class Done(Row):
+    """Whether a change was made, and a sentence on it."""
+
+    is_done: bool
+    message: str
+
+
+@attrs.frozen
+class CancelJob(Request[Done]):
+    """Cancel a job."""
 
     METHOD = "CancelJob"
     job_id: JobId
@@ -21,8 +28,8 @@ class CancelJob(Request[tuple[Any, ...]]):
 
 
 @attrs.frozen
-class ChangeJobPriority(Request[tuple[Any, ...]]):
-    """Give a job's unfinished opcodes another priority; answers `[done, message]`."""
+class ChangeJobPriority(Request[Done]):
+    """Give a job's unfinished opcodes another priority."""
 
     METHOD = "ChangeJobPriority"
     job_id: JobId
@@ -46,8 +53,16 @@ class ArchiveJob(Request[bool]):
 
 
 @attrs.frozen
-class AutoArchiveJobs(Request[tuple[int, int]]):
-    """Set aside the jobs that ended more than `age` seconds ago; answers `[archived, not looked at]`."""
+class Archived(Row):
+    """How many jobs were set aside, and how many were not looked at for want of time."""
+
+    archived_count: int
+    unchecked_count: int
+
+
+@attrs.frozen
+class AutoArchiveJobs(Request[Archived]):
+    """Set aside the jobs that ended more than `age` seconds ago."""
 
     METHOD = "AutoArchiveJobs"
     # seconds; negative: all final jobs

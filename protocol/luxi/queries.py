@@ -3,19 +3,54 @@
 Source: luxid.md section 2.
 """
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Annotated
 
 import attrs
 
 from common.ids import JobId
 from common.query.kinds import QueryKind, TagKind
 from common.query.qlang import Expression
+from common.shapes import AS_IT_COMES
 from protocol.messages import Request
+
+# JSON, of a shape that depends on the field; whoever reads it says what is expected
+FieldValue = object
+# values in the order of the fields that were asked for
+Rows = tuple[tuple[FieldValue, ...], ...]
+# state (0: normal) and value
+Cell = tuple[int, FieldValue]
 
 
 @attrs.frozen
-class QueryJobs(Request[tuple[tuple[Any, ...], ...]]):
+class FieldDefinition:
+    """A field: its name, the title of its column, the kind of its values, and what it tells."""
+
+    name: str
+    title: str
+    kind: str
+    doc: str
+
+
+@attrs.frozen
+class FieldDefinitions:
+    fields: tuple[FieldDefinition, ...]
+
+
+@attrs.frozen
+class QueryResult:
+    """Cells in the order of the fields that were asked for."""
+
+    fields: tuple[FieldDefinition, ...]
+    data: Annotated[list[list[Cell]], AS_IT_COMES]
+
+    def values(self) -> Iterator[list[FieldValue]]:
+        """The rows with bare values, null where there is none."""
+        return ([None if state else value for state, value in row] for row in self.data)
+
+
+@attrs.frozen
+class QueryJobs(Request[Rows]):
     """Rows of bare values, one for each job; no ids: all jobs that are not archived, by id."""
 
     METHOD = "QueryJobs"
@@ -24,8 +59,8 @@ class QueryJobs(Request[tuple[tuple[Any, ...], ...]]):
 
 
 @attrs.frozen
-class Query(Request[Mapping[str, Any]]):
-    """Rows of `[status, value]` cells: `{"fields": [definition, ...], "data": [row, ...]}` (luxid.md 7)."""
+class Query(Request[QueryResult]):
+    """Rows of cells with their states (luxid.md 7)."""
 
     METHOD = "Query"
     what: QueryKind
@@ -35,8 +70,8 @@ class Query(Request[Mapping[str, Any]]):
 
 
 @attrs.frozen
-class QueryFields(Request[Mapping[str, Any]]):
-    """The definitions of fields: `{"fields": [{"name", "title", "kind", "doc"}, ...]}`; none named: all."""
+class QueryFields(Request[FieldDefinitions]):
+    """The definitions of fields; none named: all."""
 
     METHOD = "QueryFields"
     what: QueryKind
@@ -44,7 +79,7 @@ class QueryFields(Request[Mapping[str, Any]]):
 
 
 @attrs.frozen
-class QueryNodes(Request[tuple[tuple[Any, ...], ...]]):
+class QueryNodes(Request[Rows]):
     """Rows of bare values of the nodes with these names or UUIDs; none named: all."""
 
     METHOD = "QueryNodes"
@@ -55,7 +90,7 @@ class QueryNodes(Request[tuple[tuple[Any, ...], ...]]):
 
 
 @attrs.frozen
-class QueryGroups(Request[tuple[tuple[Any, ...], ...]]):
+class QueryGroups(Request[Rows]):
     """The same of node groups."""
 
     METHOD = "QueryGroups"
@@ -65,7 +100,7 @@ class QueryGroups(Request[tuple[tuple[Any, ...], ...]]):
 
 
 @attrs.frozen
-class QueryNetworks(Request[tuple[tuple[Any, ...], ...]]):
+class QueryNetworks(Request[Rows]):
     """The same of networks."""
 
     METHOD = "QueryNetworks"
@@ -75,7 +110,7 @@ class QueryNetworks(Request[tuple[tuple[Any, ...], ...]]):
 
 
 @attrs.frozen
-class QueryInstances(Request[tuple[tuple[Any, ...], ...]]):
+class QueryInstances(Request[Rows]):
     """The same of instances."""
 
     METHOD = "QueryInstances"
@@ -85,7 +120,7 @@ class QueryInstances(Request[tuple[tuple[Any, ...], ...]]):
 
 
 @attrs.frozen
-class QueryFilters(Request[tuple[tuple[Any, ...], ...]]):
+class QueryFilters(Request[Rows]):
     """Rows of bare values of the filter rules with these UUIDs, by UUID; none named: all."""
 
     METHOD = "QueryFilters"
@@ -94,7 +129,7 @@ class QueryFilters(Request[tuple[tuple[Any, ...], ...]]):
 
 
 @attrs.frozen
-class QueryExports(Request[tuple[tuple[Any, ...], ...]]):
+class QueryExports(Request[Rows]):
     """Rows `[node, export]`; null for a node without exports, or that could not be asked."""
 
     METHOD = "QueryExports"

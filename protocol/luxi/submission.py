@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from common.ids import JobId
+from common.shapes import TaggedRow
 from protocol.messages import Request
 
 # one opcode: {"OP_ID": "OP_...", parameters}
@@ -42,8 +43,27 @@ class SubmitJobToDrainedQueue(Request[JobId]):
 
 
 @attrs.frozen
-class SubmitManyJobs(Request[tuple[Any, ...]]):
-    """Take several jobs at once; answers `[true, id]` or `[false, message]` for each, in order."""
+class Submitted(TaggedRow):
+    """A job was taken; `[true, id]`."""
+
+    TAG = True
+    job_id: JobId
+
+
+@attrs.frozen
+class Refused(TaggedRow):
+    """A job was not taken, and why; `[false, message]`."""
+
+    TAG = False
+    message: str
+
+
+SubmitAnswer = Submitted | Refused
+
+
+@attrs.frozen
+class SubmitManyJobs(Request[tuple[SubmitAnswer, ...]]):
+    """Take several jobs at once; an answer for each, in order."""
 
     METHOD = "SubmitManyJobs"
     jobs: tuple[JobInput, ...]

@@ -6,15 +6,13 @@ the answer; the client asks again. Changes of filter rules and limits wait some 
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from common.ids import JobId
 from common.locks import Owner
 from common.objects.kinds import AdminState, AdminStateSource
 from common.queue.reasons import ReasonTrail
+from common.shapes import JsonObject
 from protocol.messages import Request
 from protocol.wconfd.locks import Unit
 
@@ -27,7 +25,7 @@ class AddInstance(Request[bool]):
     """Add an instance, or replace it; the owner's reserved addresses are committed."""
 
     METHOD = "addInstance"
-    instance: Mapping[str, Any]
+    instance: JsonObject
     owner: Owner
     replace: bool
 
@@ -38,7 +36,7 @@ class AddInstanceDisk(Request[bool]):
 
     METHOD = "addInstanceDisk"
     instance: str
-    disk: Mapping[str, Any]
+    disk: JsonObject
     # its place among the instance's disks; null: the last one
     index: int | None
     replace: bool
@@ -79,7 +77,7 @@ class RemoveInstance(Request[bool]):
 
 
 @attrs.frozen
-class SetInstanceStatus(Request[Mapping[str, Any] | None]):
+class SetInstanceStatus(Request[JsonObject | None]):
     """Set what is not null; answers the instance."""
 
     METHOD = "setInstanceStatus"
@@ -116,37 +114,37 @@ class UpdateCluster(Request[Stamp | None]):
     """Replace the object if its serial number is still the given one."""
 
     METHOD = "updateCluster"
-    object: Mapping[str, Any]
+    object: JsonObject
 
 
 @attrs.frozen
 class UpdateNode(Request[Stamp | None]):
     METHOD = "updateNode"
-    object: Mapping[str, Any]
+    object: JsonObject
 
 
 @attrs.frozen
 class UpdateInstance(Request[Stamp | None]):
     METHOD = "updateInstance"
-    object: Mapping[str, Any]
+    object: JsonObject
 
 
 @attrs.frozen
 class UpdateNodeGroup(Request[Stamp | None]):
     METHOD = "updateNodeGroup"
-    object: Mapping[str, Any]
+    object: JsonObject
 
 
 @attrs.frozen
 class UpdateNetwork(Request[Stamp | None]):
     METHOD = "updateNetwork"
-    object: Mapping[str, Any]
+    object: JsonObject
 
 
 @attrs.frozen
 class UpdateDisk(Request[Stamp | None]):
     METHOD = "updateDisk"
-    object: Mapping[str, Any]
+    object: JsonObject
 
 
 # what replaces an object; its second delivery is known again
@@ -161,8 +159,8 @@ class ReplaceFilter(Request[str]):
     # null: a new one
     uuid: str | None
     priority: int
-    predicates: tuple[Any, ...]
-    action: Any
+    predicates: tuple[object, ...]
+    action: object
     reason_trail: ReasonTrail
     watermark: JobId
 

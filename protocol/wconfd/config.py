@@ -3,18 +3,16 @@
 Source: wconfd.md 2.2; `getObject`, `configStatus` and `reloadConfig` are ours.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import attrs
 
 from common.locks import Owner
+from common.shapes import JsonObject
 from protocol.messages import Request
 from protocol.wconfd.locks import Unit
 
 
 @attrs.frozen
-class ReadConfig(Request[Mapping[str, Any]]):
+class ReadConfig(Request[JsonObject]):
     """The whole configuration, a snapshot."""
 
     METHOD = "readConfig"
@@ -28,7 +26,7 @@ class VerifyConfig(Request[Unit]):
 
 
 @attrs.frozen
-class LockConfig(Request[Mapping[str, Any] | None]):
+class LockConfig(Request[JsonObject | None]):
     """Take `cluster/config` now, and answer the configuration; null if others are in the way."""
 
     METHOD = "lockConfig"
@@ -50,7 +48,7 @@ class WriteConfig(Request[Unit]):
 
     METHOD = "writeConfig"
     owner: Owner
-    config: Mapping[str, Any]
+    config: JsonObject
 
 
 @attrs.frozen
@@ -59,7 +57,7 @@ class WriteConfigAndUnlock(Request[bool]):
 
     METHOD = "writeConfigAndUnlock"
     owner: Owner
-    config: Mapping[str, Any]
+    config: JsonObject
 
 
 @attrs.frozen
@@ -79,7 +77,7 @@ class FlushConfigGroup(Request[Unit]):
 
 
 @attrs.frozen
-class GetObject(Request[Mapping[str, Any]]):
+class GetObject(Request[JsonObject]):
     """One object of the configuration, by its uuid, or by its name where no other has it."""
 
     METHOD = "getObject"

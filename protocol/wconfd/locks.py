@@ -3,16 +3,17 @@
 Source: wconfd.md 2.1.
 """
 
-from typing import Any
-
 import attrs
 
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
+from common.shapes import Row
 from protocol.messages import Request
 
 # `[]` on the wire
 Unit = tuple[()]
 Owned = tuple[Lock, LockMode]
+# a lock, and its owners with their modes
+LockHolders = tuple[Lock, tuple[tuple[Owner, LockMode], ...]]
 
 
 @attrs.frozen
@@ -35,15 +36,33 @@ class ListAllLocks(Request[tuple[Lock, ...]]):
 
 
 @attrs.frozen
-class ListAllLocksOwners(Request[tuple[tuple[Lock, tuple[tuple[Owner, LockMode], ...]], ...]]):
+class ListAllLocksOwners(Request[tuple[LockHolders, ...]]):
     """The same locks with those who hold them directly."""
 
     METHOD = "listAllLocksOwners"
 
 
 @attrs.frozen
-class ListLocksWaitingStatus(Request[Any]):
-    """One snapshot: `[locks with owners, [[priority, owner, requests], ...]]`."""
+class Pending(Row):
+    """A request that waits: `[priority, owner, requests]`."""
+
+    # smaller is more urgent
+    priority: int
+    owner: Owner
+    requests: tuple[LockRequest, ...]
+
+
+@attrs.frozen
+class LocksStatus(Row):
+    """One snapshot: `[locks with owners, pending requests]`."""
+
+    held: tuple[LockHolders, ...]
+    pending: tuple[Pending, ...]
+
+
+@attrs.frozen
+class ListLocksWaitingStatus(Request[LocksStatus]):
+    """Who holds what, and who waits for what."""
 
     METHOD = "listLocksWaitingStatus"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from common.ids import JobId
 from protocol.luxi.changes import WaitForJobChange
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import SubmitJob
 from tests.support.cluster import Cluster
 
 NO_OP: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}
@@ -23,9 +23,8 @@ def one_job(cluster: Cluster, count: int) -> float:
 def many_jobs(cluster: Cluster, count: int) -> float:
     """Jobs per second from one submission of `count` jobs until the last is final."""
     began = time.perf_counter()
-    answers = cluster.luxi(SubmitManyJobs(((NO_OP,),) * count))
-    for answer in answers:
-        _wait(cluster, JobId(answer[1]))
+    for job_id in cluster.submit_many(*((NO_OP,),) * count):
+        _wait(cluster, job_id)
     return count / (time.perf_counter() - began)
 
 
@@ -33,8 +32,8 @@ def chain(cluster: Cluster, length: int) -> float:
     """Seconds from one submission of jobs, each of which depends on the one before it, until the last is final."""
     began = time.perf_counter()
     after = {**NO_OP, "depends": [[-1, ["success"]]]}
-    answers = cluster.luxi(SubmitManyJobs(((NO_OP,), *((after,),) * (length - 1))))
-    _wait(cluster, JobId(answers[-1][1]))
+    job_ids = cluster.submit_many((NO_OP,), *((after,),) * (length - 1))
+    _wait(cluster, job_ids[-1])
     return time.perf_counter() - began
 
 
@@ -62,7 +61,7 @@ def _one(cluster: Cluster) -> float:
 
 
 def _wait(cluster: Cluster, job_id: JobId) -> None:
-    known = None
+    known: tuple[object, ...] | None = None
     while known is None or known[0] not in FINAL:
-        known, _ = cluster.luxi(WaitForJobChange(job_id, ("status",), known, None, 60))
-    assert known == ["success"], known
+        known = cluster.luxi(WaitForJobChange(job_id, ("status",), known, None, 60)).values
+    assert known == ("success",), known

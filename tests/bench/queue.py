@@ -74,7 +74,7 @@ def _submissions(cluster: Cluster, folder: Path) -> None:
 
 
 def _questions(cluster: Cluster) -> None:
-    ids = tuple(row[0] for row in cluster.luxi(QueryJobs(None, ("id",))))
+    ids = tuple(row[0] for row in cluster.luxi_wire(QueryJobs(None, ("id",))))
     questions = {
         f"the list's fields of {len(ids)} jobs": QueryJobs(None, LIST_FIELDS),
         "all their fields": QueryJobs(None, tuple(FIELDS)),

@@ -31,11 +31,11 @@ async def _wait_for_lines(path: Path, job_id: JobId, delays: list[float]) -> Non
     client = Client(path, daemon="luxid")
     serial = 0
     while serial < ROUNDS:
-        _, entries = await client.call(WaitForJobChange(job_id, ("status",), ["running"], serial, 60.0))
+        news = await client.call(WaitForJobChange(job_id, ("status",), ["running"], serial, 60.0))
         now = time.time()
-        for entry in entries:
-            serial = entry[0]
-            delays.append(now - (entry[1][0] + entry[1][1] / 1e6))
+        for entry in news.entries:
+            serial = entry.serial
+            delays.append(now - (entry.at[0] + entry.at[1] / 1e6))
 
 
 async def _watch(cluster: Cluster, job_ids: list[JobId], clients: int) -> None:

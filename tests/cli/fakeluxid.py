@@ -3,7 +3,7 @@
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ from protocol.luxi.queries import Query, QueryFields, QueryFilters, QueryJobs
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.luxi.waits import ReadJobWaits
+from protocol.messages import Request
 from protocol.server import Peer, Route, ServerRules, Service, serve_unix
+from protocol.service import AnyRoute
 
 FINAL = ("success", "error", "canceled")
 AT = [1_700_000_000, 0]
@@ -109,9 +111,9 @@ class FakeLuxid:
         waits = [call for call in self.calls if isinstance(call, WaitForJobChange) and call.job_id == job_id]
         return any(call.previous is not None for call in waits)
 
-    def routes(self) -> list[Route]:
+    def routes(self) -> list[AnyRoute]:
         """What it answers."""
-        table = {
+        table: dict[type[Request[Any]], Callable[[Any], Awaitable[Any]]] = {
             SubmitJob: self._submit,
             SubmitManyJobs: self._submit_many,
             WaitForJobChange: self._wait,
@@ -323,7 +325,7 @@ def fake_luxid(path: Path, *jobs: FakeJob) -> Iterator[FakeLuxid]:
 
 
 @contextlib.contextmanager
-def serving(path: Path, routes: Sequence[Route]) -> Iterator[trio.lowlevel.TrioToken]:
+def serving(path: Path, routes: Sequence[AnyRoute]) -> Iterator[trio.lowlevel.TrioToken]:
     """Answer calls at `path` from a thread of its own while the block runs; yields that thread's entrance."""
     scope = trio.CancelScope()
     ready: queue.SimpleQueue[trio.lowlevel.TrioToken] = queue.SimpleQueue()

@@ -154,7 +154,7 @@ def test_each_answered_id_is_one_job_that_ends_however_often_luxid_is_killed(
     with calling(submitter):
         kill_again_and_again(cluster, "luxid", submitter, random.Random(seed), LUXID_ROUNDS)
 
-    known = {row[0]: row[1][0]["comment"] for row in cluster.luxi(QueryJobs(None, ("id", "ops")))}
+    known = {row[0]: row[1][0]["comment"] for row in cluster.luxi_wire(QueryJobs(None, ("id", "ops")))}
     assert len(set(submitter.ids.values())) == len(submitter.ids), "an id was answered twice"
     assert {comment: known.get(job_id) for comment, job_id in submitter.ids.items()} == {
         comment: comment for comment in submitter.ids

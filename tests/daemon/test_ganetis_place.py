@@ -47,8 +47,7 @@ def test_processes_pid_files_versions_and_words_are_those_that_its_tools_expect(
     assert idle.luxi(QueryClusterInfo())["software_version"] == "3.0.3"
     ssconf = idle.paths.ssconf_file("release_version")
     wait_until(lambda: ssconf.read_text() == "3.0.3\n", what="the nodes are told the same")
-    reply = idle.luxi(CancelJob(JobId(99999)))
-    assert list(reply) == [False, "Job 99999 not found in queue"]
+    assert idle.luxi_wire(CancelJob(JobId(99999))) == [False, "Job 99999 not found in queue"]
 
 
 def test_usr1_does_not_end_a_daemon(idle: Cluster) -> None:

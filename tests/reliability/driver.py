@@ -82,7 +82,7 @@ class Driver:
         tokens = tuple(_tokens(job) for job in jobs)
         request = SubmitManyJobs(jobs, key)
         ids = self._ask(
-            "submit", (tokens,), request, lambda rows: tuple(row[1] for row in rows), repeat=key is not None
+            "submit", (tokens,), request, lambda taken: tuple(each.job_id for each in taken), repeat=key is not None
         )
         return list(ids or ())
 
@@ -93,20 +93,22 @@ class Driver:
             while state not in (*states, *FINAL):
                 request = WaitForJobChange(JobId(job_id), ("status",), None if state is None else [state], None, 2.0)
                 self.farm.revive()
-                state = self._ask("saw", (job_id,), request, lambda reply: reply[0][0]) or state
+                state = self._ask("saw", (job_id,), request, lambda news: news.values[0]) or state
                 if time.monotonic() > deadline:
                     raise NoRest(f"job {job_id} is {state} for {PATIENCE_S:g} s")
 
     def cancel(self, job_id: int) -> None:
         self._ask(
-            "cancel", (job_id,), CancelJob(JobId(job_id)), lambda reply: bool(reply[0]) and "was canceled" in reply[1]
+            "cancel", (job_id,), CancelJob(JobId(job_id)), lambda done: done.is_done and "was canceled" in done.message
         )
 
     def archive(self, *job_ids: int) -> None:
         if len(job_ids) == 1:
             self._ask("archive", (job_ids,), ArchiveJob(JobId(job_ids[0])), bool)
         else:
-            self._ask("archive", (job_ids,), AutoArchiveJobs(-1, 30), lambda reply: reply[0] == len(job_ids))
+            self._ask(
+                "archive", (job_ids,), AutoArchiveJobs(-1, 30), lambda reply: reply.archived_count == len(job_ids)
+            )
 
     def drain(self, flag: bool) -> None:
         self._ask("drain", (flag,), SetDrainFlag(flag))

@@ -50,14 +50,14 @@ def view_of_daemons(paths: Paths, luxid: BlockingClient, wconfd: BlockingClient)
     ids = tuple(JobId(int(path.name.partition("-")[2])) for path in _archived(paths))
     old = luxid.call(QueryJobs(ids, fields), timeout_s=20) if ids else ()
     (drained,) = luxid.call(QueryConfigValues(("drain_flag",)), timeout_s=20)
-    config = wconfd.call(ReadConfig(), timeout_s=20)
+    config: Mapping[str, Any] = wconfd.call(ReadConfig(), timeout_s=20)
     locks: dict[str, set[str]] = {}
-    held, pending = wconfd.call(ListLocksWaitingStatus(), timeout_s=20)
-    for lock, owners in held:
+    status = wconfd.call(ListLocksWaitingStatus(), timeout_s=20)
+    for lock, owners in status.held:
         for owner, _ in owners:
-            locks.setdefault(str(owner[0]), set()).add(lock)
-    for _, owner, _ in pending:
-        locks.setdefault(str(owner[0]), set()).add("a pending request")
+            locks.setdefault(str(owner.ident), set()).add(str(lock))
+    for each in status.pending:
+        locks.setdefault(str(each.owner.ident), set()).add("a pending request")
     return View(
         jobs=(*(_asked(row) for row in rows), *(_asked(row, archived=True) for row in old if row[0] is not None)),
         drained=bool(drained),

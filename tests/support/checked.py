@@ -7,7 +7,7 @@ from typing import Any
 
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from protocol.wconfd.locks import ListLocksWaitingStatus
+from protocol.wconfd.locks import ListLocksWaitingStatus, LocksStatus
 from tests.support.cluster import ALL, Cluster
 from tests.support.fakes.durable import durable_locks
 from tests.support.leftovers import processes_under
@@ -54,8 +54,8 @@ def assert_all_is_free(cluster: Cluster) -> None:
         return status, durable_locks(cluster.paths.locks_data), job_livelocks(cluster)
 
     def is_free() -> bool:
-        (locks, pending), on_disk, livelocks = state()
-        return not locks and not pending and on_disk == NO_LOCKS and not livelocks
+        status, on_disk, livelocks = state()
+        return status == LocksStatus((), ()) and on_disk == NO_LOCKS and not livelocks
 
     wait_until(is_free, what="all locks are free and no livelock of a job is left", state=state)
 

@@ -30,7 +30,7 @@ from common.settings import load_settings
 from common.system.processes import Process, descendants, holders, is_living, send_all
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
-from protocol.luxi.submission import OpInput, SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request, reply_to_wire
 from tests.support.leftovers import processes_under
 from tests.support.wait import PATIENCE_S, wait_until
@@ -122,6 +122,10 @@ class Cluster:
         """The same, with the reply as it goes over the wire."""
         return orjson.loads(ascii_json(reply_to_wire(self.luxi(request))))
 
+    def wconf_wire(self, request: Request[R]) -> Any:
+        """The same of wconfd."""
+        return orjson.loads(ascii_json(reply_to_wire(self.wconf(request))))
+
     def wconf(self, request: Request[R]) -> R:
         """Call wconfd; waits for it to come back if it is being restarted."""
         return self._client(self.paths.wconfd_socket).call_retrying(request)
@@ -130,7 +134,10 @@ class Cluster:
         return self.luxi(SubmitJob(ops))
 
     def submit_many(self, *jobs: tuple[OpInput, ...]) -> list[JobId]:
-        return [JobId(answer[1]) for answer in self.luxi(SubmitManyJobs(jobs))]
+        answers = self.luxi(SubmitManyJobs(jobs))
+        refused = [answer for answer in answers if isinstance(answer, Refused)]
+        assert not refused, refused
+        return [answer.job_id for answer in answers if isinstance(answer, Submitted)]
 
     def job(self, job_id: int, *fields: str) -> tuple[Any, ...]:
         """The values of these fields of a job."""
@@ -166,7 +173,7 @@ class Cluster:
         return path.read_text() if path.exists() else ""
 
     def _states(self, job_ids: tuple[int, ...]) -> list[str]:
-        return [row[0] for row in self.luxi(QueryJobs(tuple(map(JobId, job_ids)), ("status",)))]
+        return [str(row[0]) for row in self.luxi(QueryJobs(tuple(map(JobId, job_ids)), ("status",)))]
 
     def _client(self, path: Path) -> BlockingClient:
         if path not in self._clients:

@@ -93,7 +93,8 @@ class FakeWconfd:
                 return self._allocate_port()
             case AddTcpUdpPort(port):
                 self._cluster["tcpudp_port_pool"] = [*self._cluster.get("tcpudp_port_pool", ()), port]
-            case AddInstance(instance):
+            case AddInstance(given):
+                instance: _Json = dict(given)
                 self._guard_instance(instance["name"])
                 self._table("instances")[instance["uuid"]] = {**instance, "serial_no": 1}
             case RemoveInstance(uuid):
@@ -118,7 +119,7 @@ class FakeWconfd:
 
     def _replace(self, request: UpdateCall) -> tuple[int, float]:
         """The object's new serial number and time of change."""
-        fresh = dict(request.object)
+        fresh: _Json = dict(request.object)
         if isinstance(request, UpdateCluster):
             old, place, key = self._cluster, self.config, "cluster"
         else:

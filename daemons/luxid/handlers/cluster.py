@@ -6,7 +6,7 @@ Source: luxid.md 2.2, 2.8.
 import platform
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from common.errors import Unavailable
 from common.objects.index import ConfigIndex
@@ -15,6 +15,7 @@ from common.system.program import release
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer
 
 # of Ganeti 3.0, whose protocol this is
@@ -35,15 +36,15 @@ class ClusterFacts:
         self._config = config
         self._release = told_release or release()
 
-    async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> list[Any]:
+    async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> tuple[FieldValue, ...]:
         """Raises:
         ConfigurationMissing: a value of the configuration is asked for, and cannot be had.
         Unavailable: the watcher's pause is asked for, and its file cannot be read for the moment.
         """
         config = await self._config.current() if any(name in _FROM_CONFIG for name in call.names) else None
-        return [self._value(name, config) for name in call.names]
+        return tuple(self._value(name, config) for name in call.names)
 
-    async def query_cluster_info(self, call: QueryClusterInfo, peer: Peer) -> dict[str, Any]:
+    async def query_cluster_info(self, call: QueryClusterInfo, peer: Peer) -> Mapping[str, FieldValue]:
         """Raises: ConfigurationMissing."""
         return {
             "software_version": self._release,
@@ -55,7 +56,7 @@ class ClusterFacts:
             **cluster_facts(await self._config.current()),
         }
 
-    def _value(self, name: str, config: ConfigIndex | None) -> Any:
+    def _value(self, name: str, config: ConfigIndex | None) -> FieldValue:
         if name == "drain_flag":
             return self._paths.drain_file.exists()
         if name == "watcher_pause":
@@ -64,7 +65,7 @@ class ClusterFacts:
         return read(config) if read is not None and config is not None else None
 
 
-_FROM_CONFIG: Final[Mapping[str, Callable[[ConfigIndex], Any]]] = {
+_FROM_CONFIG: Final[Mapping[str, Callable[[ConfigIndex], FieldValue]]] = {
     "cluster_name": lambda config: config.config.cluster.cluster_name,
     "master_node": lambda config: config.master_name,
     "modify_ssh_setup": lambda config: config.config.cluster.modify_ssh_setup,

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import trio
 
@@ -23,7 +23,7 @@ from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.cancelling import Canceller
 from daemons.luxid.processes.signals import signal_process
 from daemons.luxid.rewriting import Rewriting
-from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
+from protocol.luxi.jobs import Archived, ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Done, PickupJob
 from protocol.peer import Peer
 
 # files moved in one go, so that a call that is out of time stops soon
@@ -55,15 +55,15 @@ class Jobs:
         if job is not None:
             viewer.check_owned(job, call.METHOD)
 
-    async def cancel_job(self, call: CancelJob, peer: Peer) -> list[Any]:
+    async def cancel_job(self, call: CancelJob, peer: Peer) -> Done:
         self._check_owned(call, peer)
         _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
-        return list(await self._canceller.cancel(call.job_id, kill=call.kill, uid=peer.uid))
+        return Done(*await self._canceller.cancel(call.job_id, kill=call.kill, uid=peer.uid))
 
     async def pickup_job(self, call: PickupJob, _: Peer) -> bool:
         raise Conflict(f"luxid starts job {call.job_id} by itself when it may run; 'gnt-job why' tells what holds it")
 
-    async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+    async def change_job_priority(self, call: ChangeJobPriority, peer: Peer) -> Done:
         if call.priority not in SUBMIT_PRIORITIES.values():
             raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {call.priority}")
         self._check_owned(call, peer)
@@ -71,27 +71,27 @@ class Jobs:
         if phase in (Phase.READY, Phase.BLOCKED):
             return await self._rewrite_priority(call, peer)
         if phase is None:
-            return [False, f"job {call.job_id} is not in the queue, or has ended"]
+            return Done(False, f"job {call.job_id} is not in the queue, or has ended")
         return await self._tell_process(call, peer)
 
-    async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+    async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> Done:
         try:
             await self._rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
         except Unavailable as error:
-            return [False, error.message]
+            return Done(False, error.message)
         _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
-        return [True, f"job {call.job_id} has priority {call.priority}"]
+        return Done(True, f"job {call.job_id} has priority {call.priority}")
 
-    async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> list[Any]:
+    async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> Done:
         """Leave the number where the job process looks for it, and wake it (luxid.md 2.5)."""
         job = self._jobs.unended(call.job_id)
         message = self._store.paths.priority_message(call.job_id)
         _write_message(message, str(call.priority))
         if not signal_process(job, signal.SIGUSR1):
             message.unlink(missing_ok=True)
-            return [False, f"job {call.job_id} is just being started, or its process has just ended; try again"]
+            return Done(False, f"job {call.job_id} is just being started, or its process has just ended; try again")
         _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
-        return [True, f"job {call.job_id} was told its new priority {call.priority}"]
+        return Done(True, f"job {call.job_id} was told its new priority {call.priority}")
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
         """A final file is the last that its process writes, so the process need not be gone."""
@@ -109,7 +109,7 @@ class Jobs:
         _log.info("job.archived", job=call.job_id, uid=peer.uid, client_pid=peer.pid)
         return True
 
-    async def auto_archive_jobs(self, call: AutoArchiveJobs, peer: Peer) -> tuple[int, int]:
+    async def auto_archive_jobs(self, call: AutoArchiveJobs, peer: Peer) -> Archived:
         deadline = trio.current_time() + call.timeout
         ended_before = time.time() - call.age if call.age >= 0 else None
         archived = looked_at = 0
@@ -123,7 +123,7 @@ class Jobs:
                 looked_at += len(batch)
                 archived += len(old) - len(missing)
         _log.info("jobs.archived", count=archived, age_s=call.age, uid=peer.uid, client_pid=peer.pid)
-        return archived, len(job_ids) - looked_at
+        return Archived(archived, len(job_ids) - looked_at)
 
     async def _archive(self, job_ids: list[JobId]) -> list[JobId]:
         """Set these jobs aside; those whose files somebody removed are forgotten, and returned.

@@ -33,6 +33,7 @@ from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
 from daemons.luxid.jobviews import JobViews
 from protocol.client import Client
 from protocol.luxi.queries import (
+    FieldDefinitions,
     Query,
     QueryExports,
     QueryFields,
@@ -42,8 +43,11 @@ from protocol.luxi.queries import (
     QueryJobs,
     QueryNetworks,
     QueryNodes,
+    QueryResult,
     QueryTags,
+    Rows,
 )
+from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from protocol.pieces import Pieces
 from protocol.wconfd.locks import ListLocksWaitingStatus
@@ -99,49 +103,49 @@ class ObjectQueries:
         self._config = config
         self._wconfd = wconfd
 
-    async def query(self, call: Query, peer: Peer) -> Pieces:
+    async def query(self, call: Query, peer: Peer) -> Pieces[QueryResult]:
         """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
         plan = _things(call.what).plan(call.fields, call.filter)
         found = await self._found(call.what, plan, peer)
-        head = b'{"fields":%b,"data":[' % ascii_json(plan.definitions())
+        head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
         return Pieces(_framed(head, _encode(plan.rows, found), b"]}"), plan.notes)
 
-    async def query_fields(self, call: QueryFields, peer: Peer) -> dict[str, Any]:
-        return {"fields": _things(call.what).definitions(call.fields)}
+    async def query_fields(self, call: QueryFields, peer: Peer) -> FieldDefinitions:
+        return FieldDefinitions(tuple(_things(call.what).definitions(call.fields)))
 
-    async def query_jobs(self, call: QueryJobs, peer: Peer) -> Pieces:
+    async def query_jobs(self, call: QueryJobs, peer: Peer) -> Pieces[Rows]:
         plan = JOBS.plan_classic(call.fields)
         rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None, peer)
         return _classic_reply(plan, rows)
 
-    async def query_nodes(self, call: QueryNodes, peer: Peer) -> Pieces:
+    async def query_nodes(self, call: QueryNodes, peer: Peer) -> Pieces[Rows]:
         return await self._classic(_NODES, call.names, call.fields, lock=call.lock)
 
-    async def query_groups(self, call: QueryGroups, peer: Peer) -> Pieces:
+    async def query_groups(self, call: QueryGroups, peer: Peer) -> Pieces[Rows]:
         return await self._classic(_GROUPS, call.names, call.fields, lock=call.lock)
 
-    async def query_networks(self, call: QueryNetworks, peer: Peer) -> Pieces:
+    async def query_networks(self, call: QueryNetworks, peer: Peer) -> Pieces[Rows]:
         return await self._classic(_NETWORKS, call.names, call.fields, lock=call.lock)
 
-    async def query_instances(self, call: QueryInstances, peer: Peer) -> Pieces:
+    async def query_instances(self, call: QueryInstances, peer: Peer) -> Pieces[Rows]:
         return await self._classic(_INSTANCES, call.names, call.fields, lock=call.lock)
 
-    async def query_exports(self, call: QueryExports, peer: Peer) -> Pieces:
+    async def query_exports(self, call: QueryExports, peer: Peer) -> Pieces[Rows]:
         exports = _OBJECTS[QueryKind.EXPORT]
         return await self._classic(exports, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
 
-    async def query_filters(self, call: QueryFilters, peer: Peer) -> Pieces:
+    async def query_filters(self, call: QueryFilters, peer: Peer) -> Pieces[Rows]:
         plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
         return _classic_reply(plan, _one_piece(_rules(await self._config.current())))
 
-    async def query_tags(self, call: QueryTags, peer: Peer) -> list[str]:
+    async def query_tags(self, call: QueryTags, peer: Peer) -> tuple[str, ...]:
         """Raises: PrerequisiteError: there is no such object."""
         config = await self._config.current()
         if call.kind is TagKind.CLUSTER:
-            return sorted(config.config.cluster.tags)
+            return tuple(sorted(config.config.cluster.tags))
         objects = _TAGGED[call.kind]
         (found,) = find_named(objects.every(config), [call.name], objects.things.what, is_host=objects.is_host)
-        return sorted(found.tags)
+        return tuple(sorted(found.tags))
 
     async def _classic(
         self,
@@ -151,7 +155,7 @@ class ObjectQueries:
         *,
         lock: bool,
         by: Sequence[str] = ("name", "uuid"),
-    ) -> Pieces:
+    ) -> Pieces[Rows]:
         if lock:
             raise PrerequisiteError("queries that take locks are not supported; ask with lock = false", "wrong_input")
         plan = objects.things.plan_classic(fields, objects.things.named(names, *by))
@@ -258,5 +262,5 @@ async def _framed(head: bytes, inner: AsyncGenerator[bytes, None], tail: bytes) 
     yield tail
 
 
-def _classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces:
+def _classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
     return Pieces(_framed(b"[", _encode(plan.classic_rows, pieces), b"]"))

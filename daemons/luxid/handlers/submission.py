@@ -6,7 +6,7 @@ Source: luxid.md 2.2, 2.3, 2.7.
 import contextlib
 import time
 from collections.abc import Generator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
@@ -25,7 +25,15 @@ from daemons.luxid.lasting import lasting
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
-from protocol.luxi.submission import JobInput, SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
+from protocol.luxi.submission import (
+    JobInput,
+    Refused,
+    SubmitAnswer,
+    SubmitJob,
+    SubmitJobToDrainedQueue,
+    SubmitManyJobs,
+    Submitted,
+)
 from protocol.peer import Peer
 from protocol.service import MalformedArguments
 
@@ -82,7 +90,7 @@ class Submission:
         (answer,) = await self._take(jobs, peer, submitter)
         return _taken(answer)
 
-    async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> list[list[Any]]:
+    async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> tuple[SubmitAnswer, ...]:
         """Each job has its own answer; one that is refused refuses only those that refer to it.
 
         An opcode that cannot be read refuses the whole call, as any message that cannot; so does Ganeti.
@@ -91,7 +99,7 @@ class Submission:
         is_large = sum(map(len, call.jobs)) > _LARGE
         with lasting() if is_large else contextlib.nullcontext():
             answers = await self._submit(call.jobs, call.key, peer, submitter)
-        return [[False, answer.message] if isinstance(answer, GantryError) else [True, answer] for answer in answers]
+        return tuple(Refused(each.message) if isinstance(each, GantryError) else Submitted(each) for each in answers)
 
     async def _submit(
         self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter

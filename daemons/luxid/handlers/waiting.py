@@ -4,7 +4,7 @@ Source: luxid.md 8.
 """
 
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -13,12 +13,13 @@ import trio
 from common.asciijson import ascii_json
 from common.errors import JobLost, PrerequisiteError
 from common.queue.jobs import Job
-from daemons.luxid.core.query.jobfields import JobView, entries_of, log_entries, row_of, select_fields
+from daemons.luxid.core.query.jobfields import JobView, newer_entries, row_of, select_fields
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.livejobs import LiveJobs
-from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.changes import JobChange, WaitForJobChange
+from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer
 
 LONGEST_WAIT_S: Final = 89.0
@@ -26,12 +27,11 @@ LONGEST_WAIT_S: Final = 89.0
 
 @attrs.frozen
 class _News:
-    values: list[Any]
-    entries: list[list[Any]]
+    change: JobChange
     is_final: bool
 
-    def differs_from(self, previous: Any) -> bool:
-        return bool(self.entries) or not _is_same(self.values, previous)
+    def differs_from(self, previous: object) -> bool:
+        return bool(self.change.entries) or not _is_same(self.change.values, previous)
 
 
 class Waiting:
@@ -47,7 +47,7 @@ class Waiting:
         self._views = views
         self._catch_up = catch_up
 
-    async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> list[Any]:
+    async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> JobChange:
         if call.job_id not in self._jobs.table:
             raise JobLost(f"there is no job {call.job_id} in the queue")
         viewer = Viewer(peer.uid, peer.role)
@@ -57,9 +57,9 @@ class Waiting:
                 while True:
                     news = await self._news(call, viewer)
                     if news.is_final or news.differs_from(call.previous):
-                        return [news.values, news.entries]
+                        return news.change
                     await bell.wait()
-            return [(await self._news(call, viewer)).values, []]
+            return JobChange((await self._news(call, viewer)).change.values, ())
 
     def _look(self, call: WaitForJobChange) -> JobView:
         """Raises: JobLost: the job is gone, also from the archive."""
@@ -83,15 +83,16 @@ class Waiting:
         view = self._views.seen_by(viewer, view)
         is_final = view.job.is_final
         try:
-            values = row_of(view, select_fields(call.fields))
+            values = tuple(row_of(view, select_fields(call.fields)))
         except PrerequisiteError:
             # no error here: that is what clients of old know (luxid.md 8)
-            return _News([None] * len(call.fields), [], is_final)
+            return _News(JobChange((None,) * len(call.fields), ()), is_final)
         if after is None:
-            return _News(values, [], is_final)
-        entries = [entry for op in view.job.ops for entry in log_entries(op, after)]
+            return _News(JobChange(values, ()), is_final)
+        entries = [entry for op in view.job.ops for entry in newer_entries(op, after)]
         first = view.job.next_log_serial
-        return _News(values, entries + entries_of(entry for entry in fresh if entry.serial >= first), is_final)
+        newest = (entry for entry in fresh if entry.serial >= first)
+        return _News(JobChange(values, (*entries, *newest)), is_final)
 
 
 def _last_known(call: WaitForJobChange) -> float | None:
@@ -104,10 +105,10 @@ def _last_known(call: WaitForJobChange) -> float | None:
     return 0 if call.fields == ("status",) else None
 
 
-def _is_same(values: list[Any], previous: Any) -> bool:
+def _is_same(values: tuple[FieldValue, ...], previous: object) -> bool:
     # a value may hold tuples here and lists there
-    return values == previous or bool(_canonical(values) == _canonical(previous))
+    return list(values) == previous or _canonical(values) == _canonical(previous)
 
 
-def _canonical(value: Any) -> Any:
+def _canonical(value: object) -> object:
     return orjson.loads(ascii_json(value))

@@ -22,6 +22,7 @@ from common.objects.instance import AnyInstance
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
+from common.shapes import JsonObject
 from common.system.log import get_log
 from daemons.wconfd.configstore import Step, UpdateStep
 from daemons.wconfd.core.config import filterrules, instancedisks, instances, limits, objectupdates, ports
@@ -102,7 +103,7 @@ class ChangeHandlers:
     async def remove_instance(self, call: RemoveInstance, peer: Peer) -> bool:
         return await self._make(call, peer, lambda config, now: instances.remove_instance(config, call.instance, now))
 
-    async def set_instance_status(self, call: SetInstanceStatus, peer: Peer) -> Mapping[str, Any] | None:
+    async def set_instance_status(self, call: SetInstanceStatus, peer: Peer) -> JsonObject | None:
         def step(config: Config, now: float) -> tuple[Config, AnyInstance]:
             return instances.set_instance_status(
                 config, call.instance, call.admin_state, call.disks_active, call.admin_state_source, now

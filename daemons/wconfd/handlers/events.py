@@ -11,7 +11,7 @@ from daemons.wconfd.core.config.limits import job_limits
 from daemons.wconfd.lockstore import LockStore
 from protocol.peer import Peer
 from protocol.stream import Publisher, Stream
-from protocol.wconfd.subscribe import CONFIG_CHANGED, Subscribe
+from protocol.wconfd.subscribe import CONFIG_CHANGED, Holdings, Subscribe
 
 
 @attrs.frozen
@@ -19,9 +19,9 @@ class EventHandlers:
     _locks: LockStore
     _config: ConfigStore
 
-    async def subscribe(self, _: Subscribe, __: Peer) -> Stream:
+    async def subscribe(self, _: Subscribe, __: Peer) -> Stream[tuple[tuple[Holdings, ...], int]]:
         # no checkpoint between the reading of the state and the subscription
-        return self._locks.publisher.subscribe([self._locks.rows(), self._config.config.serial_no])
+        return self._locks.publisher.subscribe((tuple(self._locks.rows()), self._config.config.serial_no))
 
 
 def tell_config(publisher: Publisher, before: Config, after: Config) -> None:

@@ -3,7 +3,7 @@
 Source: wconfd.md 2.1; `waitLocks` is ours (DESIGN section 4).
 """
 
-from typing import Any, ClassVar, Final, Protocol
+from typing import ClassVar, Final, Protocol
 
 import attrs
 
@@ -25,8 +25,10 @@ from protocol.wconfd.locks import (
     ListAllLocksOwners,
     ListLocks,
     ListLocksWaitingStatus,
+    LocksStatus,
     OpportunisticLockUnion,
     Owned,
+    Pending,
     TryUpdateLocks,
     Unit,
     UpdateLocksWaiting,
@@ -64,9 +66,9 @@ class LockHandlers:
     async def list_all_locks_owners(self, _: ListAllLocksOwners, __: Peer) -> Holders:
         return self._holders()
 
-    async def list_locks_waiting_status(self, _: ListLocksWaitingStatus, __: Peer) -> Any:
-        pending = [(each.priority, each.owner, each.requests) for each in self._locks.state.all_pending()]
-        return [self._holders(), pending]
+    async def list_locks_waiting_status(self, _: ListLocksWaitingStatus, __: Peer) -> LocksStatus:
+        pending = (Pending(each.priority, each.owner, each.requests) for each in self._locks.state.all_pending())
+        return LocksStatus(self._holders(), tuple(pending))
 
     async def try_update_locks(self, call: TryUpdateLocks, peer: Peer) -> tuple[Owner, ...]:
         change = await self._change(call, peer, lambda state: waiting.try_update(state, call.owner, call.requests))

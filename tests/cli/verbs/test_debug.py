@@ -17,6 +17,7 @@ from common.paths import Paths
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.messages import Request
 from protocol.server import Peer, Route
+from protocol.service import AnyRoute
 from protocol.wconfd.locks import CleanupLocks, Echo, ListAllLocksOwners, ListLocks, TryUpdateLocks
 from tests.cli.command import Background, Ended, run
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid, serving
@@ -100,7 +101,7 @@ def fake_wconfd(root: Path, answers: dict[type[Request[Any]], Any]) -> Iterator[
     paths.make_folders()
     calls: list[Any] = []
 
-    def route(kind: type[Request[Any]], answer: Any) -> Route:
+    def route(kind: type[Request[Any]], answer: Any) -> AnyRoute:
         async def tell(call: Any, _: Peer) -> Any:
             calls.append(call)
             return call.text if answer is Echo else answer

@@ -9,6 +9,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.query.qlang import Expression
+from common.wire import structure
 from common.words.rulefilter import rule_predicates
 from protocol.luxi.filters import ReplaceFilter
 from tests.cli.command import Ended, run
@@ -76,7 +77,7 @@ def test_reason_and_priority_are_passed_on(start_luxid: Start, gnt_filter: Filte
 
     first, second = (call for call in luxid.calls if isinstance(call, ReplaceFilter))
     assert (first.uuid, first.priority) == (None, 7)
-    assert [entry[:2] for entry in first.reason_trail] == [["gnt:user", "noon"]]
+    assert [entry[:2] for entry in structure(first.reason_trail, list[list[Any]])] == [["gnt:user", "noon"]]
     assert second.reason_trail == ()
 
 

@@ -82,7 +82,7 @@ class EchoService:
         # calls of `wait` in progress, and begun so far
         self.waiting_count = 0
         self.wait_count = 0
-        handlers: dict[type[Request[Any]], Handler] = {
+        handlers: dict[type[Request[Any]], Handler[Any, Any]] = {
             Echo: self._echo,
             Add: self._add,
             Repeat: self._repeat,

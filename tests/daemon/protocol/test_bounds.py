@@ -246,7 +246,7 @@ class RowService:
         self.made = 0
         self.service = Service([Route(Rows, self._rows, role=Role.READ)])
 
-    async def _rows(self, call: Rows, _: Peer) -> Pieces:
+    async def _rows(self, call: Rows, _: Peer) -> Pieces[Any]:
         return Pieces(self._pieces(call), lambda: ["one note"] if call.count == 3 else [])
 
     async def _pieces(self, call: Rows) -> AsyncGenerator[bytes, None]:

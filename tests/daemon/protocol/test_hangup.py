@@ -199,7 +199,7 @@ async def test_a_service_without_a_line_waits(echo: EchoService) -> None:
 def streaming() -> Iterator[tuple[Publisher, Service]]:
     publisher = Publisher()
 
-    async def handler(request: Wait, peer: Peer) -> Stream:
+    async def handler(request: Wait, peer: Peer) -> Stream[str]:
         return publisher.subscribe("first")
 
     async def echo(request: Echo, peer: Peer) -> str:

@@ -180,7 +180,7 @@ async def test_want_of_descriptors_room_or_memory_in_a_handler_is_no_bug_and_may
 
 
 async def test_reply_that_is_no_json_is_an_internal_error(path: Path) -> None:
-    async def handler(request: Echo, peer: Peer) -> object:
+    async def handler(request: Echo, peer: Peer) -> Any:
         return object()
 
     async with serving(path, Service([Route(Echo, handler, role=Role.READ)])), await raw_caller(path) as caller:

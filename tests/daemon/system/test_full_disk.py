@@ -44,7 +44,7 @@ def queue_files(cluster: Cluster) -> list[str]:
 
 
 def known_jobs(cluster: Cluster) -> list[int]:
-    return [row[0] for row in cluster.luxi(QueryJobs(None, ("id",)))]
+    return [row[0] for row in cluster.luxi_wire(QueryJobs(None, ("id",)))]
 
 
 def test_a_full_disk_refuses_jobs_by_name_and_takes_them_when_there_is_room(cluster: Cluster, stamps: Stamps) -> None:
@@ -139,12 +139,12 @@ def test_a_queued_job_that_cannot_be_canceled_durably_stays_queued(cluster: Clus
     cluster.wait(first, status="running")
 
     with no_room(cluster.paths.data):
-        done, text = cluster.luxi(CancelJob(second))
+        done, text = cluster.luxi_wire(CancelJob(second))
         assert done is False
         assert "no space left" in text
         assert cluster.status(second) == "waiting"
 
-    assert cluster.luxi(CancelJob(second))[0] is True
+    assert cluster.luxi(CancelJob(second)).is_done is True
     stamps.open_gate("gate")
     assert cluster.wait(first, second) == ["success", "canceled"]
     assert stamps.runs(second) == []

@@ -6,6 +6,8 @@ from common.ids import JobId
 from common.queue.dependencies import Dependency
 from common.queue.jobs import JobState
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
+from protocol.messages import structure_reply
+from protocol.wconfd.locks import ListLocksWaitingStatus
 
 NODE = "node/acfaa8e2-6745-4e5c-ac80-7a605f2e4409"
 
@@ -14,7 +16,8 @@ def owner(ident: int | str) -> list[Any]:
     return [ident, f"/run/livelocks/{ident}"]
 
 
-def rows_of(status: Any, waiting: Any = None) -> list[Any]:
+def rows_of(wire: Any, waiting: Any = None) -> list[Any]:
+    status = structure_reply(ListLocksWaitingStatus, wire)
     return LOCKS.plan(("name", "mode", "owner", "pending"), None).classic_rows(lock_rows(status, waiting or {}))
 
 

@@ -218,7 +218,7 @@ def test_a_network_shows_what_is_taken() -> None:
 def test_unknown_fields_are_cells_of_their_own_status() -> None:
     plan = NODES.plan(("name", "colour"), None)
 
-    assert plan.definitions()[1] == {
+    assert attrs.asdict(plan.definitions()[1]) == {
         "name": "colour",
         "title": "colour",
         "kind": "unknown",

@@ -3,7 +3,7 @@
 Source: luxid.md 2.8.
 """
 
-from typing import Any, Final
+from typing import Final
 
 from common.objects.codec import to_json
 from common.objects.index import ConfigIndex
@@ -23,7 +23,7 @@ _COPIED: Final = (
 _INET6: Final = 10
 
 
-def cluster_facts(index: ConfigIndex) -> dict[str, Any]:
+def cluster_facts(index: ConfigIndex) -> dict[str, object]:
     """The keys of QueryClusterInfo that come from the configuration."""
     cluster = index.config.cluster
     written = to_json(cluster)

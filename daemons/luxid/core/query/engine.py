@@ -14,6 +14,7 @@ from common.objects.naming import natural_key
 from common.query.predicate import compile_expression
 from common.query.qlang import Compare, Expression, Order, Some, Value, named_values
 from daemons.luxid.core.query.fields import NORMAL, QueryField, Status, unknown_field
+from protocol.luxi.queries import FieldDefinition
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ class Things(Generic[T]):
     def of(cls, what: str, fields: Iterable[QueryField[T]], *, name_field: str) -> "Things[T]":
         return cls(what, {field.name: field for field in fields}, name_field)
 
-    def definitions(self, names: Sequence[str] | None) -> list[dict[str, str]]:
+    def definitions(self, names: Sequence[str] | None) -> list[FieldDefinition]:
         """The fields of these names, also unknown ones; none named: all, by name."""
         wanted = names or sorted(self.fields, key=natural_key)
         return [self._field(name).definition() for name in wanted]
@@ -88,7 +89,7 @@ class Plan(Generic[T]):
     # field -> how many things were left out for want of its value, so far
     _lacking: Mapping[str, int] = attrs.field(factory=dict)
 
-    def definitions(self) -> list[dict[str, str]]:
+    def definitions(self) -> list[FieldDefinition]:
         return [field.definition() for field in self.fields]
 
     def rows(self, things: Iterable[T]) -> list[list[tuple[int, Any]]]:

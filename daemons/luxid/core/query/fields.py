@@ -11,6 +11,7 @@ import attrs
 
 from common.query.predicate import NO_VALUE, Field
 from common.query.qlang import Value
+from protocol.luxi.queries import FieldDefinition
 
 T = TypeVar("T")
 
@@ -60,9 +61,9 @@ class QueryField(Generic[T]):
     # what else a filter's `==` takes for the same as a value
     aliases: Callable[[Any], Iterable[Value]] | None = None
 
-    def definition(self) -> dict[str, str]:
+    def definition(self) -> FieldDefinition:
         """As clients get it."""
-        return {"name": self.name, "title": self.title, "kind": self.kind.value, "doc": self.doc}
+        return FieldDefinition(self.name, self.title, self.kind.value, self.doc)
 
     def as_filtered(self) -> Field[T]:
         read, comparable = self.read, self.comparable

@@ -69,13 +69,12 @@ def _stamp(at: Timestamp | None) -> list[int] | None:
     return list(at) if at is not None else None
 
 
-def log_entries(op: JobOp, after: float = 0) -> list[list[Any]]:
-    """The opcode's log as clients get it: the lines after a serial."""
-    begin = bisect.bisect_right(op.log, after, key=lambda entry: entry.serial)
-    return entries_of(op.log[begin:])
+def newer_entries(op: JobOp, after: float) -> Sequence[LogEntry]:
+    """The lines of the opcode's log after a serial."""
+    return op.log[bisect.bisect_right(op.log, after, key=lambda entry: entry.serial) :]
 
 
-def entries_of(log: Iterable[LogEntry]) -> list[list[Any]]:
+def _entries_of(log: Iterable[LogEntry]) -> list[list[object]]:
     return [[entry.serial, list(entry.at), entry.kind, entry.message] for entry in log]
 
 
@@ -87,7 +86,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "ops": _per_op(lambda op: without_unset(op.input)),
     "opresult": _per_op(lambda op: op.result),
     "opstatus": lambda view: [_STATE_NAMES[state] for state in view.op_states],
-    "oplog": lambda view: [log_entries(op) for op in view.logged.ops],
+    "oplog": lambda view: [_entries_of(op.log) for op in view.logged.ops],
     "opstart": _per_op(lambda op: _stamp(op.start_at)),
     "opexec": _per_op(lambda op: _stamp(op.exec_at)),
     "opend": _per_op(lambda op: _stamp(op.end_at)),

@@ -9,17 +9,18 @@ Source: luxid.md 7.4; chained-jobs design; DESIGN section 11.
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import attrs
 
 from common.ids import JobId
-from common.locks import Lock, LockMode, LockRequest, Owner, mode_rank, parse_lock, parse_mode
+from common.locks import Lock, LockMode, Owner, mode_rank
 from common.queue.dependencies import Dependency
 from common.queue.jobs import JobState
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.fields import Kind, QueryField
+from protocol.wconfd.locks import LocksStatus
 
 # wanted by a dependency that names no states
 _ANY_END: Final = (JobState.SUCCESS, JobState.ERROR)
@@ -34,31 +35,26 @@ class LockRow:
     # (mode, owners), in the order of wconfd
     pending: tuple[tuple[str, tuple[str, ...]], ...]
 
-    def pending_to_wire(self) -> list[list[Any]]:
+    def pending_to_wire(self) -> list[list[object]]:
         return [[mode, list(owners)] for mode, owners in self.pending]
 
 
-def lock_rows(status: Any, waiting: Mapping[JobId, Iterable[tuple[JobId, Dependency]]]) -> list[LockRow]:
+def lock_rows(status: LocksStatus, waiting: Mapping[JobId, Iterable[tuple[JobId, Dependency]]]) -> list[LockRow]:
     """All rows of the lock monitor, locks by name, then jobs by id.
 
     Args:
-        status: the answer of `listLocksWaitingStatus`.
+        status: what wconfd knows.
         waiting: job id -> jobs that wait for its end, in order, and why.
-    Raises: InvalidRequest, ValueError, TypeError: `status` has another shape.
     """
-    held, requested = status
-    owners: dict[Lock, list[tuple[Owner, LockMode]]] = defaultdict(list)
+    owners = dict(status.held)
     pending: dict[Lock, list[tuple[str, tuple[str, ...]]]] = defaultdict(list)
-    for name, holders in held:
-        lock = parse_lock(name)
-        owners[lock] = [(Owner.from_wire(owner), parse_mode(mode)) for owner, mode in holders]
-    for _, owner, requests in requested:
-        for request in map(LockRequest.from_wire, requests):
+    for each in status.pending:
+        for request in each.requests:
             if request.mode is not None:
-                pending[request.lock].append((request.mode.value, (owner_name(Owner.from_wire(owner)),)))
+                pending[request.lock].append((request.mode.value, (owner_name(each.owner),)))
     known = owners.keys() | pending.keys()
     every = known | {lock.group for lock in known if lock.group is not None}
-    rows = [_lock_row(lock, owners.get(lock, []), pending.get(lock, [])) for lock in every]
+    rows = [_lock_row(lock, owners.get(lock, ()), pending.get(lock, [])) for lock in every]
     return sorted(rows, key=lambda row: row.name) + [_job_row(job, waiting[job]) for job in sorted(waiting)]
 
 
@@ -67,7 +63,9 @@ def owner_name(owner: Owner) -> str:
     return str(owner.ident) if isinstance(owner.ident, int) else json.dumps(owner.ident)
 
 
-def _lock_row(lock: Lock, held: list[tuple[Owner, LockMode]], pending: list[tuple[str, tuple[str, ...]]]) -> LockRow:
+def _lock_row(
+    lock: Lock, held: Sequence[tuple[Owner, LockMode]], pending: list[tuple[str, tuple[str, ...]]]
+) -> LockRow:
     strongest = max((mode for _, mode in held), key=mode_rank, default=None)
     mode = strongest.value if strongest is not None else None
     return LockRow(str(lock), mode, tuple(owner_name(owner) for owner, _ in held), tuple(pending))

@@ -15,7 +15,7 @@ def test_a_queued_job_gets_the_number_on_disk_and_its_input_keeps_the_old(cluste
     first = cluster.submit(delay(60))
     job_id = cluster.submit(dummy(depends=after(first)), dummy())
 
-    assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
+    assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is True
 
     assert cluster.job(job_id, "priority", "oppriority") == (-10, [-10, -10])
     ops = read_job(cluster, job_id).ops
@@ -40,7 +40,7 @@ def test_a_job_that_waits_for_locks_is_told(cluster: Cluster) -> None:
     job_id = cluster.submit(command("true", locks=locks))
     cluster.wait(job_id, status="waiting")
 
-    assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
+    assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is True
 
     wait_until(lambda: cluster.job(job_id, "priority") == (-10,), what="the process took the priority")
 
@@ -55,7 +55,7 @@ def test_a_job_that_waits_for_locks_moves_ahead_of_another(cluster: Cluster) -> 
     late = cluster.submit(command("sh", "-c", f"echo late >> {order}", locks=locks))
     cluster.wait(late, status="waiting")
 
-    assert cluster.luxi(ChangeJobPriority(late, -10))[0] is True
+    assert cluster.luxi(ChangeJobPriority(late, -10)).is_done is True
     wait_until(lambda: cluster.job(late, "priority") == (-10,), what="the process took the priority")
     wait_until(lambda: -10 in pending_priorities(cluster), what="its request is made anew")
     cluster.luxi(CancelJob(blocker, kill=True))
@@ -66,7 +66,7 @@ def test_a_job_that_waits_for_locks_moves_ahead_of_another(cluster: Cluster) -> 
 
 def pending_priorities(cluster: Cluster) -> list[int]:
     """Those of the requests that wait for locks, as wconfd tells."""
-    return [priority for priority, *_ in cluster.wconf(ListLocksWaitingStatus())[1]]
+    return [each.priority for each in cluster.wconf(ListLocksWaitingStatus()).pending]
 
 
 @pytest.mark.parametrize("priority", [5, -20, 9999])
@@ -79,4 +79,4 @@ def test_a_final_job_has_no_priority_to_change(cluster: Cluster) -> None:
     job_id = cluster.submit(dummy())
     cluster.wait(job_id)
 
-    assert cluster.luxi(ChangeJobPriority(job_id, 10))[0] is False
+    assert cluster.luxi(ChangeJobPriority(job_id, 10)).is_done is False

@@ -43,7 +43,7 @@ def test_a_canceled_dependency_cancels_the_chain(cluster: Cluster) -> None:
     job_ids = cluster.submit_many((delay(60),), (dummy(depends=after(-1)),), (dummy(depends=after(-1)),))
     cluster.wait(job_ids[0], status="running")
 
-    assert cluster.luxi(CancelJob(job_ids[1]))[0] is True
+    assert cluster.luxi(CancelJob(job_ids[1])).is_done is True
 
     assert cluster.wait(job_ids[1], job_ids[2]) == ["canceled", "canceled"]
 

@@ -149,7 +149,7 @@ def test_a_job_that_waits_can_be_canceled_and_its_head_goes_on(cluster: Cluster)
     (head,) = end_as(cluster, "success")
     job_id = cluster.submit(dummy(depends=after(head)))
 
-    assert cluster.luxi(CancelJob(job_id))[0] is True
+    assert cluster.luxi(CancelJob(job_id)).is_done is True
 
     assert cluster.status(job_id) == "canceled"
     cluster.wait(head, status="running")
@@ -176,7 +176,7 @@ def test_an_impossible_dependency_refuses_its_job(cluster: Cluster, place: int) 
         jobs[place] = (dummy(), dummy(depends=[[target, ["success"]]]))
         with pytest.raises(RemoteError):
             cluster.luxi(SubmitJob(jobs[place] if target > last else (dummy(depends=[[-1, []]]),)))
-        answers = cluster.luxi(SubmitManyJobs(tuple(jobs)))
+        answers = cluster.luxi_wire(SubmitManyJobs(tuple(jobs)))
         assert [answer[0] for answer in answers] == [each != place for each in range(3)]
         assert answers[place][1].startswith(f"job {place + 1}, opcode 2: ")
         last += 2

@@ -10,7 +10,7 @@ from common.errors import RemoteError
 from protocol.blocking import BlockingClient
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.queries import QueryFilters, QueryJobs
-from protocol.luxi.submission import SubmitManyJobs
+from protocol.luxi.submission import SubmitManyJobs, Submitted
 from tests.daemon.luxid.ops import dummy
 from tests.support.cluster import Cluster
 
@@ -50,7 +50,7 @@ def test_another_call_is_answered_while_baits_are_held_against_the_rule(
     with BlockingClient(cluster.paths.query_socket) as submitter:
         submitter.start(submission)
         answered = [other.call(QueryFilters(None, ("uuid",))) for _ in range(COUNT)]
-        job_ids = [job_id for _, job_id in submitter.finish(submission)]
+        job_ids = [each.job_id for each in submitter.finish(submission) if isinstance(each, Submitted)]
 
     assert len(answered) == COUNT
     assert cluster.wait(*job_ids) == ["success"] * COUNT, "what ends with a 'b' does not match"

@@ -27,7 +27,7 @@ def follow(cluster: Cluster, job_id: int) -> tuple[list[str], list[str]]:
     steps: list[str] = []
     values, serial = None, None
     while True:
-        values, entries = cluster.luxi(WaitForJobChange(JobId(job_id), ("status",), values, serial, 20))
+        values, entries = cluster.luxi_wire(WaitForJobChange(JobId(job_id), ("status",), values, serial, 20))
         for entry in entries:
             serial, _, kind, message = entry
             if kind == "message":
@@ -69,7 +69,7 @@ def test_a_job_whose_client_stays_away_can_be_canceled(cluster: Cluster) -> None
     job_id = cluster.submit(jqueue())
     cluster.wait(job_id, status="waiting")
 
-    assert cluster.luxi(CancelJob(job_id))[0] is True
+    assert cluster.luxi(CancelJob(job_id)).is_done is True
 
     assert cluster.status(job_id) == "canceled"
 
@@ -87,7 +87,7 @@ def test_a_wrong_priority_anywhere_fails_the_whole_submission(cluster: Cluster) 
         with pytest.raises(RemoteError, match="priority must be"):
             cluster.luxi(SubmitJob(tuple(ops)))
         with pytest.raises(RemoteError, match="priority must be"):
-            cluster.luxi(SubmitManyJobs(((delay(0.1),), tuple(ops))))
+            cluster.luxi_wire(SubmitManyJobs(((delay(0.1),), tuple(ops))))
 
     assert cluster.paths.serial_file.read_text() == "0\n"
 

@@ -30,7 +30,7 @@ def head(cluster: Cluster) -> dict[str, Any]:
 
 
 def states(cluster: Cluster, job_ids: list[JobId]) -> Counter[str]:
-    return Counter(row[0] for row in cluster.luxi(QueryJobs(tuple(job_ids), ("status",))))
+    return Counter(str(row[0]) for row in cluster.luxi(QueryJobs(tuple(job_ids), ("status",))))
 
 
 def are_all(cluster: Cluster, state: str, job_ids: list[JobId]) -> bool:

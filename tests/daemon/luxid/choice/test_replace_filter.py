@@ -33,7 +33,7 @@ def test_a_rejecting_rule_cancels_what_waits_refuses_what_comes_and_lets_what_ru
     assert read_job(cluster, queued).ops[0].input["reason"][-1][1] == f"rejected by filter rule {uuid}"
     with pytest.raises(RemoteError, match=f"rejected by filter rule {uuid} .gnt:user: rack 5 is being moved"):
         cluster.submit(dummy())
-    answers = cluster.luxi(SubmitManyJobs(((dummy(),), (dummy(),))))
+    answers = cluster.luxi_wire(SubmitManyJobs(((dummy(),), (dummy(),))))
     assert [answer[0] for answer in answers] == [False, False]
     assert [cluster.status(job_id) for job_id in running] == ["running"] * 4
 
@@ -103,7 +103,7 @@ def test_a_job_that_waits_for_locks_gives_up_its_request_when_the_rule_comes(clu
 
 def waiting_for_locks(cluster: Cluster) -> list[Any]:
     """The jobs whose requests are pending."""
-    return [owner[0] for _, owner, _ in cluster.wconf(ListLocksWaitingStatus())[1]]
+    return [each.owner.ident for each in cluster.wconf(ListLocksWaitingStatus()).pending]
 
 
 def test_of_a_limited_kind_as_many_run_as_the_rule_says(cluster: Cluster) -> None:
@@ -134,7 +134,7 @@ def test_a_replaced_rule_keeps_its_uuid_and_gets_a_watermark_and_luxids_reason(c
     assert replace(cluster, "ACCEPT", ("jobid", ("=", "id", 5)), uuid=uuid, priority=3) == uuid
 
     fields = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
-    [[found, watermark, priority, predicates, action, trail]] = cluster.luxi(QueryFilters(None, fields))
+    [[found, watermark, priority, predicates, action, trail]] = cluster.luxi_wire(QueryFilters(None, fields))
     assert (found, watermark, priority, action) == (uuid, job_id, 3, "ACCEPT")
     assert predicates == [["jobid", ["==", "id", 5]]]
     assert trail[0] == ["gnt:user", "rack 5 is being moved", 1]

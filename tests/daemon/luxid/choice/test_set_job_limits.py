@@ -19,7 +19,7 @@ def running(cluster: Cluster, jobs: list[Any]) -> int:
 
 
 def limits(cluster: Cluster) -> tuple[int, int]:
-    info = cluster.luxi(QueryClusterInfo())
+    info = cluster.luxi_wire(QueryClusterInfo())
     return info["max_running_jobs"], info["max_tracked_jobs"]
 
 
@@ -41,7 +41,7 @@ def test_a_new_limit_is_in_force_at_once_and_after_a_restart(cluster: Cluster) -
 def test_a_limit_that_somebody_else_changes_in_wconfd_is_followed(cluster: Cluster) -> None:
     jobs = cluster.submit_many(*[(delay(60),)] * 5)
     wait_until(lambda: running(cluster, jobs) == 4, what="four jobs run")
-    changed = {**cluster.wconf(ReadConfig())["cluster"], "max_running_jobs": 5}
+    changed = {**cluster.wconf_wire(ReadConfig())["cluster"], "max_running_jobs": 5}
 
     assert cluster.wconf(UpdateCluster(changed)) is not None
 

@@ -44,20 +44,20 @@ def test_a_negative_age_archives_all_that_is_final(cluster: Cluster) -> None:
     cluster.wait(*job_ids)
     running = cluster.submit(delay(60))
 
-    assert cluster.luxi(AutoArchiveJobs(-1, 60)) == (5, 0)
+    assert cluster.luxi_wire(AutoArchiveJobs(-1, 60)) == [5, 0]
     assert cluster.luxi(QueryJobs(None, ("id",))) == ((running,),)
 
 
 def test_young_jobs_stay(cluster: Cluster) -> None:
     cluster.wait(cluster.submit(dummy()))
 
-    assert cluster.luxi(AutoArchiveJobs(3600, 60)) == (0, 0)
+    assert cluster.luxi_wire(AutoArchiveJobs(3600, 60)) == [0, 0]
 
 
 def test_without_time_no_job_is_looked_at(cluster: Cluster) -> None:
     cluster.wait(*cluster.submit_many((dummy(),), (dummy(),)))
 
-    assert cluster.luxi(AutoArchiveJobs(-1, 0)) == (0, 2)
+    assert cluster.luxi_wire(AutoArchiveJobs(-1, 0)) == [0, 2]
 
 
 def test_a_job_whose_file_was_removed_stops_no_other_from_being_archived(cluster: Cluster) -> None:
@@ -65,12 +65,12 @@ def test_a_job_whose_file_was_removed_stops_no_other_from_being_archived(cluster
     cluster.wait(*jobs)
     cluster.paths.job_file(jobs[0]).unlink()
 
-    assert cluster.luxi(AutoArchiveJobs(-1, 10)) == (2, 0)
+    assert cluster.luxi_wire(AutoArchiveJobs(-1, 10)) == [2, 0]
 
     assert [cluster.paths.archived_job_file(job_id).exists() for job_id in jobs] == [False, True, True]
     assert f"job.file_missing job={jobs[0]}" in cluster.log("luxid")
     assert cluster.luxi(QueryJobs(None, ("id",))) == ()
-    assert cluster.luxi(AutoArchiveJobs(-1, 10)) == (0, 0)
+    assert cluster.luxi_wire(AutoArchiveJobs(-1, 10)) == [0, 0]
 
 
 def test_the_archiving_of_a_job_whose_file_was_removed_says_so(cluster: Cluster) -> None:

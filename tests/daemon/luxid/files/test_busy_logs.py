@@ -25,7 +25,7 @@ def follow(cluster: Cluster, job_id: int, count: int) -> list[list[Any]]:
     values: object = None
     while len(entries) < count:
         serial = entries[-1][0] if entries else None
-        values, fresh = cluster.luxi(WaitForJobChange(JobId(job_id), ("status",), values, serial, 60))
+        values, fresh = cluster.luxi_wire(WaitForJobChange(JobId(job_id), ("status",), values, serial, 60))
         entries += fresh
     return entries
 

@@ -36,7 +36,7 @@ from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
-from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs, Submitted
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.copies import LOSS, REFUSAL, FakeCopies
@@ -194,9 +194,8 @@ async def test_what_the_others_lack_for_now_is_logged_and_counts(
 async def test_a_refused_copy_takes_no_job_back(luxid: Luxid) -> None:
     luxid.copies.refuses = True
 
-    assert await luxid.submission.submit_many_jobs(SubmitManyJobs(((dummy(),),) * 3), PEER) == [
-        [True, number] for number in (1, 2, 3)
-    ]
+    taken = await luxid.submission.submit_many_jobs(SubmitManyJobs(((dummy(),),) * 3), PEER)
+    assert taken == tuple(Submitted(JobId(number)) for number in (1, 2, 3))
     assert sorted(path.name for path in luxid.store.paths.queue.glob("job-*")) == ["job-1", "job-2", "job-3"]
 
 

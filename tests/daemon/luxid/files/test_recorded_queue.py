@@ -58,7 +58,7 @@ def test_a_recorded_queue_is_loaded_answered_ended_and_archived(idle: Cluster, r
         shutil.copyfile(path, idle.paths.queue / path.name)
     idle.start("forkserver", "luxid")
 
-    rows = {row[0]: dict(zip(FIELDS, row, strict=True)) for row in idle.luxi(QueryJobs(None, FIELDS))}
+    rows = {row[0]: dict(zip(FIELDS, row, strict=True)) for row in idle.luxi_wire(QueryJobs(None, FIELDS))}
 
     assert list(rows) == [int(path.name[4:]) for path in files]
     for path in filter(is_final, files):
@@ -69,6 +69,6 @@ def test_a_recorded_queue_is_loaded_answered_ended_and_archived(idle: Cluster, r
     # whose processes are gone ends as dead, what waited goes on
     idle.wait(*rows)
     assert all(idle.luxi(ArchiveJob(JobId(job_id))) for job_id in rows)
-    assert idle.luxi(QueryJobs(None, ("id",))) == ()
+    assert idle.luxi_wire(QueryJobs(None, ("id",))) == ()
     assert sorted(path.name for path in idle.paths.archive.rglob("job-*")) == sorted(path.name for path in files)
     assert list(idle.paths.damaged.iterdir()) == []

@@ -24,7 +24,7 @@ def test_a_queued_job_is_canceled_on_disk_and_never_runs(cluster: Cluster) -> No
     fill_slots(cluster)
     job_id = cluster.submit(dummy(), dummy())
 
-    done, _ = cluster.luxi(CancelJob(job_id))
+    done, _ = cluster.luxi_wire(CancelJob(job_id))
 
     assert done is True
     assert cluster.job(job_id, "opstatus", "opresult", "start_ts") == (["canceled"] * 2, [None, None], None)
@@ -38,7 +38,7 @@ def test_a_running_job_is_told_and_the_answer_says_that_it_runs(cluster: Cluster
     wait_until(begun.exists, what="the command has begun")
     cluster.wait(job_id, status="running")
 
-    done, text = cluster.luxi(CancelJob(job_id))
+    done, text = cluster.luxi_wire(CancelJob(job_id))
 
     assert done is False
     assert text.endswith(f"; use kill to end it now: gnt-job cancel --kill {job_id}")
@@ -58,7 +58,7 @@ def test_a_killed_job_ends_with_all_that_it_started(cluster: Cluster) -> None:
     cluster.wait(job_id, status="running")
     livelock = read_job(cluster, job_id).livelock or ""
 
-    done, _ = cluster.luxi(CancelJob(job_id, kill=True))
+    done, _ = cluster.luxi_wire(CancelJob(job_id, kill=True))
 
     assert done is True
     assert cluster.wait(job_id) == ["canceled"]
@@ -83,15 +83,14 @@ def test_a_final_job_cannot_be_canceled_and_the_answer_says_what_it_is(cluster: 
     job_id = cluster.submit(dummy())
     cluster.wait(job_id)
 
-    reply = cluster.luxi(CancelJob(job_id))
-    assert list(reply) == [
+    assert (cluster.luxi_wire(CancelJob(job_id))) == [
         False,
         f"job {job_id} is already final (success); archive it with 'gnt-job archive {job_id}'",
     ]
 
 
 def test_a_job_that_does_not_exist_cannot_be_canceled(cluster: Cluster) -> None:
-    assert cluster.luxi(CancelJob(JobId(7)))[0] is False
+    assert cluster.luxi(CancelJob(JobId(7))).is_done is False
 
 
 @pytest.mark.parametrize("kill", [True, False])
@@ -99,7 +98,7 @@ def test_a_job_that_waits_for_others_is_canceled(cluster: Cluster, kill: bool) -
     first, second = cluster.submit_many((delay(60),), (dummy(depends=after(-1)),))
     cluster.wait(first, status="running")
 
-    assert cluster.luxi(CancelJob(second, kill))[0] is True
+    assert cluster.luxi(CancelJob(second, kill)).is_done is True
     assert cluster.status(second) == "canceled"
 
 
@@ -110,7 +109,7 @@ def test_a_job_that_waits_for_locks_gives_up(cluster: Cluster) -> None:
     job_id = cluster.submit(command("true", locks=locks))
     cluster.wait(job_id, status="waiting")
 
-    assert cluster.luxi(CancelJob(job_id))[0] is True
+    assert cluster.luxi(CancelJob(job_id)).is_done is True
     assert cluster.status(job_id) == "canceled"
     assert cluster.job(job_id, "opresult")[0][0] == f"job was canceled on request of user {os.geteuid()}"
     assert not cluster.paths.asker_note(job_id).exists()
@@ -125,7 +124,7 @@ def test_who_killed_a_job_that_waits_for_locks_is_told_after_a_restart_too(clust
     process = process_of(cluster, job_id)
     os.kill(process, signal.SIGSTOP)
 
-    assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
+    assert cluster.luxi(CancelJob(job_id, kill=True)).is_done is True
     cluster.restart("luxid")
 
     assert cluster.wait(job_id) == ["canceled"]

@@ -204,7 +204,7 @@ def test_a_cancel_is_a_signal_that_takes_effect_between_two_opcodes(cluster: Clu
     job_id = cluster.submit(delay(60), dummy())
     cluster.wait(job_id, status="running")
 
-    done, text = cluster.luxi(CancelJob(job_id))
+    done, text = cluster.luxi_wire(CancelJob(job_id))
 
     assert done is False
     assert "what follows is canceled" in text
@@ -229,7 +229,7 @@ def test_a_kill_ends_it_whatever_it_ignores(cluster: Cluster, ignores_term: bool
     job_id = cluster.submit(delay(60))
     cluster.wait(job_id, status="running")
 
-    assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
+    assert cluster.luxi(CancelJob(job_id, kill=True)).is_done is True
 
     assert cluster.wait(job_id) == ["canceled"]
 
@@ -239,7 +239,7 @@ def test_a_process_that_never_wrote_its_pid_can_be_killed(cluster: Cluster) -> N
     job_id = cluster.submit(dummy())
     given(cluster, job_id)
 
-    assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
+    assert cluster.luxi(CancelJob(job_id, kill=True)).is_done is True
 
     assert cluster.wait(job_id) == ["canceled"]
 
@@ -249,7 +249,7 @@ def test_a_new_priority_is_left_in_a_file_for_its_owner_alone(cluster: Cluster) 
     job_id = cluster.submit(delay(60), dummy())
     cluster.wait(job_id, status="running")
 
-    assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is True
+    assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is True
 
     note = cluster.root / f"standin-priority-{job_id}"
     wait_until(note.exists, what="the process took the priority")
@@ -262,7 +262,7 @@ def test_a_process_that_is_not_ready_for_signals_gets_none(cluster: Cluster) -> 
     job_id = cluster.submit(dummy())
     given(cluster, job_id)
 
-    assert cluster.luxi(ChangeJobPriority(job_id, -10))[0] is False
+    assert cluster.luxi(ChangeJobPriority(job_id, -10)).is_done is False
     assert not (cluster.paths.messages / f"{job_id}.prio").exists()
 
 
@@ -309,6 +309,6 @@ def test_a_kill_ends_its_job_at_once_whatever_the_grace_time(cluster: Cluster) -
     job_id = cluster.submit(delay(3600))
     cluster.wait(job_id, status="running")
 
-    assert cluster.luxi(CancelJob(job_id, kill=True))[0] is True
+    assert cluster.luxi(CancelJob(job_id, kill=True)).is_done is True
 
     assert cluster.wait(job_id) == ["canceled"]

@@ -164,7 +164,7 @@ def test_the_death_of_one_that_waits_takes_its_request_away(cluster: Cluster) ->
     os.kill(process_of(cluster, second), signal.SIGKILL)
 
     assert cluster.wait(second) == ["error"]
-    wait_until(lambda: len(cluster.wconf(ListLocksWaitingStatus())[1]) == 1, what="one request is pending")
+    wait_until(lambda: len(cluster.wconf(ListLocksWaitingStatus()).pending) == 1, what="one request is pending")
     go(cluster, first)
     cluster.wait(third, status="running")
 
@@ -172,7 +172,7 @@ def test_the_death_of_one_that_waits_takes_its_request_away(cluster: Cluster) ->
 def test_a_new_priority_reaches_one_that_waits_and_puts_it_before_the_others(cluster: Cluster) -> None:
     first, second, third = run_behind(cluster, 2)
 
-    assert cluster.luxi(ChangeJobPriority(JobId(third), -10))[0] is True
+    assert cluster.luxi(ChangeJobPriority(JobId(third), -10)).is_done is True
 
     wait_until(
         lambda: [event for event in events(cluster, third) if event.startswith("pending -10")],
@@ -193,7 +193,7 @@ def test_a_cancel_ends_the_wait_for_locks_and_nothing_is_left_of_it(cluster: Clu
     cluster.luxi(CancelJob(JobId(second)))
 
     assert cluster.wait(second) == ["canceled"]
-    wait_until(lambda: cluster.wconf(ListLocksWaitingStatus())[1] == [], what="no request is pending")
+    wait_until(lambda: cluster.wconf(ListLocksWaitingStatus()).pending == (), what="no request is pending")
     held = [lock for lock, _ in cluster.wconf(ListLocks(owner(cluster, first)))]
     assert parse_lock("node/n1") in held
 
@@ -216,7 +216,7 @@ def test_a_process_of_another_user_has_its_files_its_locks_and_its_signals(clust
     first, second = run_behind(cluster, 1)
     assert Path(f"/proc/{process_of(cluster, second)}").stat().st_uid == NOBODY
 
-    assert cluster.luxi(ChangeJobPriority(JobId(second), -10))[0] is True
+    assert cluster.luxi(ChangeJobPriority(JobId(second), -10)).is_done is True
     asked_again = f"pending -10 behind {first}"
     wait_until(lambda: asked_again in events(cluster, second), what="it has its priority")
     go(cluster, first)

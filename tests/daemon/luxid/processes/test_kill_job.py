@@ -73,7 +73,7 @@ def holds_lock(cluster: Cluster, job_id: int) -> bool:
 
 
 def kill(cluster: Cluster, job_id: int) -> tuple[bool, str]:
-    done, text = cluster.luxi(CancelJob(JobId(job_id), kill=True))
+    done, text = cluster.luxi_wire(CancelJob(JobId(job_id), kill=True))
     return done, text
 
 

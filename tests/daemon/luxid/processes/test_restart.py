@@ -119,7 +119,7 @@ def test_a_job_that_was_just_being_started_is_started_once_more(cluster: Cluster
 
 def test_ids_are_never_used_again(cluster: Cluster) -> None:
     cluster.wait(*cluster.submit_many(*[(dummy(),)] * 3))
-    cluster.luxi(AutoArchiveJobs(-1, 60))
+    cluster.luxi_wire(AutoArchiveJobs(-1, 60))
     cluster.kill("luxid")
     cluster.paths.serial_file.unlink()
 

@@ -376,7 +376,7 @@ def log_of(rounds: list[Any]) -> list[Any]:
 def test_all_that_was_submitted_as_text_is_answered_as_it_was_sent(conversation: Conversation) -> None:
     jobs = tuple(map(JobId, conversation.comments))
 
-    rows = conversation.cluster.luxi(QueryJobs(jobs, ("id", "ops")))
+    rows = conversation.cluster.luxi_wire(QueryJobs(jobs, ("id", "ops")))
 
     assert len(rows) == 4
     assert {job_id: ops[0]["comment"] for job_id, ops in rows} == conversation.comments

@@ -24,7 +24,7 @@ def rows(cluster: Cluster, kind: QueryKind, fields: tuple[str, ...], filter: Any
 
 def all_cells(cluster: Cluster, kind: QueryKind, fields: tuple[str, ...], filter: Any = None) -> list[list[Any]]:
     expression = None if filter is None else Expression.from_wire(filter)
-    data: list[list[Any]] = cluster.luxi(Query(kind, fields, expression))["data"]
+    data: list[list[Any]] = cluster.luxi_wire(Query(kind, fields, expression))["data"]
     return data
 
 
@@ -140,7 +140,7 @@ def noted(cluster: Cluster, filter: Any) -> tuple[list[Any], list[str]]:
     notes: list[str] = []
     with BlockingClient(cluster.paths.query_socket, noted=notes.append) as client:
         reply = client.call(Query(QueryKind.NODE, ("name",), Expression.from_wire(filter)))
-    return reply["data"], notes
+    return reply.data, notes
 
 
 def test_classic_queries_refuse_locks_and_unknown_fields(cluster: Cluster) -> None:

@@ -36,7 +36,7 @@ def test_a_watcher_pause_counts_until_it_is_over(cluster: Cluster) -> None:
 
 
 def test_the_data_collectors_are_two_tables(cluster: Cluster) -> None:
-    config = cluster.wconf(ReadConfig())
+    config = cluster.wconf_wire(ReadConfig())
     info = cluster.luxi(QueryClusterInfo())
 
     collectors = config["cluster"]["data_collectors"]

@@ -95,7 +95,7 @@ def test_without_any_configuration_nothing_works_but_to_wait_for_a_status(idle: 
             idle.luxi(call)
         assert caught.value.wire_name == "ConfigurationError"
         assert caught.value.code == "unavailable"
-    assert idle.luxi(WaitForJobChange(JobId(job_id), ("status",), None, None, 0.0)) == [["queued"], []]
+    assert idle.luxi_wire(WaitForJobChange(JobId(job_id), ("status",), None, None, 0.0)) == [["queued"], []]
 
     idle.start("wconfd")
     assert idle.luxi(QueryConfigValues(("drain_flag", "cluster_name"))) == (False, "cluster.test")

@@ -13,7 +13,7 @@ from common.errors import RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.framing import ETX
-from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.jobs import ArchiveJob, CancelJob
 from tests.daemon.luxid.ops import after, delay, dummy, gated
 from tests.support.cluster import Cluster
@@ -25,7 +25,7 @@ from tests.support.wait import wait_until
 def wait(
     cluster: Cluster, job_id: int, fields: list[str], previous: object, serial: object, timeout: float
 ) -> list[Any]:
-    reply = cluster.luxi(WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, timeout))
+    reply = cluster.luxi_wire(WaitForJobChange(JobId(job_id), tuple(fields), previous, serial, timeout))
     return list(reply)
 
 
@@ -49,7 +49,7 @@ def test_a_change_ends_the_wait(cluster: Cluster) -> None:
         client.start(request)
         go.touch()
 
-        assert list(client.finish(request)) == [["success"], []]
+        assert client.finish(request) == JobChange(("success",), ())
 
 
 def test_a_final_job_is_answered_at_once_whatever_is_known(cluster: Cluster) -> None:
@@ -131,7 +131,7 @@ def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
 
     def one() -> None:
         with BlockingClient(cluster.paths.query_socket) as client:
-            answers.append(client.call(WaitForJobChange(job_id, ("status",), ["running"], None, 60.0))[0])
+            answers.append(client.call(WaitForJobChange(job_id, ("status",), ["running"], None, 60.0)).values)
 
     threads = [threading.Thread(target=one) for _ in range(30)]
     before = connections(cluster)
@@ -142,7 +142,7 @@ def test_many_waiters_of_one_job_are_all_woken(cluster: Cluster) -> None:
     for thread in threads:
         thread.join()
 
-    assert answers == [["success"]] * 30
+    assert answers == [("success",)] * 30
 
 
 def test_clients_that_went_away_are_forgotten_at_once(cluster: Cluster) -> None:

@@ -156,7 +156,7 @@ def test_arguments_environment_results_log_and_output_are_the_owners_and_the_ope
         assert "hush" not in seen
         assert '"argv": ["echo"]' in seen
         assert "RUN_COMMAND(echo)" in seen
-        news = json.dumps(call_as(login, cluster, WaitForJobChange(job_id, EVERYTHING, None, None, 0)))
+        news = str(call_as(login, cluster, WaitForJobChange(job_id, EVERYTHING, None, None, 0)))
         assert "hush" not in news
         with pytest.raises(Refused, match=f"'{ALICE}' submitted, needs the role 'operate'"):
             call_as(login, cluster, ReadJobOutput(job_id))
@@ -171,8 +171,8 @@ def test_a_filter_does_not_tell_what_is_hidden(cluster: Cluster) -> None:
     cluster.wait(job_id)
     asked = Query(QueryKind.JOB, ("id",), Expression.from_wire(["=~", "summary_text", "needle"]))
 
-    assert call_as(BOB, cluster, asked)["data"] == []
-    assert call_as(ALICE, cluster, asked)["data"] == [[[0, job_id]]]
+    assert call_as(BOB, cluster, asked).data == []
+    assert call_as(ALICE, cluster, asked).data == [[[0, job_id]]]
 
 
 def test_the_job_of_another_is_changed_by_operators_only(cluster: Cluster, tmp_path: Path) -> None:
@@ -188,11 +188,11 @@ def test_the_job_of_another_is_changed_by_operators_only(cluster: Cluster, tmp_p
     with pytest.raises(Refused, match="the daemons' user submitted, needs the role 'operate'"):
         call_as(ALICE, cluster, CancelJob(job_id))
 
-    assert call_as(OPERATOR, cluster, ChangeJobPriority(mine, -10))[0] is True
-    assert call_as(ALICE, cluster, ChangeJobPriority(mine, 10))[0] is True
-    assert call_as(ALICE, cluster, CancelJob(mine))[0] is True
+    assert call_as(OPERATOR, cluster, ChangeJobPriority(mine, -10)).is_done is True
+    assert call_as(ALICE, cluster, ChangeJobPriority(mine, 10)).is_done is True
+    assert call_as(ALICE, cluster, CancelJob(mine)).is_done is True
     assert call_as(ALICE, cluster, ArchiveJob(mine)) is True
-    assert call_as(OPERATOR, cluster, CancelJob(job_id, kill=True))[0] is True
+    assert call_as(OPERATOR, cluster, CancelJob(job_id, kill=True)).is_done is True
 
 
 def test_only_who_is_trusted_submits_in_the_name_of_another(cluster: Cluster) -> None:
@@ -245,7 +245,7 @@ def test_who_has_all_rights_acts_as_the_daemons_user(tmp_path: Path) -> None:
             job_id = submit_as(login, cluster, command("id", "-u"))
             assert (printed(cluster, job_id), cluster.job(job_id, "user")) == ("0", ("",))
             assert "user" not in read_job(cluster, job_id).ops[0].input
-            assert call_as(login, cluster, CancelJob(job_id))[0] is False
+            assert call_as(login, cluster, CancelJob(job_id)).is_done is False
 
 
 def test_what_jobs_leave_on_disk_is_not_for_others(cluster: Cluster) -> None:

@@ -21,7 +21,7 @@ from tests.support.cluster import Cluster
 
 def submit_many(cluster: Cluster, key: str | None, *results: int) -> list[int]:
     jobs = tuple((dummy(result=result),) for result in results)
-    return [answer[1] for answer in cluster.luxi(SubmitManyJobs(jobs, key))]
+    return [answer[1] for answer in cluster.luxi_wire(SubmitManyJobs(jobs, key))]
 
 
 def age_keys(cluster: Cluster, seconds: int) -> None:

@@ -17,6 +17,7 @@ from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job
 from common.settings import LimitsSettings, LuxidSettings
+from common.wire import structure
 from daemons.luxid.core.queue import newjobs as core
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.files import store as store_module
@@ -28,6 +29,7 @@ from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.parts import Parts
 from daemons.luxid.submitters import Submitters
 from protocol.luxi.submission import JobInput, SubmitJob, SubmitManyJobs
+from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.launcher import FakeLauncher
@@ -66,7 +68,10 @@ class Luxid:
     store: Store
 
     async def submit(self, jobs: tuple[JobInput, ...], key: str | None = None) -> list[Any]:
-        return await self.submission.submit_many_jobs(SubmitManyJobs(jobs, key), PEER)
+        wire: list[Any] = structure(
+            reply_to_wire(await self.submission.submit_many_jobs(SubmitManyJobs(jobs, key), PEER)), list[Any]
+        )
+        return wire
 
     async def submit_one(self) -> JobId:
         return await self.submission.submit_job(SubmitJob((dummy(),)), PEER)
