@@ -21,7 +21,7 @@ class Messages:
     def ask(self, job_id: JobId) -> None:
         self.standing.add(job_id)
 
-    def withdraw(self, job_id: JobId) -> None:
+    def withdraw(self, job_id: JobId, *, was_kill: bool = True) -> None:
         self.standing.discard(job_id)
 
 
