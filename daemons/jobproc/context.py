@@ -15,6 +15,7 @@ from common.ids import JobId
 from common.locks import Lock, LockLevel, LockMode, Owner
 from common.settings import Settings
 from common.system.livelock import Livelock
+from common.wire import unstructure
 from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.commands.output import OutputFile
 from daemons.jobproc.commands.program import Leash
@@ -24,7 +25,7 @@ from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
 from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
-from protocol.luxi.submission import JobInput, SubmitAnswer, SubmitManyJobs
+from protocol.luxi.submission import JobInput, SubmitManyJobs
 
 
 class UnitLocks:
@@ -129,16 +130,17 @@ class UnitContext:
                 raise JobCanceled("the job was killed")
         return self.cancelled
 
-    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[SubmitAnswer, ...]:
+    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
         """Submit jobs, lists of opcode objects; they inherit as `offspring` tells.
 
-        Returns: what became of each, in order.
+        Returns: `[true, job id]` or `[false, message]` for each, in order: JSON, as a unit may give it as its result.
         Raises: RemoteError, Unavailable: luxid refused all or is away. It is not asked twice, as
             the jobs might then run twice.
         """
         with BlockingClient(self.settings.paths.query_socket, daemon="the queue daemon") as client:
             inherited = inherit(self._record.job.ops[self.op_index].input, jobs)
-            return client.call(SubmitManyJobs(inherited, by_job=self.job_id))
+            answers = client.call(SubmitManyJobs(inherited, by_job=self.job_id))
+        return tuple(map(unstructure, answers))
 
     def keep_locks_until(self, leash: Leash) -> None:
         """Something that the opcode started outlives it: its locks are kept until the last of that ends."""

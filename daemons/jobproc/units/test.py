@@ -10,7 +10,6 @@ from common.opcodes.base import OpCode
 from common.opcodes.test import OpTestDelay, OpTestDummy, OpTestOsParams
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from protocol.messages import reply_to_wire
 
 
 class TestDelayUnit(LogicalUnit[OpTestDelay]):
@@ -47,7 +46,7 @@ class TestDummyUnit(LogicalUnit[OpTestDummy]):
             raise ExecutionError(self.op.fail if isinstance(self.op.fail, str) else "failed as requested")
         if submitted is None:
             return self.op.result
-        return {"jobs": reply_to_wire(submitted), "value": self.op.result}
+        return {"jobs": submitted, "value": self.op.result}
 
 
 class TestOsParamsUnit(LogicalUnit[OpTestOsParams]):
