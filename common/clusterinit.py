@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Conflict, InvalidRequest
 from common.objects.config import Config
 from common.objects.encoding import encode_config
@@ -17,7 +18,6 @@ from common.objects.initial import MAX_RUNNING_JOBS, NewUuids, initial_config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import file_content, ssconf_values
 from common.paths import QUEUE_VERSION, Paths
-from common.system.atomicfile import FileWrite, write_files
 
 CONFIG_MODE: Final = 0o640
 SSCONF_MODE: Final = 0o444

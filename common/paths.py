@@ -14,8 +14,8 @@ from typing import Final, Self
 import attrs
 
 from common.daemons import daemon_named, start_order
+from common.durable.atomicfile import sync_folders
 from common.errors import InvalidRequest
-from common.system.atomicfile import sync_folders
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107

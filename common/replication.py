@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
+from common.durable.atomicfile import FileWrite
 from common.errors import GantryError, Unavailable
-from common.system.atomicfile import FileWrite
 
 
 class NotCopied(GantryError):

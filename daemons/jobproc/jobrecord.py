@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import attrs
 
+from common.durable.atomicfile import write_file
+from common.durable.durably import durably
 from common.errors import ExecutionError, GantryError
 from common.queue.endtexts import CANCELED_TEXT, PRECEDING_FAILED
 from common.queue.jobfile import decode_job, encode_job
@@ -37,8 +39,6 @@ from common.queue.jobs import (
     set_priority,
     to_timestamp,
 )
-from common.system.atomicfile import write_file
-from common.system.durably import durably
 from common.system.log import get_log
 from common.system.threadstart import NoThread, start_thread
 

@@ -9,11 +9,11 @@ from typing import Final
 
 import orjson
 
+from common.durable.atomicfile import read_note, write_file
+from common.durable.durably import durably
 from common.errors import DamagedFile, InvalidRequest, NotFound
 from common.objects.codec import decode_config
 from common.objects.config import Config
-from common.system.atomicfile import read_note, write_file
-from common.system.durably import durably
 from daemons.wconfd.core.config.verify import find_problems
 
 _MODE: Final = 0o640

@@ -14,11 +14,11 @@ from typing import Final, Protocol
 import trio
 
 from common.clusterinit import ssconf_writes
+from common.durable.atomicfile import FileWrite, write_files
 from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import MAX_BYTES, RELEASE_VERSION, file_content, ssconf_values
 from common.paths import Paths
-from common.system.atomicfile import FileWrite, write_files
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.wconfd.core.config.configstate import ConfigState

@@ -27,10 +27,10 @@ from typing import Final, Self
 
 import attrs
 
+from common.durable.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
+from common.durable.durably import durably
 from common.errors import DamagedFile
 from common.locks import Owner
-from common.system.atomicfile import FileWrite, StagedFiles, remove_file, stage_files
-from common.system.durably import durably
 from common.system.log import get_log
 from daemons.wconfd.core.locks.journal import Replayed, digest, encode_changes, encode_header, encode_next, replay
 from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild

@@ -11,10 +11,10 @@ from typing import Final
 
 import trio
 
+from common.durable.atomicfile import remove_leftovers
 from common.locks import Owner
 from common.paths import Paths
 from common.settings import Settings
-from common.system.atomicfile import remove_leftovers
 from common.system.daemon import run_daemon
 from common.system.livelock import Livelock
 from common.system.log import get_log

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self, TypeVar
 
+from common.durable.atomicfile import write_file
+from common.durable.durably import durably
 from common.errors import DamagedFile, Unavailable
 from common.locks import Owner
-from common.system.atomicfile import write_file
-from common.system.durably import durably
 from common.system.log import get_log
 from daemons.wconfd.core.reservations.temporary import Reservations
 from daemons.wconfd.core.reservations.tempres import decode, encode

@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from common.system.atomicfile import write_file
+from common.durable.atomicfile import write_file
 
 # what one job of one opcode makes durable: submitted, started, running, ended, and two lock updates
 # that are shared with others when there are others

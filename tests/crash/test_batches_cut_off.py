@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from common.durable.atomicfile import write_files
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import JobState
-from common.system.atomicfile import write_files
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from tests.support.cluster import CHECKOUT

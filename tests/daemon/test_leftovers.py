@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from common.system.atomicfile import FileWrite, remove_leftovers, stage_files
+from common.durable.atomicfile import FileWrite, remove_leftovers, stage_files
 from tests.support.cluster import Cluster
 
 RANDOM = "0123456789ab"

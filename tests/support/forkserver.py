@@ -13,12 +13,12 @@ from typing import Any
 import attrs
 import orjson
 
+from common.durable.atomicfile import write_file
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.joblog import add_lines, read_all_lines
 from common.queue.jobs import Job, JobOp, JobState
-from common.system.atomicfile import write_file
 from common.system.livelock import is_alive
 from protocol.envelope import request_bytes
 from protocol.framing import Framer, pack

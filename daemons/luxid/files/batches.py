@@ -19,10 +19,10 @@ from typing import Final
 import attrs
 import orjson
 
+from common.durable.atomicfile import FileWrite
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobState
-from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.files.queuefiles import Changes
 

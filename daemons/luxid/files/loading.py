@@ -17,12 +17,12 @@ from typing import Final
 
 import attrs
 
+from common.durable.atomicfile import remove_leftovers, sync_folders
 from common.errors import DamagedFile
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from common.system.atomicfile import remove_leftovers, sync_folders
 from common.system.livelock import is_alive
 from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import Fate, judge_fate

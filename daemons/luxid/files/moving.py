@@ -3,7 +3,7 @@
 Theory. A move that fails has changed nothing. One whose folder could not be synced has happened, and everybody sees
 it: nothing is reported then but that fsync is repeated, and the caller waits for it.
 
-Source: common/system/atomicfile.py, common/system/durably.py.
+Source: common/durable/atomicfile.py, common/durable/durably.py.
 """
 
 import os
@@ -12,8 +12,8 @@ from pathlib import Path
 
 import trio
 
-from common.system.atomicfile import NotYetDurable, move_files
-from common.system.durably import settle
+from common.durable.atomicfile import NotYetDurable, move_files
+from common.durable.durably import settle
 from common.system.inthread import in_thread, try_in_thread
 
 

@@ -20,13 +20,13 @@ from typing import Final, Protocol
 
 import trio
 
+from common.durable.atomicfile import FileWrite, move_files, remove_files, write_files
+from common.durable.durably import durably
+from common.durable.foldersync import FolderSync
+from common.durable.groupcommit import CommitStatistics, GroupCommit
 from common.ids import JobId
 from common.paths import Paths
 from common.replication import Copies, NoCopies, NoLongerMaster, NotCopied
-from common.system.atomicfile import FileWrite, move_files, remove_files, write_files
-from common.system.durably import durably
-from common.system.foldersync import FolderSync
-from common.system.groupcommit import CommitStatistics, GroupCommit
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.mastership import Mastership

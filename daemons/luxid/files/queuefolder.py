@@ -6,10 +6,10 @@ Source: luxid.md 3.
 import fcntl
 import os
 
+from common.durable.atomicfile import write_file
 from common.errors import Conflict, DamagedFile
 from common.ids import JobId
 from common.paths import QUEUE_VERSION, Paths
-from common.system.atomicfile import write_file
 
 
 def take_lock(paths: Paths) -> int:

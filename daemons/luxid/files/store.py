@@ -14,12 +14,12 @@ from typing import Final
 import attrs
 import trio
 
+from common.durable.atomicfile import FileWrite
 from common.errors import DamagedFile, NotFound, Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobState
-from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.joblogs import JobLogs

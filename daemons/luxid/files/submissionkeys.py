@@ -21,12 +21,12 @@ import attrs
 import orjson
 import trio
 
+from common.durable.atomicfile import FileWrite
 from common.errors import Conflict, GantryError, InvalidRequest
 from common.ids import JobId
 from common.opcodes.base import write_opcode
 from common.paths import Paths
 from common.queue.jobs import Job, Timestamp
-from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.core.queue.newjobs import Wanted
 from daemons.luxid.files.batches import is_there

@@ -5,8 +5,8 @@ Source: luxid.md 2.2, 2.7.
 
 from typing import Final
 
+from common.durable.atomicfile import FileWrite
 from common.errors import InvalidRequest, Unavailable
-from common.system.atomicfile import FileWrite
 from common.system.log import get_log
 from daemons.luxid.files.store import Store
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause

@@ -9,9 +9,9 @@ from typing import Any
 import inotify_simple
 import pytest
 
+from common.durable.atomicfile import write_file
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.queue.jobs import JobState
-from common.system.atomicfile import write_file
 from common.system.livelock import is_alive
 from protocol.framing import pack
 from tests.support.descriptors import no_descriptors

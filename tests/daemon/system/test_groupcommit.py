@@ -8,9 +8,9 @@ import pytest
 import trio
 import trio.testing
 
+from common.durable.atomicfile import FileWrite, write_files
+from common.durable.groupcommit import GroupCommit
 from common.errors import Unavailable
-from common.system.atomicfile import FileWrite, write_files
-from common.system.groupcommit import GroupCommit
 from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio

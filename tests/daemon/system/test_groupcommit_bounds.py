@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 import trio
 
-from common.system import groupcommit
-from common.system.atomicfile import FileWrite
-from common.system.groupcommit import GroupCommit
+from common.durable import groupcommit
+from common.durable.atomicfile import FileWrite
+from common.durable.groupcommit import GroupCommit
 from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio

@@ -7,9 +7,9 @@ import pytest
 import trio
 import trio.testing
 
-from common.system import groupcommit
-from common.system.atomicfile import FileWrite, NotYetDurable, write_files
-from common.system.groupcommit import GroupCommit
+from common.durable import groupcommit
+from common.durable.atomicfile import FileWrite, NotYetDurable, write_files
+from common.durable.groupcommit import GroupCommit
 from tests.support.fakes.failing import FailingFsync, count_renames
 
 pytestmark = pytest.mark.trio

@@ -7,7 +7,7 @@ import pytest
 import trio
 import trio.testing
 
-from common.system.atomicfile import write_file
+from common.durable.atomicfile import write_file
 from common.system.watch import EventKind, FolderEvent, FolderWatch
 
 pytestmark = pytest.mark.trio

@@ -12,8 +12,8 @@ from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.simulate.virtuallocks import conflict
 from daemons.wconfd.core.locks.requests import PendingRequest
 from daemons.wconfd.core.locks.table import LockTable, update_locks
-from tests.support.lock_strategies import LOCKS
 from tests.support.locks import owner
+from tests.support.naive.lock_strategies import LOCKS
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
 MODES = list(LockMode)

@@ -13,9 +13,9 @@ from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from tests.property.wconfd.test_lock_waiting import LocksAgainstTheirTwin, has_ring
-from tests.support.lock_strategies import OWNERS, conflicts, locks, owners, request_lists
 from tests.support.locks import state_text
 from tests.support.naive.fairness import NaiveFairLocks
+from tests.support.naive.lock_strategies import OWNERS, conflicts, locks, owners, request_lists
 from tests.support.naive.locks import NaiveLocks
 
 quick = settings(max_examples=300, deadline=None)

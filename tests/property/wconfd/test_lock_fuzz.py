@@ -13,9 +13,9 @@ from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
 from tests.property.wconfd.test_lock_waiting import has_ring
-from tests.support.lock_strategies import LOCKS
 from tests.support.locks import state_text
 from tests.support.naive.fairness import NaiveFairLocks
+from tests.support.naive.lock_strategies import LOCKS
 from tests.support.naive.locks import NaiveLocks
 
 OWNERS = [Owner(number, f"/l{number}") for number in range(6)] + [Owner(name, f"/{name}") for name in ("luxid", "x")]

@@ -16,7 +16,7 @@ from daemons.wconfd.core.locks.journal import digest, encode_changes, encode_hea
 from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
-from tests.support.lock_strategies import locks, owners, priorities, request_lists, wanted
+from tests.support.naive.lock_strategies import locks, owners, priorities, request_lists, wanted
 
 quick = settings(max_examples=80, deadline=None)
 

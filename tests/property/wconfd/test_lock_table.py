@@ -10,7 +10,7 @@ from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner, parse_lo
 from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.table import LockTable, Verdict, update_locks
-from tests.support.lock_strategies import (
+from tests.support.naive.lock_strategies import (
     GROUPS,
     LOCKS,
     OWNERS,

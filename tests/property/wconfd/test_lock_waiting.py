@@ -13,7 +13,8 @@ from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
-from tests.support.lock_strategies import (
+from tests.support.locks import state_text
+from tests.support.naive.lock_strategies import (
     LOCKS,
     OWNERS,
     lock_states,
@@ -23,7 +24,6 @@ from tests.support.lock_strategies import (
     request_lists,
     wanted,
 )
-from tests.support.locks import state_text
 from tests.support.naive.locks import NaiveLocks
 
 quick = settings(max_examples=120, deadline=None)

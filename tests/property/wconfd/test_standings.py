@@ -7,7 +7,7 @@ from common.locks import LockMode, LockRequest
 from daemons.wconfd.core.locks import waiting
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.requests import STANDINGS, Standing
-from tests.support.lock_strategies import LOCKS, OWNERS
+from tests.support.naive.lock_strategies import LOCKS, OWNERS
 
 STEPS = 20_000
 MAX_BYPASS = 1

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import trio
 
+from common.durable.atomicfile import FileWrite
 from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster, NotCopied
-from common.system.atomicfile import FileWrite
 from daemons.wconfd.core.config.configstate import ConfigState
 from tests.support.wait import PATIENCE_S
 

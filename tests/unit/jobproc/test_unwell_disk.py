@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from common.durable import durably as durably_module
+from common.durable.atomicfile import write_file
 from common.ids import JobId
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from common.system import durably as durably_module
-from common.system.atomicfile import write_file
 from daemons.jobproc import jobrecord
 from daemons.jobproc.jobrecord import JobRecord
 from tests.support.fakes.failing import FailingFsync, count_renames

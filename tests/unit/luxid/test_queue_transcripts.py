@@ -1,16 +1,16 @@
 """Readable stories of the queue: each `tests/transcripts/queue*.txt` is a list of commands with what follows from them.
 
 A command stands before `----`; under it what the core decides at once, then all jobs by where they stand: the ready
-ones in the order of starts, in brackets if a filter or a limit keeps them. `tests/support/queuestory.py` lists the
-commands. Three jobs may run at once; a tick is 10 s, and a weight has faded after 10 ticks.
+ones in the order of starts, in brackets if a filter or a limit keeps them. `tests/support/stories/queuestory.py` lists
+the commands. Three jobs may run at once; a tick is 10 s, and a weight has faded after 10 ticks.
 """
 
 from pathlib import Path
 
 import pytest
 
-from tests.support.queuestory import QueueStory
-from tests.support.transcripts import TRANSCRIPTS, steps
+from tests.support.stories.queuestory import QueueStory
+from tests.support.stories.transcripts import TRANSCRIPTS, steps
 
 
 @pytest.mark.parametrize("path", sorted(TRANSCRIPTS.glob("queue*.txt")), ids=lambda path: path.stem)

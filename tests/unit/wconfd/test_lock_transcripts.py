@@ -20,7 +20,7 @@ from daemons.wconfd.core.locks.lockstate import decode, encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change
 from tests.support.locks import owned, owner, requests, state_text
-from tests.support.transcripts import TRANSCRIPTS, steps
+from tests.support.stories.transcripts import TRANSCRIPTS, steps
 
 CHANGES: dict[str, Callable[[LockState, list[str]], Change]] = {
     "update": lambda state, words: waiting.try_update(state, owner(words[0]), requests(" ".join(words[1:]))),

@@ -7,12 +7,12 @@ import attrs
 import pytest
 import trio
 
+from common.durable.atomicfile import FileWrite, write_files
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from common.system.atomicfile import FileWrite, write_files
 from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts

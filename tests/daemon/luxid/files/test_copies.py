@@ -16,6 +16,7 @@ import trio.testing
 
 from common.access import Access, Role
 from common.clusterinit import create_cluster
+from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
@@ -23,7 +24,6 @@ from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import Copies, NoCopies, NoLongerMaster
 from common.settings import LimitsSettings, LuxidSettings, Settings
-from common.system.atomicfile import FileWrite, write_files
 from daemons.luxid import main
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase

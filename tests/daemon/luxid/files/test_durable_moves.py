@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import trio
 
+from common.durable import durably as durably_module
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
-from common.system import durably as durably_module
 from daemons.luxid.files.store import Store, open_store
 from tests.support.fakes.failing import FailingFsync, count_renames
 

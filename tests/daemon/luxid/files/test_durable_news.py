@@ -14,13 +14,13 @@ import pytest
 import trio
 import trio.testing
 
+from common.durable import foldersync
+from common.durable.atomicfile import FileWrite, stage_files
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
-from common.system import foldersync
-from common.system.atomicfile import FileWrite, stage_files
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Fate

@@ -6,9 +6,9 @@ import threading
 import orjson
 import pytest
 
+from common.durable.atomicfile import write_files
 from common.errors import RemoteError
 from common.ids import JobId
-from common.system.atomicfile import write_files
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.submissionkeys import KEPT_AT_LEAST
 from protocol.blocking import BlockingClient

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from common.clusterinit import create_cluster
+from common.durable import durably as durably_module
 from common.paths import Paths
-from common.system import durably as durably_module
 from daemons.wconfd.configfile import ConfigFile
 from tests.support.fakes.failing import FailingFsync, count_renames
 

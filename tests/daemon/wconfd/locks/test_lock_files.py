@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from common.durable import atomicfile
 from common.errors import DamagedFile
 from common.locks import Owner
-from common.system import atomicfile
 from daemons.wconfd import lockfiles
 from daemons.wconfd.core.locks.journal import digest, encode_line, encode_next, replay
 from daemons.wconfd.core.locks.lockstate import LockRows, encode

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from common.system import durably as durably_module
+from common.durable import durably as durably_module
 from daemons.wconfd.core.locks.lockstate import encode
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.waiting import Change, try_update

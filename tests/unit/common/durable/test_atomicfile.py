@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from common.system.atomicfile import FileWrite, NotYetDurable, move_files, write_file, write_files
+from common.durable.atomicfile import FileWrite, NotYetDurable, move_files, write_file, write_files
 
 
 def count_fsyncs(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -21,9 +21,9 @@ from typing import Final
 import attrs
 import trio
 
+from common.durable.atomicfile import FileWrite, NotYetDurable, write_files
+from common.durable.durably import RETRY_S, tell_durable, tell_not_durable
 from common.errors import Unavailable
-from common.system.atomicfile import FileWrite, NotYetDurable, write_files
-from common.system.durably import RETRY_S, tell_durable, tell_not_durable
 from common.system.inthread import tell_no_thread, try_in_thread
 from common.system.threadstart import NoThread
 

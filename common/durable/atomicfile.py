@@ -8,8 +8,8 @@ begun; so they share the journal's commits, and the batch takes about half the t
 
 Up to the first rename a failure means that nothing has changed. From then on everybody sees the new files, and an
 fsync of a folder that fails takes nothing back: it is an outcome of its own, `NotYetDurable`, and all that is left
-to do is to repeat that fsync (`common.system.durably`). A content is different: the kernel may forget what it could not
-write, so after its fsync has failed all of it is written anew.
+to do is to repeat that fsync (`common.durable.durably`). A content is different: the kernel may forget what it could
+not write, so after its fsync has failed all of it is written anew.
 
 Plain `os` calls throughout: this is the hottest path of a submission.
 """
@@ -49,7 +49,7 @@ class NotYetDurable(OSError):
     """The change is made and visible to all, but a loss of power may take it back: a folder could not be synced.
 
     Whoever gets this must not act as though nothing had happened, nor write anything again: call `repeat` until it
-    returns, or let `common.system.durably` do so.
+    returns, or let `common.durable.durably` do so.
     """
 
     def __init__(self, error: OSError, folders: Sequence[str]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-TRANSCRIPTS: Final = Path(__file__).parents[1] / "transcripts"
+TRANSCRIPTS: Final = Path(__file__).parents[2] / "transcripts"
 
 
 def steps(text: str) -> Iterator[tuple[str, str]]:

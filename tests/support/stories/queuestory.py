@@ -44,7 +44,7 @@ from daemons.luxid.core.queue.recovery import (
     judge_fate,
 )
 from daemons.luxid.core.why.explain import explain
-from tests.support.queuewords import begun, listed, opcode, pairs, reason_text, rule, succeeded
+from tests.support.stories.queuewords import begun, listed, opcode, pairs, reason_text, rule, succeeded
 
 _WEIGHTS: Final = WeightRules(base=1.0, tick_s=10.0, ticks=10)
 _ENDS: Final = {"success": OpEvent.SUCCEEDED, "error": OpEvent.FAILED, "canceled": OpEvent.CANCELED}

@@ -10,7 +10,7 @@ import daemons.luxid.core
 from common.ids import JobId
 from common.queue.jobs import JobState
 from daemons.luxid.core.queue.decisions import Phase
-from tests.unit.luxid.test_pick import NOW, command, make_job, make_queue
+from tests.unit.luxid.choice.test_pick import NOW, command, make_job, make_queue
 
 CORE = Path(daemons.luxid.core.__file__).parent
 

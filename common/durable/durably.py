@@ -2,16 +2,16 @@
 
 Theory. When that fsync fails everybody sees the change already. To report a failure then would be wrong, as others
 may have acted on what they saw, and to report success too early. So nothing is reported, the fsync alone is tried
-again, and the log says so. For threads that may wait; `common.system.groupcommit` does the same within an event loop.
+again, and the log says so. For threads that may wait; `common.durable.groupcommit` does the same within an event loop.
 
-Source: common/system/atomicfile.py.
+Source: common/durable/atomicfile.py.
 """
 
 import time
 from collections.abc import Callable
 from typing import Final
 
-from common.system.atomicfile import NotYetDurable
+from common.durable.atomicfile import NotYetDurable
 from common.system.log import get_log
 
 RETRY_S: Final = 0.5
@@ -19,7 +19,7 @@ _log: Final = get_log(__name__)
 
 
 def durably(change: Callable[[], None]) -> None:
-    """Make a change by functions of `common.system.atomicfile`; returns only when it is durable.
+    """Make a change by functions of `common.durable.atomicfile`; returns only when it is durable.
 
     Raises: OSError: it was not made.
     """

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from common.system import durably as durably_module
-from common.system.atomicfile import FileWrite, NotYetDurable, move_files, remove_file, write_file, write_files
-from common.system.durably import durably
+from common.durable import durably as durably_module
+from common.durable.atomicfile import FileWrite, NotYetDurable, move_files, remove_file, write_file, write_files
+from common.durable.durably import durably
 from tests.support.fakes.failing import FailingFsync, count_renames
 
 
