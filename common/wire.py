@@ -109,6 +109,11 @@ def read_text(value: Any) -> str:
     return value
 
 
+def _none(value: Any, _: Any) -> None:
+    if value is not None:
+        raise expected("null", value)
+
+
 def _bool(value: Any, _: Any) -> bool:
     if not isinstance(value, bool):
         raise expected("true or false", value)
@@ -158,6 +163,7 @@ def make_converter(*, detailed: bool) -> Converter:
     converter = Converter(forbid_extra_keys=True, detailed_validation=detailed)
     for primitive, hook in ((int, _int), (float, _float), (str, _str), (bool, _bool)):
         converter.register_structure_hook(primitive, hook)
+    converter.register_structure_hook_func(lambda kind: kind in (None, type(None)), _none)
     _register_containers(converter)
     converter.register_structure_hook_func(lambda kind: kind is JobId, lambda value, _: read_job_id(value))
     converter.register_structure_hook_func(lambda kind: isinstance(kind, type) and issubclass(kind, enum.Enum), _enum)

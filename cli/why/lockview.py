@@ -13,7 +13,7 @@ from common.errors import ProtocolError
 from common.locks import parse_lock
 from common.query.kinds import QueryKind
 from protocol.blocking import BlockingClient
-from protocol.luxi.queries import Query
+from protocol.luxi.queries import Query, QueryResult
 
 # fields of luxid's Query of locks
 FIELDS: Final = ("name", "mode", "owner", "pending")
@@ -40,24 +40,26 @@ def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
     return read_lock_view(client.call(Query(QueryKind.LOCK, FIELDS)))
 
 
-def read_lock_view(answer: Any) -> tuple[LockRow, ...]:
+def read_lock_view(answer: QueryResult) -> tuple[LockRow, ...]:
     """The locks that somebody holds or waits for, in lock order, then jobs by id.
 
     Args: answer: to a Query of locks with `FIELDS`.
     Raises: ProtocolError: it has another form. InvalidRequest: a name in it is unknown.
     """
     try:
-        rows = [_row(*(value for _, value in row)) for row in answer["data"]]
-    except (KeyError, TypeError, ValueError) as error:
+        rows = [_row(row) for row in answer.values()]
+    except (TypeError, ValueError) as error:
         raise ProtocolError("luxid's answer on locks has an unknown form; is it of another version?") from error
     jobs = sorted((row for row in rows if row.name.startswith(JOB)), key=lambda row: int(row.name.removeprefix(JOB)))
     locks = [row for row in rows if not row.name.startswith(JOB) and (row.owners or row.pending)]
     return (*sorted(locks, key=lambda row: parse_lock(row.name)), *jobs)
 
 
-def _row(name: str, mode: str | None, owners: Sequence[str], pending: Sequence[Any]) -> LockRow:
+def _row(values: Sequence[Any]) -> LockRow:
+    """Raises: TypeError, ValueError: other values than those of `FIELDS`."""
+    name, mode, owners, pending = values
     requests = tuple((str(wanted), tuple(map(_owner, among))) for wanted, among in pending or ())
-    return LockRow(name, mode, tuple(map(_owner, owners or ())), requests)
+    return LockRow(str(name), mode, tuple(map(_owner, owners or ())), requests)
 
 
 def _owner(text: str) -> str:

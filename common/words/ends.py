@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.words.outcome import WITHHELD, Outcome, result_text
-from common.words.times import clock
 
 UserName = Callable[[int], str | None]
 
@@ -41,7 +40,7 @@ def _canceled(job: Outcome, user_name: UserName) -> str:
         words = result_text(result)
     else:
         words = f"canceled; why is {WITHHELD}" if job.has_begun(place) else "canceled, it is not known by whom"
-    return f"{_USER.sub(lambda match: _named(match, user_name), words)}{_where(job, place)}{_when(job)}"
+    return f"{_USER.sub(lambda match: _named(match, user_name), words)}{_where(job, place)}"
 
 
 def _failed(job: Outcome) -> str:
@@ -73,10 +72,6 @@ def _told_by_luxid(op: Mapping[str, object]) -> str | None:
     trail = op.get("reason")
     entries = trail if isinstance(trail, list) else []
     return next((str(entry[1]) for entry in reversed(entries) if str(entry[0]).startswith(_LUXID)), None)
-
-
-def _when(job: Outcome) -> str:
-    return f", at {clock(job.ended_at)}" if job.ended_at is not None else ""
 
 
 def _named(match: "re.Match[str]", user_name: UserName) -> str:

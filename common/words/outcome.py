@@ -35,8 +35,6 @@ class Outcome:
     exec_stamps: tuple[object, ...]
     # seconds from start to end; None if it never started
     runtime_s: float | None
-    # seconds since the epoch; None: it has not ended, or that is not known
-    ended_at: float | None = None
 
     @property
     def is_success(self) -> bool:
@@ -69,7 +67,6 @@ def outcome_of(row: Row) -> Outcome:
         ops=tuple(row["ops"] or ()),
         exec_stamps=tuple(row["opexec"] or ()),
         runtime_s=runtime,
-        ended_at=end,
     )
 
 

@@ -55,6 +55,8 @@ def test_an_added_daemon_is_started_watched_checked_and_stopped_with_the_others(
     # it is started again when it dies, and its socket is among those looked at
     os.kill(running.pid, signal.SIGKILL)
     wait_until(lambda: _pid(paths) not in (None, running.pid), what="echod is started again")
+    # the pid file is there before the socket
+    wait_until(lambda: _status_of_echod(folder) == "ready", what="echod is ready again")
     paths.socket("echod").unlink()
     broken = gantry(folder, "cluster", "verify")
     assert broken.code == 1
@@ -62,6 +64,11 @@ def test_an_added_daemon_is_started_watched_checked_and_stopped_with_the_others(
 
     assert gantry(folder, "down").out == "down\n"
     assert _pid(paths) is None
+
+
+def _status_of_echod(folder: Path) -> str:
+    lines = gantry(folder, "status").out.splitlines()
+    return next(line.split()[1] for line in lines if line.startswith("echod"))
 
 
 def test_a_daemon_left_without_its_supervisor_is_ended_by_down(folder: Path) -> None:

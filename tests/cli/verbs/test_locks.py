@@ -9,6 +9,7 @@ import pytest
 
 from cli.why.lockview import read_lock_view
 from common.errors import ProtocolError
+from protocol.luxi.queries import QueryResult
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeLuxid
 
@@ -76,4 +77,4 @@ def test_a_luxid_that_does_not_run_is_3(tmp_path: Path) -> None:
 
 def test_an_answer_of_another_form_is_refused() -> None:
     with pytest.raises(ProtocolError, match="unknown form"):
-        read_lock_view({"data": [[["node/n1"]]]})
+        read_lock_view(QueryResult((), [[(0, "node/n1")]]))

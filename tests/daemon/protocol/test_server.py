@@ -160,7 +160,7 @@ async def test_bug_in_a_handler_is_an_internal_error_with_an_id_in_the_log(
     assert bug_id in reply["result"][1][0]
     assert "secret" not in json.dumps(reply)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
-    assert bug_id in record.getMessage()
+    assert bug_id in str(vars(record))
     assert record.exc_info is not None
     assert await caller.ask(ganeti("echo", "on")) == {"success": True, "result": "on"}
 

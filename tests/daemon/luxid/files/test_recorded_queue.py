@@ -69,6 +69,6 @@ def test_a_recorded_queue_is_loaded_answered_ended_and_archived(idle: Cluster, r
     # whose processes are gone ends as dead, what waited goes on
     idle.wait(*rows)
     assert all(idle.luxi(ArchiveJob(JobId(job_id))) for job_id in rows)
-    assert idle.luxi_wire(QueryJobs(None, ("id",))) == ()
+    assert idle.luxi_wire(QueryJobs(None, ("id",))) == []
     assert sorted(path.name for path in idle.paths.archive.rglob("job-*")) == sorted(path.name for path in files)
     assert list(idle.paths.damaged.iterdir()) == []
