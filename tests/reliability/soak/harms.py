@@ -23,7 +23,6 @@ _OFFSET: Final = struct.Struct("d")
 _FILLER: Final = "filler"
 # a daemon needs some twenty to run; its connections, and the files that it opens, do not fit any more
 _FEW_DESCRIPTORS: Final = (12, 40)
-_MANY_DESCRIPTORS: Final = 1024
 _YEAR_S: Final = 365 * 86_400.0
 
 
@@ -80,7 +79,7 @@ def end_daemon(scene: Scene) -> tuple[str, None]:
     pid = scene.farm.pids.get(name, 0)
     # one that is stopped would never hear of it, and one without descriptors holds its last write until it has some
     _signal(pid, signal.SIGCONT)
-    _give_back(pid, _MANY_DESCRIPTORS)
+    _give_back(pid)
     scene.farm.kill(name, number=signal.SIGTERM)
     return f"kill -TERM {name}", None
 
@@ -111,9 +110,8 @@ def jump_clock(scene: Scene) -> tuple[str, None]:
 def take_descriptors(scene: Scene) -> tuple[str, Callable[[], None]]:
     name = scene.chance.choice(ALL)
     pid = scene.farm.pids.get(name, 0)
-    limit = scene.chance.randint(*_FEW_DESCRIPTORS)
-    before = _limit_descriptors(pid, limit)
-    return f"{name} has few descriptors", lambda: _give_back(pid, before)
+    _limit_descriptors(pid, scene.chance.randint(*_FEW_DESCRIPTORS))
+    return f"{name} has few descriptors", lambda: _give_back(pid)
 
 
 def fill_disk(scene: Scene) -> tuple[str, Callable[[], None] | None]:
@@ -161,15 +159,14 @@ def _signal(pid: int, number: signal.Signals) -> None:
             os.kill(pid, number)
 
 
-def _give_back(pid: int, limit: int) -> None:
-    _limit_descriptors(pid, limit)
+def _give_back(pid: int) -> None:
+    """Let it have all that it may; what it had when a harm began may have been the little left by another."""
+    _limit_descriptors(pid, None)
 
 
-def _limit_descriptors(pid: int, limit: int) -> int:
-    """Set the soft limit; returns what it was."""
+def _limit_descriptors(pid: int, limit: int | None) -> None:
+    """Set the soft limit; None: as high as it goes."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if pid:
-            soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, hard))
-            return soft
-    return limit
+            _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (hard if limit is None else limit, hard))
