@@ -27,7 +27,8 @@ from daemons.jobproc.commands.cgroups import while_starting
 from daemons.jobproc.commands.execution import Launch, become_subreaper, read_report
 from daemons.jobproc.commands.limits import Limited
 from daemons.jobproc.commands.stopping import Leave
-from daemons.jobproc.commands.supervisor import Supervisor, Terms, start_supervisor
+from daemons.jobproc.commands.supervision import Terms
+from daemons.jobproc.commands.supervisor import Supervisor, start_supervisor
 from daemons.jobproc.signals import ProcessSignals
 
 Sink = Callable[[bytes], None]

@@ -27,7 +27,7 @@ from daemons.jobproc.commands.prelude import Prelude
 from daemons.jobproc.commands.program import ProgramEnd, RunningProgram, Sink, SupervisorLost
 from daemons.jobproc.commands.startwords import folder_words, prelude_words, program_words
 from daemons.jobproc.commands.stopping import Leave
-from daemons.jobproc.commands.supervisor import Terms
+from daemons.jobproc.commands.supervision import Terms
 from daemons.jobproc.commands.surroundings import SHELL, environment_of
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit

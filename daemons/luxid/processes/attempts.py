@@ -4,6 +4,7 @@ Source: DESIGN section 7.
 """
 
 import time
+from collections import Counter
 from typing import Final
 
 import trio
@@ -35,6 +36,8 @@ class Attempts:
         self._events = events
         self._limit = limit
         self._pause_s = FIRST_PAUSE_S
+        # obstacle -> the pauses under way that have it; it stays until the last of them is over
+        self._pauses: Counter[str] = Counter()
 
     def succeeded(self) -> None:
         """A start went well: the next pause is short again."""
@@ -67,7 +70,11 @@ class Attempts:
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
         _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
         obstacle = f"{BACK_OFF}: {reason}"
+        self._pauses[obstacle] += 1
         self._events.obstruct(obstacle)
         self._events.requeue(job)
         await trio.sleep(pause_s)
-        self._events.clear(obstacle)
+        self._pauses[obstacle] -= 1
+        if not self._pauses[obstacle]:
+            del self._pauses[obstacle]
+            self._events.clear(obstacle)
