@@ -95,8 +95,7 @@ class JobProcesses:
         record = self._records.pop(job_id, None)
         if record is not None:
             self._forget_livelock(record)
-            if record.ask is not None:
-                self._kill_messages.withdraw(job_id, was_kill=record.ask is Ask.KILL)
+        self._kill_messages.withdraw(job_id, was_kill=record is not None and record.ask is Ask.KILL)
 
     def _forget_livelock(self, record: JobProcess) -> None:
         if record.livelock is not None:

@@ -23,6 +23,8 @@ class KillMessages:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
+        # the jobs that have a note of who asked, also one of an earlier luxid
+        self._noted: set[JobId] = set()
 
     def found(self) -> frozenset[JobId]:
         """The jobs of which an earlier luxid, or this one, has said so."""
@@ -30,7 +32,8 @@ class KillMessages:
 
     def noted(self) -> frozenset[JobId]:
         """The jobs of which it is written down who asked for their end."""
-        return self._left(_NOTE_SUFFIX)
+        self._noted.update(self._left(_NOTE_SUFFIX))
+        return frozenset(self._noted)
 
     def _left(self, suffix: str) -> frozenset[JobId]:
         names = [path.name.removesuffix(suffix) for path in self._paths.messages.glob(f"*{suffix}")]
@@ -48,15 +51,18 @@ class KillMessages:
     def note(self, job_id: JobId, uid: int, *, kill: bool) -> None:
         """Write down who asks for the end of a job that has a process, for those who ask why it ended."""
         _log.info("job.end_asked", job=job_id, uid=uid, kill=kill)
+        self._noted.add(job_id)
         try:
             note_asker(self._paths.asker_note(job_id), uid)
         except OSError as error:
             _log.warning("job.asker_not_noted", job=job_id, reason=error, effect="only this log says who asked")
 
     def withdraw(self, job_id: JobId, *, was_kill: bool = True) -> None:
-        """The job has ended."""
+        """The job has ended. Costs nothing for one of which nobody asked that."""
         try:
-            self._paths.asker_note(job_id).unlink(missing_ok=True)
+            if job_id in self._noted:
+                self._paths.asker_note(job_id).unlink(missing_ok=True)
+                self._noted.discard(job_id)
             if was_kill:
                 self._paths.kill_message(job_id).unlink(missing_ok=True)
         except OSError as error:

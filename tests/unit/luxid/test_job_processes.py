@@ -22,7 +22,8 @@ class Messages:
         self.standing.add(job_id)
 
     def withdraw(self, job_id: JobId, *, was_kill: bool = True) -> None:
-        self.standing.discard(job_id)
+        if was_kill:
+            self.standing.discard(job_id)
 
 
 def processes(messages: Messages | None = None) -> JobProcesses:

@@ -132,6 +132,20 @@ def test_who_killed_a_job_that_waits_for_locks_is_told_after_a_restart_too(clust
     assert re.search(rf"job\.end_asked job={job_id} uid={os.geteuid()} kill=", cluster.log("luxid"))
 
 
+def test_a_cancel_before_a_restart_leaves_no_note_when_the_job_has_ended(cluster: Cluster) -> None:
+    gate = cluster.root / "gate"
+    job_id = cluster.submit(command("sh", "-c", f"until [ -e {gate} ]; do sleep 0.01; done"), dummy())
+    cluster.wait(job_id, status="running")
+    assert cluster.luxi(CancelJob(job_id)).is_done is False
+    assert cluster.paths.asker_note(job_id).exists()
+
+    cluster.restart("luxid")
+    gate.touch()
+
+    assert cluster.wait(job_id) == ["canceled"]
+    wait_until(lambda: not cluster.paths.asker_note(job_id).exists(), what="the note is gone")
+
+
 def test_a_slot_that_a_kill_freed_is_used(cluster: Cluster) -> None:
     running = fill_slots(cluster)
     queued = cluster.submit(dummy())
