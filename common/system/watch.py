@@ -69,12 +69,17 @@ class FolderWatch:
             trio.BusyResourceError: another task waits here already.
         Cancellation: no event is lost.
         """
-        if self._inotify.closed:
-            raise trio.ClosedResourceError(f"the watch of '{self.folder}' is closed")
+        self._check_open()
         while True:
             await trio.lowlevel.wait_readable(self._inotify.fileno())
+            # another task may have closed it after this one was woken
+            self._check_open()
             if events := self.take():
                 return events
+
+    def _check_open(self) -> None:
+        if self._inotify.closed:
+            raise trio.ClosedResourceError(f"the watch of '{self.folder}' is closed")
 
     def take(self) -> list[FolderEvent]:
         """What happened since the last call, without waiting; may be nothing."""

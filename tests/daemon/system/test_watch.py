@@ -106,6 +106,23 @@ async def test_closing_a_watch_wakes_its_waiter(tmp_path: Path) -> None:
     watch.close()
 
 
+async def test_a_watch_that_is_closed_when_its_waiter_is_just_woken_ends_like_any_closed_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch = FolderWatch(tmp_path, kinds=EventKind.CREATE)
+    wait_readable = trio.lowlevel.wait_readable
+
+    async def wait_and_lose(fd: int) -> None:
+        await wait_readable(fd)
+        watch.close()
+
+    monkeypatch.setattr(trio.lowlevel, "wait_readable", wait_and_lose)
+    (tmp_path / "a").touch()
+
+    with pytest.raises(trio.ClosedResourceError):
+        await watch.events()
+
+
 async def test_a_missing_folder_cannot_be_watched(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         FolderWatch(tmp_path / "nowhere", kinds=EventKind.CREATE)
