@@ -3,7 +3,11 @@
 It tells and decides nothing: where it is missing or cannot be read the job ends all the same.
 """
 
+import re
 from pathlib import Path
+from typing import Final
+
+_NOTE: Final = re.compile(r"user \d{1,10}", re.ASCII)
 
 
 def note_asker(path: Path, uid: int) -> None:
@@ -14,7 +18,7 @@ def note_asker(path: Path, uid: int) -> None:
 def asked_by(path: Path) -> str:
     """` of user 1003`, to be put behind "on request"; "": it is not known."""
     try:
-        text = path.read_text()
+        text = path.read_text(errors="replace")
     except OSError:
         return ""
-    return f" of {text}" if text else ""
+    return f" of {text}" if _NOTE.fullmatch(text) else ""

@@ -37,7 +37,7 @@ class KillMessages:
 
     def _left(self, suffix: str) -> frozenset[JobId]:
         names = [path.name.removesuffix(suffix) for path in self._paths.messages.glob(f"*{suffix}")]
-        return frozenset(JobId(int(name)) for name in names if name.isdigit())
+        return frozenset(JobId(int(name)) for name in names if name.isascii() and name.isdigit())
 
     def ask(self, job_id: JobId) -> None:
         """Say that the job is being killed."""
