@@ -1,7 +1,7 @@
 """Asking luxid for jobs: rows with names to their values."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import click
 
@@ -33,9 +33,9 @@ def query_jobs(
     Raises: as `BlockingClient.call`.
     """
     answer = [values for request in _requests(job_ids, fields) for values in client.call(request)]
-    rows: list[dict[str, Any]] = [dict(zip(fields, values, strict=True)) for values in answer]
+    rows = cast(list[Row], [dict(zip(fields, values, strict=True)) for values in answer])
     if not statuses:
-        return list(rows)
+        return rows
     return [row for row in rows if row["status"] is None or row["status"] in statuses]
 
 
@@ -58,7 +58,7 @@ def filter_jobs(client: BlockingClient, condition: Expression, fields: Sequence[
     Raises: InvalidRequest: no such condition; as `BlockingClient.call`.
     """
     answer = client.call(Query(QueryKind.JOB, tuple(fields), QueryExpression.from_wire(condition)))
-    return [dict(zip(fields, row, strict=True)) for row in answer.values()]
+    return cast(list[Row], [dict(zip(fields, row, strict=True)) for row in answer.values()])
 
 
 def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()) -> list[Row]:

@@ -28,7 +28,7 @@ class JobSeen:
     # plain messages of its log, in order
     messages: tuple[str, ...]
     # (step, its argument, the job's state in it), in order
-    steps: tuple[tuple[str, Any, str], ...]
+    steps: tuple[tuple[str, Any, str | None], ...]
     # of the opcodes at the end
     statuses: tuple[str, ...]
 
@@ -39,7 +39,7 @@ def witness(client: BlockingClient, job_id: int) -> JobSeen:
     Raises: OSError: a socket cannot be reached. ProtocolError: an entry names none. Else as `job_changes`.
     """
     messages: list[str] = []
-    steps: list[tuple[str, Any, str]] = []
+    steps: list[tuple[str, Any, str | None]] = []
     for change in job_changes(client, job_id, ("status",)):
         for line in change.log:
             if line.kind == _KIND:
@@ -50,7 +50,7 @@ def witness(client: BlockingClient, job_id: int) -> JobSeen:
     return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
 
 
-def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, Any, str]:
+def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, Any, str | None]:
     """The step, and the job's state while it waits for us; it goes on when we hang up."""
     path, step, argument = _parts(line.message)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:

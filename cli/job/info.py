@@ -5,7 +5,7 @@ Source: cli.md 2, "info".
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 import orjson
@@ -71,7 +71,7 @@ def _job_lines(row: Row, waited: str | None) -> Iterator[str]:
 
 
 def _op_lines(row: Row, index: int) -> Iterator[str]:
-    op: dict[str, Any] = row["ops"][index]
+    op = row["ops"][index]
     yield f"- Opcode: {op.get('OP_ID', 'OP_INVALID')}"
     yield f"  Status: {row['opstatus'][index]}"
     yield f"  Processing start: {_op_instant(row['opstart'][index])}"
@@ -89,7 +89,7 @@ def _op_lines(row: Row, index: int) -> Iterator[str]:
 
 
 def _result(row: Row, index: int) -> str:
-    result, status = row["opresult"][index], row["opstatus"][index]
+    result, status = (row["opresult"] or ())[index], row["opstatus"][index]
     has_run = status in FINAL_NAMES and row["opexec"][index] is not None
     has_result = status == "error" or (has_run and row["ops"][index].get("OP_ID") == "OP_RUN_COMMAND")
     return f"like the arguments, {WITHHELD}" if result is None and has_result else _value(result)
@@ -99,7 +99,7 @@ def _instant(seconds: float | None) -> str:
     return "unknown" if seconds is None else precise_clock(seconds)
 
 
-def _op_instant(stamp: Any) -> str:
+def _op_instant(stamp: object) -> str:
     seconds = to_seconds(stamp)
     return "N/A" if seconds is None else precise_clock(seconds)
 
@@ -108,5 +108,5 @@ def _delta(before: float | None, after: float | None) -> str:
     return "" if before is None or after is None else f" (delta {after - before:.6f}s)"
 
 
-def _value(value: Any) -> str:
+def _value(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()

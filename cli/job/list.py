@@ -18,7 +18,7 @@ from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, say_json, say_styled, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
-from common.words.fields import FIELDS, Row, choose, field_of, unknown, wire_fields
+from common.words.fields import FIELDS, Row, choose, field_of, unknown, value_of, wire_fields
 
 
 @click.command(
@@ -52,7 +52,7 @@ def list_jobs(names: str | None, no_headers: bool, separator: str | None, verbos
         fields = (*fields, "archived")
     rows = _rows(choice, wire_fields(fields, "id", "status"))
     if wants_json():
-        say_json([{key: row[key] for key in wire_fields(fields)} for row in rows])
+        say_json([{key: value_of(row, key) for key in wire_fields(fields)} for row in rows])
     else:
         layout = Layout(not no_headers, separator, uses_color(), UNAVAILABLE if verbose else NOTHING)
         for line in render([_column(name) for name in fields], _cells(rows, fields, verbose), layout):

@@ -12,10 +12,10 @@ import queue
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar, cast
 
 import attrs
 
@@ -24,6 +24,7 @@ from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
 from common.system.threadstart import start_thread
 from common.wire import structure
+from common.words.fields import Row
 from common.words.loglines import LogLine
 from protocol.blocking import BlockingClient
 from protocol.luxi.changes import JobChange, WaitForJobChange
@@ -48,7 +49,7 @@ class Change:
 
     job_id: int
     status: str
-    values: Mapping[str, Any]
+    values: Row
     log: tuple[LogLine, ...]
 
     @property
@@ -120,7 +121,7 @@ def _change(job_id: int, fields: Sequence[str], news: JobChange) -> Change:
     if not isinstance(status, str):
         raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
     log = tuple(LogLine(each.serial, to_seconds(each.at), each.kind, each.message) for each in news.entries)
-    return Change(job_id, status, dict(zip(fields, news.values, strict=True)), log)
+    return Change(job_id, status, cast(Row, dict(zip(fields, news.values, strict=True))), log)
 
 
 def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) -> Change:

@@ -57,7 +57,7 @@ class _JobLine:
 
     @property
     def status(self) -> str:
-        return self.row["status"] if self.row else NOTHING
+        return (self.row["status"] if self.row else None) or NOTHING
 
     @property
     def is_final(self) -> bool:

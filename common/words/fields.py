@@ -5,8 +5,8 @@ Fields of luxid's are shown as cli.md 1.3 says; the columns in `OWN` and `USED` 
 Source: luxid.md 7.3; cli.md 1.3 and 2.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypedDict
 
 import attrs
 
@@ -14,8 +14,35 @@ from common.queue.jobs import FINAL_NAMES, SUBMIT_PRIORITIES
 from common.words.times import clock, duration, to_seconds
 from common.words.usage import Usage, size, usage_of
 
-# values of luxid's fields by name, as on the wire
-Row = Mapping[str, Any]
+
+class Row(TypedDict, total=False):
+    """The values of luxid's fields that were asked for, by name, as on the wire.
+
+    All but `id` are null if the job does not exist: look at `status` before any other field.
+    """
+
+    id: int
+    status: str | None
+    priority: int
+    archived: bool
+    ops: Sequence[Mapping[str, object]]
+    opid: Sequence[str]
+    opresult: Sequence[object] | None
+    opstatus: Sequence[str]
+    # an opcode's lines, each [serial, time, kind, message]
+    oplog: Sequence[Sequence[tuple[int, object, str, object]]]
+    opstart: Sequence[object]
+    opexec: Sequence[object]
+    opend: Sequence[object]
+    oppriority: Sequence[int]
+    summary: Sequence[str]
+    summary_text: str
+    user: str
+    # [seconds, microseconds]
+    received_ts: object
+    start_ts: object
+    end_ts: object
+
 
 _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.items()}
 
@@ -33,7 +60,12 @@ class Field:
 
 
 def _plain(name: str, title: str, *, is_number: bool = False) -> Field:
-    return Field(title, (name,), lambda row, _: _text(row[name]), is_number)
+    return Field(title, (name,), lambda row, _: _text(value_of(row, name)), is_number)
+
+
+def value_of(row: Mapping[str, object], name: str) -> object:
+    """The value of a field that is chosen by its name."""
+    return row[name]
 
 
 def _text(value: object) -> str:
@@ -47,11 +79,15 @@ def _text(value: object) -> str:
 
 
 def _instant(name: str, title: str) -> Field:
-    return Field(title, (name,), lambda row, _: _clock(row[name]))
+    return Field(title, (name,), lambda row, _: _clock(value_of(row, name)))
 
 
 def _instants(name: str, title: str) -> Field:
-    return Field(title, (name,), lambda row, _: ",".join(_clock(stamp) or "-" for stamp in row[name] or ()))
+    def cell(row: Row, _: float) -> str:
+        stamps = value_of(row, name)
+        return ",".join(_clock(stamp) or "-" for stamp in stamps) if isinstance(stamps, Iterable) else ""
+
+    return Field(title, (name,), cell)
 
 
 def _clock(stamp: object) -> str:

@@ -15,13 +15,13 @@ Source: cli.md 1.4.
 """
 
 import re
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
 
 from common.errors import InvalidRequest
 
-# what `common.query.qlang` reads: [operator, operand, ...]
-Expression = list[Any]
+# what `common.query.qlang` reads: [operator, operand, ...]; an operand is an expression, or a field or its value
+Expression = list["str | int | Expression"]
 
 _FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")
 _NUMBER: Final = re.compile(r"-?\d+(?![^\s()&|])")
@@ -44,6 +44,17 @@ def parse_filter(text: str) -> Expression:
     expression = reader.any_of()
     reader.expect_end()
     return expression
+
+
+def inner_expressions(expression: Expression) -> Iterator[Expression]:
+    """The expressions that one with `&`, `|` or `!` joins."""
+    return (part for part in expression if isinstance(part, list))
+
+
+def condition(expression: Expression) -> tuple[str, str, list[str | int]]:
+    """The operator, the field and the values of one that joins no others."""
+    operator, field, *values = (part for part in expression if not isinstance(part, list))
+    return str(operator), str(field), values
 
 
 def glob_regex(glob: str) -> str:
@@ -70,7 +81,7 @@ class _Reader:
     def _all_of(self) -> Expression:
         return self._series(self._one, "and", ("&&", "&"), "&")
 
-    def _series(self, read: Any, word: str, signs: Sequence[str], operator: str) -> Expression:
+    def _series(self, read: Callable[[], Expression], word: str, signs: Sequence[str], operator: str) -> Expression:
         parts = [read()]
         while self._takes_word(word) or any(map(self._takes, signs)):
             parts.append(read())
@@ -119,7 +130,7 @@ class _Reader:
         field = self._match(_FIELD)
         if field is None:
             raise self._refusal("expected the name of a field")
-        found = ["=[]", field, value]
+        found: Expression = ["=[]", field, value]
         return ["!", found] if is_negated else found
 
     def _is_before_in(self) -> bool:

@@ -4,13 +4,13 @@ Source: luxid.md 7.3; the fields `opid`, `summary_text` and `user` are ours.
 """
 
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 from common.errors import InvalidRequest
 from common.queue.jobs import SUBMIT_PRIORITIES, JobState
 from common.words.fields import FIELDS, OWN, USED
-from common.words.filtertext import Expression, parse_filter
+from common.words.filtertext import Expression, condition, inner_expressions, parse_filter
 
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
 _NESTING: Final = ("&", "|", "!")
@@ -30,12 +30,12 @@ def job_filter(text: str) -> Expression:
 
 
 def _rewritten(expression: Expression) -> Expression:
-    operator, *operands = expression
-    if operator in _NESTING:
-        return [operator, *map(_rewritten, operands)]
-    _check_field(operands[0])
-    rewrite = _REWRITES.get(operands[0])
-    rewritten = rewrite(operator, *operands) if rewrite is not None else expression
+    if expression[0] in _NESTING:
+        return [expression[0], *map(_rewritten, inner_expressions(expression))]
+    operator, field, values = condition(expression)
+    _check_field(field)
+    rewrite = _REWRITES.get(field)
+    rewritten = rewrite(operator, field, *values) if rewrite is not None else expression
     _check_number(rewritten)
     return rewritten
 
@@ -62,7 +62,7 @@ def _check_number(expression: Expression) -> None:
         raise InvalidRequest(f"filter: '{name}' is a number, and cannot be compared with '{values[0]}'")
 
 
-def _op(operator: str, field: str, *values: Any) -> Expression:
+def _op(operator: str, field: str, *values: str | int) -> Expression:
     """`op=OP_X`, `op=run_command`: one of the job's opcodes is it."""
     match operator:
         case "==" | "=[]":
@@ -72,25 +72,25 @@ def _op(operator: str, field: str, *values: Any) -> Expression:
     raise InvalidRequest(f"filter: '{field}' can be compared by = and != only; 'summary' also by =~ and =*")
 
 
-def op_id(value: Any) -> str:
+def op_id(value: object) -> str:
     """`run_command` as OP_RUN_COMMAND."""
     name = str(value).upper().replace("-", "_")
     return name if name.startswith("OP_") else f"OP_{name}"
 
 
-def _summary(operator: str, field: str, *values: Any) -> Expression:
+def _summary(operator: str, field: str, *values: str | int) -> Expression:
     # a list can only be searched for a whole element
     return [operator, field if operator == "=[]" else "summary_text", *values]
 
 
-def _status(operator: str, field: str, *values: Any) -> Expression:
-    values = tuple(_STATUSES.get(value, value) for value in values)
+def _status(operator: str, field: str, *values: str | int) -> Expression:
+    values = tuple(_STATUSES.get(str(value), value) for value in values)
     if operator in _EQUALITIES and values[0] not in _STATES:
         raise InvalidRequest(f"filter: no job is '{values[0]}'; states are {', '.join(_STATES)}")
     return [operator, field, *values]
 
 
-def _priority(operator: str, field: str, *values: Any) -> Expression:
+def _priority(operator: str, field: str, *values: str | int) -> Expression:
     # a more urgent priority is a smaller number, so names have no order
     if operator not in _EQUALITIES or isinstance(values[0], int):
         return [operator, field, *values]
@@ -109,11 +109,16 @@ _REWRITES: Final[dict[str, Callable[..., Expression]]] = {
 
 
 def statuses_filter(statuses: Sequence[str]) -> Expression:
-    return ["|", *(["==", "status", status] for status in statuses)]
+    return _any_of("status", statuses)
 
 
 def ids_filter(job_ids: Sequence[int]) -> Expression:
-    return ["|", *(["==", "id", job_id] for job_id in job_ids)]
+    return _any_of("id", job_ids)
+
+
+def _any_of(field: str, values: Iterable[str | int]) -> Expression:
+    equalities: list[Expression] = [["==", field, value] for value in values]
+    return ["|", *equalities]
 
 
 def all_of(parts: list[Expression]) -> Expression | None:

@@ -8,13 +8,14 @@ Source: luxid.md 6.2, 6.3.
 """
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from common.errors import InvalidRequest
-from common.words.filtertext import Expression, parse_filter
+from common.words.filtertext import Expression, condition, inner_expressions, parse_filter
 from common.words.jobfilter import all_of, op_id
 
-Predicate = list[Any]
+# [what is tested, expression]
+Predicate = list[str | Expression | None]
 
 _NESTING: Final = ("&", "|", "!")
 # name -> (subject, its field); every other name is a parameter of the opcode
@@ -34,7 +35,7 @@ def rule_predicates(text: str) -> list[Predicate]:
     Raises: InvalidRequest: as `parse_filter`; or an `|` or `!` goes over several subjects.
     """
     whole = parse_filter(text)
-    parts = whole[1:] if whole[0] == "&" else [whole]
+    parts = list(inner_expressions(whole)) if whole[0] == "&" else [whole]
     found: dict[str, list[Expression]] = {}
     for part in parts:
         found.setdefault(_subject(part), []).append(_renamed(part))
@@ -52,19 +53,17 @@ def _subject(expression: Expression) -> str:
 
 
 def _names(expression: Expression) -> Iterator[str]:
-    operator, *operands = expression
-    if operator in _NESTING:
-        for operand in operands:
-            yield from _names(operand)
+    if expression[0] in _NESTING:
+        for part in inner_expressions(expression):
+            yield from _names(part)
     else:
-        yield operands[0]
+        yield condition(expression)[1]
 
 
 def _renamed(expression: Expression) -> Expression:
-    operator, *operands = expression
-    if operator in _NESTING:
-        return [operator, *map(_renamed, operands)]
-    name, *values = operands
+    if expression[0] in _NESTING:
+        return [expression[0], *map(_renamed, inner_expressions(expression))]
+    operator, name, values = condition(expression)
     if name == "op" and operator in ("==", "!="):
         values = [op_id(value) for value in values]
     return [operator, _FIELDS.get(name, ("opcode", name))[1], *values]
