@@ -6,10 +6,10 @@ the verb is used. That keeps the start of a program short.
 Source: DESIGN section 9 (start of the command line); STYLE sections 2.5 and 8.
 """
 
-from collections.abc import Mapping, MutableMapping, Sequence
+import os
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import attrs
 import click
@@ -37,12 +37,21 @@ class Verb:
 class Command(click.Command):
     """A verb: its own options, then the common ones; examples stand below its help."""
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        name: str | None,
+        *,
+        callback: Callable[..., object],
+        params: list[click.Parameter],
+        help: str | None,
+        examples: Sequence[str] = (),
+        context_settings: dict[str, object] | None = None,
+    ) -> None:
+        super().__init__(name, context_settings, callback, params, help)
         self.examples = tuple(examples)
         self.params += common_options()
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except Unavailable as error:
@@ -68,7 +77,7 @@ class WaitingCommand(Command):
                 raise FailedToWait(error) from error
             raise
 
-    def invoke(self, ctx: click.Context) -> Any:
+    def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
         except Exception as error:
@@ -145,7 +154,9 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
 class RootType(click.Path):
     """A folder; no name is not the one we are in."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
         if value == "":
             self.fail("it is empty; name a folder, '.' is the one you are in", param, ctx)
         return super().convert(value, param, ctx)
@@ -179,7 +190,7 @@ def common_options() -> list[click.Parameter]:
     ]
 
 
-def _remember(meta: MutableMapping[str, Any], key: str, value: object) -> None:
+def _remember(meta: MutableMapping[str, object], key: str, value: object) -> None:
     # a group and its verb share `meta`; an option that is not given must not hide the other's
     if value is not None:
         meta[key] = value

@@ -1,6 +1,6 @@
 """Durations as they are typed at the command line."""
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -15,7 +15,7 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in new
     def __init__(self, *, is_positive: bool = False) -> None:
         self._is_positive = is_positive
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, int | float):
             return float(value)
         number, factor = (value[:-1], _UNITS[value[-1]]) if value[-1:] in _UNITS else (value, 1)

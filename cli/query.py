@@ -1,9 +1,10 @@
 """Asking luxid for jobs: rows with names to their values."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import click
+from click.shell_completion import CompletionItem
 
 from cli.connection import open_luxid
 from common.ids import JobId
@@ -77,7 +78,7 @@ class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
     name = "id"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         # ids fit into 63 bits; no text longer than that is made a number
@@ -86,7 +87,7 @@ class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
             self.fail(f"'{shown}' is no job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
         return int(value)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from cli.gantry.completion import complete_job_ids
 
         # no command runs while the shell asks, so its context is not yet the current one

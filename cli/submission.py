@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar
 
 import attrs
 import click
@@ -29,7 +29,7 @@ from protocol.luxi.output import OutputStream
 from protocol.luxi.submission import OpInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")
 
 # seconds for which a luxid that left without an answer is waited for
@@ -62,6 +62,24 @@ class Wishes:
     ends_as_command: bool = False
     # under whose name the reason trail tells of it
     program: str = "gnt-job"
+
+
+class SubmitOptions(TypedDict):
+    """What `submit_options` pass to a verb."""
+
+    priority: str | None
+    reason: str | None
+    is_dry: bool
+    is_waiting: bool
+    is_ganeti_form: bool
+    prints_ids: bool
+
+
+class FollowOptions(SubmitOptions):
+    """What `submit_options` and `wait_options` pass to a verb."""
+
+    wait_s: float | None
+    is_raw: bool
 
 
 def submit_options(function: F) -> F:

@@ -4,10 +4,11 @@ Source: cli.md 1.4 and 2.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar
 
 import attrs
 import click
+from click.shell_completion import CompletionItem
 
 from cli.query import JOB_ID, PENDING
 from cli.user import user_name
@@ -15,7 +16,7 @@ from common.queue.jobs import FINAL_NAMES
 from common.words.filtertext import Expression
 from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 # --option -> the states it means, and its help
 _STATES: Final = {
@@ -56,6 +57,17 @@ class JobChoice:
         return all_of(parts) or ["&"]
 
 
+class ChoiceOptions(TypedDict):
+    """What `choice_options` pass to a verb."""
+
+    words: Sequence[str]
+    is_filtering: bool
+    where: str | None
+    states: str | None
+    is_mine: bool
+    with_archived: bool
+
+
 def choice_options(function: F) -> F:
     """Ids or one filter as arguments; `--where`, `--mine`, `--archived` and an option for each state."""
     options = [
@@ -76,7 +88,7 @@ def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], 
     return click.option(*names, "states", flag_value=",".join(states), help=text)
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return JOB_ID.shell_complete(ctx, param, incomplete)
 
 

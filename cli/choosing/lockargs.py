@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
+from click.shell_completion import CompletionItem
 
 from common.errors import InvalidRequest
 from common.locks import LockLevel, asked_lock, parse_lock
@@ -28,7 +29,7 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
     name = "lock"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
+    def convert(self, value: str | LockWish, param: click.Parameter | None, ctx: click.Context | None) -> LockWish:
         if isinstance(value, LockWish):
             return value
         name, colon, mode = value.rpartition(":")
@@ -49,7 +50,7 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
             self.fail(f"lock name '{name}' names nothing; write it as 'node/NAME'", param, ctx)
         return LockWish(str(lock), mode)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         from cli.gantry.completion import complete_locks
 
         # no command runs while the shell asks, so its context is not yet the current one

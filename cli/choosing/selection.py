@@ -4,7 +4,7 @@ Source: cli.md 2, "cancel, change-priority".
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 import click
@@ -21,7 +21,7 @@ from common.words.filtertext import Expression
 from common.words.jobfilter import statuses_filter
 from protocol.luxi.jobs import Done
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 UNFINISHED: Final[Expression] = ["!", statuses_filter(FINAL_NAMES)]
 ENDED: Final[Expression] = statuses_filter(FINAL_NAMES)

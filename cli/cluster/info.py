@@ -1,7 +1,7 @@
 """`gnt-cluster info`: the parameters of the cluster."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 import orjson
@@ -33,17 +33,17 @@ def info() -> int:
     return DONE
 
 
-def _groups(answer: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+def _groups(answer: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
     """Title -> name -> value: single ones first, then the limits, then each group of parameters."""
     single = {key: value for key, value in answer.items() if not (value and isinstance(value, dict))}
-    limits: dict[str, Any] = {key: single.pop(key) for key in _LIMITS if key in single}
+    limits: dict[str, object] = {key: single.pop(key) for key in _LIMITS if key in single}
     settings = installation().luxid
     limits["luxid.max_queued_jobs"] = settings.max_queued_jobs
-    groups = {key: dict(_flat(value)) for key, value in answer.items() if key not in single and key not in limits}
+    groups = {key: dict(_flat(value)) for key, value in answer.items() if value and isinstance(value, dict)}
     return {"CLUSTER": single, "LIMITS": limits, **{key.upper(): values for key, values in groups.items()}}
 
 
-def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
     """Values by their names, those inside others with a dot: `kvm.acpi`."""
     for key, value in values.items():
         if value and isinstance(value, dict):
@@ -52,7 +52,7 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
             yield f"{prefix}{key}", value
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None or value in ("", [], {}):
         return ""
     return value if isinstance(value, str) else orjson.dumps(value).decode()

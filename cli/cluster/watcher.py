@@ -27,14 +27,11 @@ from protocol.luxi.queue import SetWatcherPause
 @click.argument("duration", required=False)
 def watcher(action: str, duration: str | None) -> int:
     """Pause the watcher for DURATION (90, 30m, 2h, 7d, 1w), let it continue, or tell whether it rests (info)."""
-    if action == "pause" and duration is None:
-        raise click.UsageError("how long shall the watcher rest? write it as in: gnt-cluster watcher pause 2h")
     if action != "pause" and duration is not None:
         raise click.UsageError(f"'{action}' takes no duration, got '{duration}'")
     match action:
         case "pause":
-            seconds = DURATION.convert(duration, None, click.get_current_context())
-            until = ask_luxid(SetWatcherPause(time.time() + seconds))
+            until = ask_luxid(SetWatcherPause(time.time() + _seconds(duration)))
         case "continue":
             until = ask_luxid(SetWatcherPause(None))
         case _:
@@ -51,3 +48,9 @@ def _tell(until: float | None) -> None:
         say("The watcher is not paused")
     else:
         say(f"The watcher is paused until {clock(until)}")
+
+
+def _seconds(duration: str | None) -> float:
+    if duration is None:
+        raise click.UsageError("how long shall the watcher rest? write it as in: gnt-cluster watcher pause 2h")
+    return DURATION.convert(duration, None, click.get_current_context())

@@ -4,13 +4,13 @@ Source: cli.md 4, "delay".
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import click
 
 from cli.commands import Command
 from cli.durations import DURATION
-from cli.submission import Wishes, submit_jobs, submit_options, with_wishes
+from cli.submission import SubmitOptions, Wishes, submit_jobs, submit_options, with_wishes
 
 
 @click.command("delay", cls=Command, examples=("gnt-debug delay 2.5", "gnt-debug delay --node node1 --wait 1"))
@@ -28,7 +28,7 @@ def delay(
     repeat: int,
     interruptible: bool,
     no_locks: bool,
-    **options: Any,
+    **options: Unpack[SubmitOptions],
 ) -> int:
     """Submit a job that sleeps for SECONDS, and holds the locks of its nodes meanwhile."""
     wishes = Wishes(**options, program="gnt-debug")

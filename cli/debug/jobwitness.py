@@ -4,7 +4,7 @@ Source: opcodes.md 7, TEST_JQUEUE.
 """
 
 import socket
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -28,7 +28,7 @@ class JobSeen:
     # plain messages of its log, in order
     messages: tuple[str, ...]
     # (step, its argument, the job's state in it), in order
-    steps: tuple[tuple[str, Any, str | None], ...]
+    steps: tuple[tuple[str, object, str | None], ...]
     # of the opcodes at the end
     statuses: tuple[str, ...]
 
@@ -39,7 +39,7 @@ def witness(client: BlockingClient, job_id: int) -> JobSeen:
     Raises: OSError: a socket cannot be reached. ProtocolError: an entry names none. Else as `job_changes`.
     """
     messages: list[str] = []
-    steps: list[tuple[str, Any, str | None]] = []
+    steps: list[tuple[str, object, str | None]] = []
     for change in job_changes(client, job_id, ("status",)):
         for line in change.log:
             if line.kind == _KIND:
@@ -50,7 +50,7 @@ def witness(client: BlockingClient, job_id: int) -> JobSeen:
     return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
 
 
-def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, Any, str | None]:
+def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, object, str | None]:
     """The step, and the job's state while it waits for us; it goes on when we hang up."""
     path, step, argument = _parts(line.message)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
@@ -60,7 +60,7 @@ def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, Any
     return step, argument, status
 
 
-def _parts(message: Any) -> tuple[str, str, Any]:
+def _parts(message: object) -> tuple[str, str, object]:
     match message:
         case [str() as path, str() as step, argument]:
             return path, step, argument

@@ -19,8 +19,9 @@ from cli.exitcodes import DONE, UNKNOWN_FIELD
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.why.leftprocesses import left_processes
-from cli.why.lockview import LockRow, ask_lock_view
+from cli.why.lockview import ask_lock_view
 from protocol.blocking import BlockingClient
+from protocol.luxi.locks import LockRow
 
 # field -> what a cell shows of a lock
 _FIELDS: Final[Mapping[str, Callable[[LockRow], str]]] = {

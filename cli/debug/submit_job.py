@@ -6,7 +6,7 @@ Source: cli.md 4, "submit-job".
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
@@ -18,7 +18,16 @@ from cli.job.submit import read_jobs
 from cli.live.follow import job_changes
 from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, say_json, warn
-from cli.submission import Wishes, send_jobs, submit_jobs, submit_options, taken, tell_refused, with_wishes
+from cli.submission import (
+    SubmitOptions,
+    Wishes,
+    send_jobs,
+    submit_jobs,
+    submit_options,
+    taken,
+    tell_refused,
+    with_wishes,
+)
 from protocol.luxi.submission import OpInput
 
 
@@ -44,7 +53,7 @@ def submit_job(
     job_repeat: int,
     timing_stats: bool,
     is_each: bool,
-    **options: Any,
+    **options: Unpack[SubmitOptions],
 ) -> int:
     """Submit the jobs in these files and print their ids."""
     wishes = Wishes(**options, program="gnt-debug", is_each=is_each)

@@ -4,7 +4,7 @@ Source: cli.md 4, "test-jobqueue"; opcodes.md 7, TEST_JQUEUE.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
@@ -21,10 +21,11 @@ from cli.submission import PRIORITIES, taken
 from common.errors import ProtocolError, RemoteError
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
+from common.words.fields import Row
 from common.words.times import to_seconds
 from protocol.blocking import BlockingClient
 from protocol.luxi.submission import OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
-from protocol.messages import Request
+from protocol.messages import AnyRequest
 
 _VALID: Final = frozenset(SUBMIT_PRIORITIES.values())
 # the ends of what a process can have, and all that may be submitted, with their neighbours
@@ -76,7 +77,7 @@ def _check_bad_priorities(client: BlockingClient, delay: OpInput) -> None:
             _must_refuse(client, SubmitManyJobs(((delay,), ops, (delay,))), f"a job among others with {what}")
 
 
-def _must_refuse(client: BlockingClient, request: Request[Any], what: str) -> None:
+def _must_refuse(client: BlockingClient, request: AnyRequest, what: str) -> None:
     try:
         answer = client.call(request)
     except RemoteError:
@@ -108,9 +109,10 @@ def _ids(answers: Sequence[SubmitAnswer], count: int) -> list[JobId]:
     return ids
 
 
-def _must_follow(row: Any, before: Any) -> None:
+def _must_follow(row: Row, before: Row) -> None:
     """The job depends on the one before by its id, and was executed after it."""
-    shown = [dependency[0] for dependency in row["ops"][0].get("depends") or ()]
+    depends = row["ops"][0].get("depends")
+    shown = [dependency[0] for dependency in depends] if isinstance(depends, list) else []
     if shown != [before["id"]]:
         raise Broken(f"job {row['id']} depends on {shown}, expected [{before['id']}]")
     start, end = to_seconds(row["opexec"][0]), to_seconds(before["opend"][0])
@@ -176,7 +178,7 @@ def _wrong(trial: _Trial, seen: JobSeen) -> str:
     return ""
 
 
-def _steps(messages: Sequence[str]) -> list[tuple[str, Any, str]]:
+def _steps(messages: Sequence[str]) -> list[tuple[str, object, str]]:
     """(step, its argument, the state of the job in it) of an opcode."""
     logged = [("logmsg", count, "running") for count in range(1, len(messages) + 1)]
     start = [("startmsg", len(messages), "running")] if messages else []

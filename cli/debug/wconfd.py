@@ -4,7 +4,7 @@ Source: cli.md 4, "wconfd"; wconfd.md 2.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
@@ -19,7 +19,7 @@ from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
 from common.ids import JobId
 from protocol.face import requests_of
-from protocol.messages import Request, reply_to_wire, structure_request
+from protocol.messages import AnyRequest, reply_to_wire, structure_request
 from protocol.wconfd.locks import Echo, ListAllLocksOwners, ListLocks
 
 _COLUMNS: Final = (Column("METHOD"), Column("ARGUMENTS"), Column("WHAT IT DOES"))
@@ -59,7 +59,7 @@ def wconfd(method: str | None, words: Sequence[str]) -> int:
     return DONE
 
 
-def _method(name: str) -> type[Request[Any]]:
+def _method(name: str) -> type[AnyRequest]:
     """Raises: UsageError: wconfd has no such method."""
     methods = {kind.METHOD.lower(): kind for kind in requests_of(protocol.wconfd)}
     kind = methods.get(name.lower())
@@ -73,14 +73,14 @@ def _method(name: str) -> type[Request[Any]]:
     return kind
 
 
-def _value(word: str) -> Any:
+def _value(word: str) -> object:
     try:
         return orjson.loads(word)
     except orjson.JSONDecodeError:
         return word
 
 
-def _locks_of_job(job_id: JobId) -> Any:
+def _locks_of_job(job_id: JobId) -> object:
     """As `listLocks` answers."""
     held = ask_wconfd(ListAllLocksOwners())
     return reply_to_wire([(lock, mode) for lock, owners in held for owner, mode in owners if owner.ident == job_id])
@@ -96,13 +96,13 @@ def _tell_methods() -> int:
     return DONE
 
 
-def _arguments(kind: type[Request[Any]]) -> Iterator[str]:
+def _arguments(kind: type[AnyRequest]) -> Iterator[str]:
     """Names in order; in brackets those that may be left out."""
     for field in attrs.fields(kind):  # type: ignore[arg-type]  # subclasses are attrs classes
         yield field.name if field.default is attrs.NOTHING else f"[{field.name}]"
 
 
-def _first_line(kind: type[Request[Any]]) -> str:
+def _first_line(kind: type[AnyRequest]) -> str:
     # a class without words of its own does what its name says
     own = kind.__dict__.get("__doc__") or ""
     return "" if own.startswith("Method generated") else own.partition("\n")[0].rstrip(".")

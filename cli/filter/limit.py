@@ -3,7 +3,7 @@
 Source: filters design, "Examples"; luxid.md 6.2.
 """
 
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -18,7 +18,7 @@ class CountType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
 
     name = "count"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         # a count that is longer limits nothing

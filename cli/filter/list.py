@@ -4,7 +4,7 @@ Source: cli.md 3, "list"; luxid.md 6.2, 7.5.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 import orjson
@@ -43,20 +43,20 @@ def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separ
             say(line)
     for name in unknown:
         warn(f"unknown field '{name}'; fields are {', '.join(RULE_FIELDS)}")
-    lost = tell_missing(uuids, [row["uuid"] for row in rows])
+    lost = tell_missing(uuids, [str(row["uuid"]) for row in rows])
     return UNKNOWN_FIELD if unknown else FAILED if lost else DONE
 
 
-def rules_in_order(uuids: Sequence[str] = ()) -> list[dict[str, Any]]:
+def rules_in_order(uuids: Sequence[str] = ()) -> list[dict[str, object]]:
     """The rules, all or those named, in the order in which they are asked; by their fields."""
     named = ["|", *(["==", "uuid", uuid] for uuid in uuids)] if uuids else None
     answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS, Expression.from_wire(named)))
-    rows: list[dict[str, Any]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
+    rows: list[dict[str, object]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
     return sorted(rows, key=lambda row: (row["priority"], row["watermark"], row["uuid"]))
 
 
 def rule_table(
-    rows: Sequence[Mapping[str, Any]], fields: Sequence[str], layout: Layout, *, unknown: str
+    rows: Sequence[Mapping[str, object]], fields: Sequence[str], layout: Layout, *, unknown: str
 ) -> Iterable[str]:
     """The lines of a table of rules.
 
@@ -76,5 +76,5 @@ def tell_missing(asked: Sequence[str], found: Sequence[str]) -> bool:
     return bool(lost)
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()

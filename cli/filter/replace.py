@@ -1,11 +1,11 @@
 """`gnt-filter replace`: another rule in the place of one."""
 
-from typing import Any
+from typing import Unpack
 
 import click
 
 from cli.commands import Command
-from cli.filter.wireform import set_wire_rule, wire_options
+from cli.filter.wireform import WireOptions, set_wire_rule, wire_options
 
 
 @click.command(
@@ -13,6 +13,6 @@ from cli.filter.wireform import set_wire_rule, wire_options
 )
 @wire_options
 @click.argument("uuid")
-def replace(uuid: str, **options: Any) -> int:
+def replace(uuid: str, **options: Unpack[WireOptions]) -> int:
     """Replace the rule with this UUID by another one, or make it; print the uuid."""
     return set_wire_rule(uuid, **options)

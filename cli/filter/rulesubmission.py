@@ -6,7 +6,7 @@ Source: cli.md 3; luxid.md 2.2, 6.
 import sys
 import time
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 import click
@@ -20,7 +20,7 @@ from cli.tables import Column, Layout, render
 from common.words.rulefilter import Predicate, rule_predicates
 from protocol.luxi.filters import ReplaceFilter, TryFilterRule
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 # a predicate: jobs that come after the rule was made
 NEWER: Final = ["jobid", [">", "id", "watermark"]]
@@ -35,9 +35,9 @@ class RuleWish:
 
     # uuid of the rule to replace; None: a new one
     uuid: str | None
-    predicates: tuple[Any, ...]
+    predicates: tuple[object, ...]
     # action as on the wire
-    action: Any
+    action: object
     # verb for what becomes of a job: "wait"
     effect: str
     # place in the chain; smaller comes first
@@ -80,7 +80,7 @@ def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
 
 
 def set_new_rule(
-    action: Any, effect: str, where: str | None, priority: int, reason: str | None, is_dry: bool, *predicates: Any
+    action: object, effect: str, where: str | None, priority: int, reason: str | None, is_dry: bool, *predicates: object
 ) -> int:
     """Set a rule for the jobs of a filter; the exit code.
 

@@ -5,14 +5,14 @@ Source: cli.md 3, "add", "replace".
 
 import re
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Final, TypedDict, TypeVar, Unpack
 
 import click
 import orjson
 
 from cli.filter.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 _RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
 _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
@@ -24,7 +24,9 @@ class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in n
 
     name = "json"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+    def convert(
+        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[object]:
         if isinstance(value, list):
             return value
         try:
@@ -41,16 +43,28 @@ class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 
     name = "action"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str | list[Any]:
+    def convert(
+        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | list[object]:
         if isinstance(value, list):
             return value
-        text = str(value)
-        if text in _WORDS:
-            return text
-        match = _RATE_LIMIT.fullmatch(text)
+        if value in _WORDS:
+            return value
+        match = _RATE_LIMIT.fullmatch(value)
         if match is None:
             self.fail(f"'{value}' is no action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx)
         return ["RATE_LIMIT", int(match[1])]
+
+
+class WireOptions(TypedDict):
+    """What `wire_options` pass to a verb."""
+
+    predicates: list[object]
+    action: str | list[object]
+    where: str | None
+    priority: int
+    reason: str | None
+    is_dry: bool
 
 
 def wire_options(function: F) -> F:
@@ -71,19 +85,13 @@ def wire_options(function: F) -> F:
     return function
 
 
-def set_wire_rule(
-    uuid: str | None,
-    predicates: list[Any],
-    action: str | list[Any],
-    where: str | None,
-    priority: int,
-    reason: str | None,
-    is_dry: bool,
-) -> int:
+def set_wire_rule(uuid: str | None, **options: Unpack[WireOptions]) -> int:
     """Set the rule and print its uuid; the exit code. Args: uuid: None: a new one."""
+    action = options["action"]
     if isinstance(action, list):
         effect = f"run {action[1]} at a time"
     else:
         effect = _EFFECTS.get(action, "be looked at by the next rule")
-    wish = RuleWish(uuid, (*predicates, *predicates_of(where)), action, effect, priority, reason)
-    return set_rule(wish, is_dry=is_dry)
+    predicates = (*options["predicates"], *predicates_of(options["where"]))
+    wish = RuleWish(uuid, predicates, action, effect, options["priority"], options["reason"])
+    return set_rule(wish, is_dry=options["is_dry"])

@@ -4,7 +4,7 @@ Source: STYLE section 8.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
@@ -22,7 +22,7 @@ class Topic:
 
     heading: str
     tell: Callable[[], None]
-    to_json: Callable[[], Any]
+    to_json: Callable[[], object]
 
 
 def _tell_exit_codes() -> None:
@@ -38,7 +38,7 @@ def _write_table(formatter: click.HelpFormatter, heading: str, rows: Sequence[Ex
         formatter.write_dl([(row.code, row.meaning) for row in rows])
 
 
-def _exit_codes_json() -> Any:
+def _exit_codes_json() -> object:
     return {
         "waiting": [attrs.asdict(row) for row in WAITING],
         "others": [attrs.asdict(row) for row in EVERYWHERE],

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import click
@@ -160,9 +160,9 @@ def _queue_line(jobs: Mapping[str, int], is_drained: bool) -> str:
 
 
 def _as_json(
-    daemons: list[DaemonStatus], supervisor: Running | None, jobs: Mapping[str, int] | None, drained: Any
-) -> dict[str, Any]:
-    def place(running: Running | None) -> dict[str, Any]:
+    daemons: list[DaemonStatus], supervisor: Running | None, jobs: Mapping[str, int] | None, drained: object
+) -> dict[str, object]:
+    def place(running: Running | None) -> dict[str, object]:
         return {"pid": running.pid if running else None, "since": running.since if running else None}
 
     return {

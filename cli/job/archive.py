@@ -3,11 +3,11 @@
 Source: cli.md 2, "archive"; luxid.md 2.6.
 """
 
-from typing import Any, Final
+from typing import Final, Unpack
 
 import click
 
-from cli.choosing.jobchoice import read_choice
+from cli.choosing.jobchoice import ChoiceOptions, read_choice
 from cli.choosing.selection import ENDED, Action, select_jobs, selection_options
 from cli.commands import Command
 from cli.connection import open_luxid
@@ -27,7 +27,7 @@ _ACTION: Final = Action("archive", ENDED)
     "archive", cls=Command, examples=("gnt-job archive 27490 27491", "gnt-job archive --where 'status=success' --force")
 )
 @selection_options
-def archive(is_forced: bool, is_dry: bool, **chosen: Any) -> int:
+def archive(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
     """Set these jobs aside, or all that have ended and are as the conditions say.
 
     They can still be listed by their ids, and with --archived.

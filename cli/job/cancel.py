@@ -3,11 +3,11 @@
 Source: cli.md 2, "cancel"; luxid.md 2.4.
 """
 
-from typing import Any, Final
+from typing import Final, Unpack
 
 import click
 
-from cli.choosing.jobchoice import read_choice
+from cli.choosing.jobchoice import ChoiceOptions, read_choice
 from cli.choosing.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
 from cli.commands import Command
 from cli.connection import open_luxid
@@ -35,7 +35,7 @@ _ACTION: Final = Action("cancel", UNFINISHED)
 )
 @click.option("--yes-do-it", "--ya-rly", is_flag=True, expose_value=False, hidden=True)
 @selection_options
-def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Any) -> int:
+def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
     """Cancel these jobs, or all that have not ended and are as the conditions say."""
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())

@@ -3,11 +3,11 @@
 Source: cli.md 2, "change-priority"; luxid.md 2.5.
 """
 
-from typing import Any, Final
+from typing import Final, Unpack
 
 import click
 
-from cli.choosing.jobchoice import read_choice
+from cli.choosing.jobchoice import ChoiceOptions, read_choice
 from cli.choosing.selection import UNFINISHED, Action, select_jobs, selection_options, tell_answers
 from cli.commands import Command
 from cli.connection import open_luxid
@@ -30,7 +30,7 @@ _ACTION: Final = Action("change the priority of", UNFINISHED)
 )
 @click.option("--priority", type=click.Choice(PRIORITIES), required=True, help="How urgent they shall be.")
 @selection_options
-def change_priority(priority: str, is_forced: bool, is_dry: bool, **chosen: Any) -> int:
+def change_priority(priority: str, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
     """Give another priority to these jobs, or to all that have not ended and are as the conditions say."""
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())

@@ -6,11 +6,11 @@ Source: cli.md 2, "list".
 import difflib
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Unpack
 
 import click
 
-from cli.choosing.jobchoice import JobChoice, choice_options, read_choice
+from cli.choosing.jobchoice import ChoiceOptions, JobChoice, choice_options, read_choice
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
@@ -37,7 +37,9 @@ from common.words.fields import FIELDS, Row, choose, field_of, unknown, value_of
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 @choice_options
-def list_jobs(names: str | None, no_headers: bool, separator: str | None, verbose: bool, **chosen: Any) -> int:
+def list_jobs(
+    names: str | None, no_headers: bool, separator: str | None, verbose: bool, **chosen: Unpack[ChoiceOptions]
+) -> int:
     """List the jobs of the queue, those named, or those for which a filter holds.
 
     A filter compares fields: 'status=running & (op=OP_TEST_DELAY | summary=~web[12])'. Fields are those

@@ -5,7 +5,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 
@@ -13,7 +13,7 @@ from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.durations import POSITIVE_DURATION
 from cli.query import JOB_ID
-from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
+from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState
 from common.system.ulimits import ULIMITS
@@ -24,7 +24,9 @@ class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in n
 
     name = "dependency"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[Any]:
+    def convert(
+        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
+    ) -> list[object]:
         if isinstance(value, list):
             return value
         number, _, names = value.partition(":")
@@ -40,7 +42,9 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
 
     name = "variable"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+    def convert(
+        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
         if isinstance(value, tuple):
             return value
         name, equals, text = value.partition("=")
@@ -56,7 +60,7 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
     name = "size"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
         match = _SIZE.fullmatch(value)
@@ -70,7 +74,7 @@ class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
 
     name = "float"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
         if isinstance(value, float):
             return value
         if _CPUS.fullmatch(value) is None:
@@ -83,7 +87,9 @@ class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
 
     name = "limit"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, list[int]]:
+    def convert(
+        self, value: str | tuple[str, list[int]], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, list[int]]:
         if isinstance(value, tuple):
             return value
         name, _, text = value.partition("=")
@@ -180,7 +186,7 @@ def read_standard_input() -> str:
 def run_command(
     words: Sequence[str],
     locks: Sequence[LockWish],
-    depends: Sequence[list[Any]],
+    depends: Sequence[list[object]],
     timeout: float | None,
     cwd: Path | None,
     stdin_from: Path | None,
@@ -196,7 +202,7 @@ def run_command(
     exit_codes: Sequence[int],
     detach: bool,
     keep_locks: bool,
-    **options: Any,
+    **options: Unpack[FollowOptions],
 ) -> int:
     """Run COMMAND as a job, under locks and after other jobs; print the job's id.
 
@@ -214,7 +220,7 @@ def run_command(
     if user == "":
         raise click.UsageError("--user '' names nobody; leave it out, or write the name of a user")
     wishes = Wishes(**options, ends_as_command=True)
-    op: dict[str, Any] = {
+    op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),
         "cwd": os.path.abspath(cwd or Path.cwd()),

@@ -8,13 +8,13 @@ import contextlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
 import click
 import orjson
 
 from cli.commands import WaitingCommand
-from cli.submission import Wishes, submit_jobs, submit_options, wait_options, with_wishes
+from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
 from protocol.luxi.submission import OpInput
 
@@ -31,7 +31,7 @@ from protocol.luxi.submission import OpInput
 @click.argument("file", metavar="FILE|-", type=click.Path(readable=False, allow_dash=True, path_type=Path))
 @submit_options
 @wait_options
-def submit(file: Path, **options: Any) -> int:
+def submit(file: Path, **options: Unpack[FollowOptions]) -> int:
     """Submit the jobs in FILE, or on standard input (-), and print their ids."""
     wishes = Wishes(**options, ends_as_command=True)
     jobs = read_jobs(_read_input(), "standard input") if str(file) == "-" else read_jobs(file.read_bytes(), str(file))
@@ -68,7 +68,7 @@ def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:
 def _refuse_repeated_keys(text: bytes, name: str) -> None:
     """Of a key that an object has twice, as a lock in two modes, the last value would count."""
 
-    def check(pairs: list[tuple[str, Any]]) -> None:
+    def check(pairs: list[tuple[str, object]]) -> None:
         keys = [key for key, _ in pairs]
         if len(set(keys)) < len(keys):
             repeated = next(key for place, key in enumerate(keys) if key in keys[:place])
@@ -79,7 +79,7 @@ def _refuse_repeated_keys(text: bytes, name: str) -> None:
         json.loads(text, object_pairs_hook=check)
 
 
-def _read_job(value: Any, name: str, place: str) -> list[OpInput]:
+def _read_job(value: object, name: str, place: str) -> list[OpInput]:
     if not isinstance(value, list) or not value:
         raise _refuse(name, place, "a job: a list of at least one opcode", value)
     for index, op in enumerate(value):
@@ -90,7 +90,7 @@ def _read_job(value: Any, name: str, place: str) -> list[OpInput]:
     return value
 
 
-def _refuse(name: str, place: str, expected: str, value: Any) -> InvalidRequest:
+def _refuse(name: str, place: str, expected: str, value: object) -> InvalidRequest:
     shown = orjson.dumps(value).decode()
     shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
     return InvalidRequest(f"{name}: expected {expected}, got {shown} @ {place}")

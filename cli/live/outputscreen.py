@@ -7,13 +7,13 @@ wanted raw. Into a pipe or a file it goes as it is: what is read there is data.
 
 import sys
 from collections.abc import Callable
-from typing import Any, TextIO, TypeVar
+from typing import TextIO, TypeVar
 
 import click
 
 from common.words.text import defused
 
-F = TypeVar("F", bound=Callable[..., Any])
+F = TypeVar("F", bound=Callable[..., object])
 
 
 def raw_option(function: F) -> F:

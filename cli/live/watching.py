@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, paths, uses_color, wants_json
@@ -35,7 +35,7 @@ _SILENCE_S: Final = 1.0
 _STATUS_WIDTH: Final = max(len(state.value) for state in JobState)
 
 
-def streams_of(ops: Iterable[Mapping[str, Any]]) -> Sequence[OutputStream]:
+def streams_of(ops: Iterable[Mapping[str, object]]) -> Sequence[OutputStream]:
     """The streams that the commands among these opcodes print to."""
     return tuple(OutputStream) if any(op.get("stderr_apart") for op in ops) else (OutputStream.OUTPUT,)
 
@@ -235,7 +235,7 @@ def _show_json(followers: Followers) -> None:
         sys.stdout.flush()
 
 
-def _event_json(event: Event) -> dict[str, Any]:
+def _event_json(event: Event) -> dict[str, object]:
     if isinstance(event, Output):
         is_error = event.stream is OutputStream.ERROR
         return {"id": event.job_id, "error_output" if is_error else "output": event.text}

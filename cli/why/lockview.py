@@ -3,33 +3,20 @@
 Source: luxid.md 7.4; STYLE section 8.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
 
-from common.errors import ProtocolError
+from common.errors import InvalidRequest, ProtocolError
 from common.locks import parse_lock
 from common.query.kinds import QueryKind
+from common.wire import structure
 from protocol.blocking import BlockingClient
+from protocol.luxi.locks import LOCK_FIELDS, LockRow
 from protocol.luxi.queries import Query, QueryResult
 
-# fields of luxid's Query of locks
-FIELDS: Final = ("name", "mode", "owner", "pending")
 JOB: Final = "job/"
-
-
-@attrs.frozen
-class LockRow:
-    """One lock, or a job whose end others wait for; owners and pending requests in the order of wconfd."""
-
-    name: str
-    # strongest mode in which it is held; None: it is free
-    mode: str | None
-    owners: tuple[str, ...]
-    # pairs of a mode, or of the final states of a job that are wanted, and the owners that wait
-    pending: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
@@ -37,29 +24,28 @@ def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
 
     Raises: as `read_lock_view` and `BlockingClient.call`.
     """
-    return read_lock_view(client.call(Query(QueryKind.LOCK, FIELDS)))
+    return read_lock_view(client.call(Query(QueryKind.LOCK, LOCK_FIELDS)))
 
 
 def read_lock_view(answer: QueryResult) -> tuple[LockRow, ...]:
     """The locks that somebody holds or waits for, in lock order, then jobs by id.
 
-    Args: answer: to a Query of locks with `FIELDS`.
+    Args: answer: to a Query of locks with `LOCK_FIELDS`.
     Raises: ProtocolError: it has another form. InvalidRequest: a name in it is unknown.
     """
     try:
-        rows = [_row(row) for row in answer.values()]
-    except (TypeError, ValueError) as error:
+        rows = [_in_words(structure(row, LockRow)) for row in answer.values()]
+    except (InvalidRequest, TypeError, ValueError) as error:
         raise ProtocolError("luxid's answer on locks has an unknown form; is it of another version?") from error
     jobs = sorted((row for row in rows if row.name.startswith(JOB)), key=lambda row: int(row.name.removeprefix(JOB)))
     locks = [row for row in rows if not row.name.startswith(JOB) and (row.owners or row.pending)]
     return (*sorted(locks, key=lambda row: parse_lock(row.name)), *jobs)
 
 
-def _row(values: Sequence[Any]) -> LockRow:
-    """Raises: TypeError, ValueError: other values than those of `FIELDS`."""
-    name, mode, owners, pending = values
-    requests = tuple((str(wanted), tuple(map(_owner, among))) for wanted, among in pending or ())
-    return LockRow(str(name), mode, tuple(map(_owner, owners or ())), requests)
+def _in_words(row: LockRow) -> LockRow:
+    """The row with its owners as people read them. Raises: ValueError: a name is not one of an owner."""
+    pending = tuple((wanted, tuple(map(_owner, owners))) for wanted, owners in row.pending)
+    return attrs.evolve(row, owners=tuple(map(_owner, row.owners)), pending=pending)
 
 
 def _owner(text: str) -> str:

@@ -22,7 +22,7 @@ from daemons.luxid.core.query.groups import GROUPS
 from daemons.luxid.core.query.instances import INSTANCES
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JOBS, JobRow
-from daemons.luxid.core.query.locks import LOCKS, LockRow, lock_rows
+from daemons.luxid.core.query.locks import LOCKS, lock_rows
 from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodes import EXPORTS, NODES
 from daemons.luxid.core.query.rows import Row, rows_of
@@ -32,6 +32,7 @@ from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
 from daemons.luxid.jobviews import JobViews
 from protocol.client import Client
+from protocol.luxi.locks import LockRow
 from protocol.luxi.queries import (
     FieldDefinitions,
     Query,

@@ -12,31 +12,17 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-import attrs
-
 from common.ids import JobId
 from common.locks import Lock, LockMode, Owner, mode_rank
 from common.queue.dependencies import Dependency
 from common.queue.jobs import JobState
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.fields import Kind, QueryField
+from protocol.luxi.locks import LockRow
 from protocol.wconfd.locks import LocksStatus
 
 # wanted by a dependency that names no states
 _ANY_END: Final = (JobState.SUCCESS, JobState.ERROR)
-
-
-@attrs.frozen
-class LockRow:
-    name: str
-    # null, or the strongest in which it is held
-    mode: str | None
-    owners: tuple[str, ...]
-    # (mode, owners), in the order of wconfd
-    pending: tuple[tuple[str, tuple[str, ...]], ...]
-
-    def pending_to_wire(self) -> list[list[object]]:
-        return [[mode, list(owners)] for mode, owners in self.pending]
 
 
 def lock_rows(status: LocksStatus, waiting: Mapping[JobId, Iterable[tuple[JobId, Dependency]]]) -> list[LockRow]:
@@ -85,6 +71,10 @@ def _states(dependency: Dependency) -> str:
     return ",".join(state.value for state in (*_ANY_END, JobState.CANCELED) if state in wanted)
 
 
+def _pending_json(row: LockRow) -> list[list[object]]:
+    return [[mode, list(owners)] for mode, owners in row.pending]
+
+
 _Field = QueryField[LockRow]
 LOCKS: Final[Things[LockRow]] = Things.of(
     "lock",
@@ -99,7 +89,7 @@ LOCKS: Final[Things[LockRow]] = Things.of(
             comparable=lambda mode: mode or "",
         ),
         _Field("owner", "Owner", Kind.OTHER, "who holds it", lambda row: row.owners),
-        _Field("pending", "Pending", Kind.OTHER, "who waits for it, and how it is wanted", LockRow.pending_to_wire),
+        _Field("pending", "Pending", Kind.OTHER, "who waits for it, and how it is wanted", _pending_json),
     ),
     name_field="name",
 )
