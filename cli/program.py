@@ -90,7 +90,8 @@ def _code_of(error: BaseException, program: str) -> int:
             return _report(error)
         case Exception():
             return _report_bug(error, program)
-    raise error
+        case _:
+            raise error
 
 
 def _reader_left() -> int:
@@ -122,7 +123,8 @@ def _report(error: GantryError | OSError) -> int:
             return NOT_REACHED
         case InvalidRequest():
             return USAGE
-    return FAILED
+        case _:
+            return FAILED
 
 
 def explain(error: GantryError | OSError) -> str:

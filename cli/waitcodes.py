@@ -31,7 +31,8 @@ def _code_of(job: Outcome) -> int:
         case "error":
             place = next((at for at, status in enumerate(job.statuses) if status == "error"), None)
             return OURS if place is None else _code_of_failure(job, place)
-    return OURS
+        case _:
+            return OURS
 
 
 def _code_of_failure(job: Outcome, place: int) -> int:
@@ -40,10 +41,11 @@ def _code_of_failure(job: Outcome, place: int) -> int:
             return _code_of_end(code, end)
         case [str(name), *_] if name == _NOT_AS_NEEDED:
             return NEVER_RAN
-    if not job.has_begun(place):
-        return NEVER_RAN
-    # what kept us from knowing must not be taken for the command's own word
-    return OURS if job.op_id(place) == _COMMAND else FAILED
+        case _ if not job.has_begun(place):
+            return NEVER_RAN
+        case _:
+            # what kept us from knowing must not be taken for the command's own word
+            return OURS if job.op_id(place) == _COMMAND else FAILED
 
 
 def _code_of_end(code: object, end: Mapping[object, object]) -> int:

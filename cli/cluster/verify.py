@@ -57,7 +57,8 @@ def _config_problems() -> list[str]:
         match error.wire_args():
             case [_, [*problems]] if error.wire_name == ConfigVerifyError.wire_name:
                 return list(map(str, problems))
-        return [error.message]
+            case _:
+                return [error.message]
     except Unavailable as error:
         return [with_next_step(error).message]
     return []

@@ -4,6 +4,7 @@ Source: cli.md 5.
 """
 
 import time
+from typing import Literal, assert_never
 
 import click
 
@@ -25,7 +26,7 @@ from protocol.luxi.queue import SetWatcherPause
 )
 @click.argument("action", type=click.Choice(["pause", "continue", "info"]))
 @click.argument("duration", required=False)
-def watcher(action: str, duration: str | None) -> int:
+def watcher(action: Literal["pause", "continue", "info"], duration: str | None) -> int:
     """Pause the watcher for DURATION (90, 30m, 2h, 7d, 1w), let it continue, or tell whether it rests (info)."""
     if action != "pause" and duration is not None:
         raise click.UsageError(f"'{action}' takes no duration, got '{duration}'")
@@ -34,9 +35,11 @@ def watcher(action: str, duration: str | None) -> int:
             until = ask_luxid(SetWatcherPause(time.time() + _seconds(duration)))
         case "continue":
             until = ask_luxid(SetWatcherPause(None))
-        case _:
+        case "info":
             told = ask_luxid(QueryConfigValues(("watcher_pause",)))[0]
             until = told if isinstance(told, int | float) else None
+        case _:
+            assert_never(action)
     _tell(until)
     return DONE
 

@@ -64,4 +64,5 @@ def _parts(message: object) -> tuple[str, str, object]:
     match message:
         case [str() as path, str() as step, argument]:
             return path, step, argument
-    raise ProtocolError(f"expected [socket, step, argument] in the log, got {message!r:.100}")
+        case _:
+            raise ProtocolError(f"expected [socket, step, argument] in the log, got {message!r:.100}")

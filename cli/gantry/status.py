@@ -138,6 +138,9 @@ def _answers(paths: Paths, daemon: Daemon) -> bool:
                     wconfd.call(Echo("status"), timeout_s=_ANSWER_S)
             case name if daemon.socket is not None:
                 dial(paths.socket(name), name).close()
+            case _:
+                # its process is there, and nothing can be asked
+                pass
     except RemoteError:
         # it says that this user may not ask
         return True

@@ -12,7 +12,7 @@ import contextlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, assert_never
 
 import attrs
 
@@ -23,6 +23,8 @@ from daemons.jobproc.commands.holding import Way, controller_folder, folder_name
 MEMORY: Final = "memory"
 CPU: Final = "cpu"
 _PERIOD_US: Final = 100_000
+# file that has the limit of memory
+_MEMORY_FILES: Final = {Way.V2: "memory.max", Way.V1: "memory.limit_in_bytes"}
 _log = get_log(__name__)
 
 
@@ -124,12 +126,13 @@ def _set(group: Group, controller: str, wanted: Wanted) -> None:
 
 
 def _values(way: Way, controller: str, wanted: Wanted) -> tuple[tuple[str, str], ...]:
+    if controller == MEMORY:
+        return ((_MEMORY_FILES[way], str(wanted.memory_bytes)),)
     quota = int((wanted.cpus or 0) * _PERIOD_US)
-    match controller, way:
-        case "memory", Way.V2:
-            return (("memory.max", str(wanted.memory_bytes)),)
-        case "memory", _:
-            return (("memory.limit_in_bytes", str(wanted.memory_bytes)),)
-        case _, Way.V2:
+    match way:
+        case Way.V2:
             return (("cpu.max", f"{quota} {_PERIOD_US}"),)
-    return (("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", str(quota)))
+        case Way.V1:
+            return (("cpu.cfs_period_us", str(_PERIOD_US)), ("cpu.cfs_quota_us", str(quota)))
+        case _:
+            assert_never(way)

@@ -57,7 +57,8 @@ def program_words(program: str, path: str, error: OSError) -> str:
             return f"{program!r} may not be executed: {_reason(error.errno)}; check its mode and owner"
         case errno.E2BIG:
             return f"{program!r} cannot be started: its arguments and its environment are too long for the kernel"
-    return f"{program!r} cannot be started: {_reason(error.errno)}"
+        case _:
+            return f"{program!r} cannot be started: {_reason(error.errno)}"
 
 
 def limit_name(number: int) -> str:

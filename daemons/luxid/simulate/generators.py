@@ -6,7 +6,7 @@ the work alone, without any lock, would take about nine tenths of 50 slots.
 
 import random
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, Literal, assert_never
 
 from common.locks import BGL, Lock, LockLevel, LockMode, group_lock, member_lock
 from daemons.luxid.simulate.trace import TraceJob, in_order
@@ -20,6 +20,8 @@ _INSTANCES: Final = 400
 _HOT: Final = 4
 _SHARED, _EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
 
+_Work = Literal["instance", "move", "maintenance", "verify", "cluster"]
+_WORKS: Final[tuple[_Work, ...]] = ("instance", "move", "maintenance", "verify", "cluster")
 Draw = Callable[[random.Random], dict[Lock, LockMode]]
 
 
@@ -48,7 +50,8 @@ def _jobs(draw: random.Random, locks: Draw, count: int) -> Iterator[TraceJob]:
 def _mixed(draw: random.Random) -> dict[Lock, LockMode]:
     """A fleet's day: mostly single instances, some whole nodes, now and then all of it."""
     node, instance = _node(draw.randrange(_NODES)), _instance(draw.randrange(_INSTANCES))
-    match draw.choices(("instance", "move", "maintenance", "verify", "cluster"), (700, 200, 80, 18, 2))[0]:
+    work = draw.choices(_WORKS, (700, 200, 80, 18, 2))[0]
+    match work:
         case "instance":
             return {instance: _EXCLUSIVE, node: _SHARED}
         case "move":
@@ -57,7 +60,10 @@ def _mixed(draw: random.Random) -> dict[Lock, LockMode]:
             return {node: _EXCLUSIVE}
         case "verify":
             return {group_lock(LockLevel.NODE): _SHARED}
-    return {BGL: _EXCLUSIVE}
+        case "cluster":
+            return {BGL: _EXCLUSIVE}
+        case _:
+            assert_never(work)
 
 
 def _hotspot(draw: random.Random) -> dict[Lock, LockMode]:

@@ -71,4 +71,5 @@ def _compile_named(expression: Expression) -> Callable[[str], StaticMatch]:
         case Some(parts=parts):
             some = [_compile_named(part) for part in parts]
             return lambda op_id: min(StaticMatch.MAYBE, max(test(op_id) for test in some))
-    return lambda _: StaticMatch.MAYBE
+        case _:
+            return lambda _: StaticMatch.MAYBE

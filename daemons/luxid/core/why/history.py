@@ -138,7 +138,8 @@ class History:
                 return before == self._blocking(entry) or now_s - entry.waiting_since < SHORTEST_S
             case FilterRule() as old, FilterRule() as new:
                 return old.uuid == new.uuid
-        return entry.waiting_on == waiting_on
+            case old_state, new_state:
+                return old_state == new_state
 
     def _change(self, entry: Entry, waiting_on: WaitingOn, before: Cause | None, now_s: float) -> None:
         entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))

@@ -127,7 +127,8 @@ def _snapshot_of(header: Any) -> str:
     match header:
         case {"snapshot": str() as snapshot, "journal": int() as version} if version == _VERSION:
             return snapshot
-    raise _damaged(1, 0, f"expected a journal of version {_VERSION}, got {header!r:.80}")
+        case _:
+            raise _damaged(1, 0, f"expected a journal of version {_VERSION}, got {header!r:.80}")
 
 
 def _outdated(texts: list[Any], this: str, lines: "_Lines") -> Replayed:

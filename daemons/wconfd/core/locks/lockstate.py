@@ -56,7 +56,8 @@ class LockRows:
                 _read_each("$[0]", allocation, rows._read_held)
                 _read_each("$[1]", pending, rows._read_pending)
                 return rows
-        raise _damaged("$", "expected [[owner, locks], ...] and [[priority, owner, requests], ...]")
+            case _:
+                raise _damaged("$", "expected [[owner, locks], ...] and [[priority, owner, requests], ...]")
 
     def requests(self) -> list[PendingRequest]:
         """All that is pending, in order of trial."""
@@ -163,7 +164,8 @@ def read_pending(row: Any) -> PendingRequest:
         case [int() as priority, wire_owner, list() as wire_requests] if not isinstance(priority, bool):
             requests = tuple(LockRequest.from_wire(item) for item in wire_requests)
             return PendingRequest(priority, Owner.from_wire(wire_owner), requests)
-    raise InvalidRequest(f"expected a priority, an owner and its requests; got {row!r}")
+        case _:
+            raise InvalidRequest(f"expected a priority, an owner and its requests; got {row!r}")
 
 
 def _damaged(where: str, what: str) -> DamagedFile:

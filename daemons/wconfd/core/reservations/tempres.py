@@ -107,7 +107,8 @@ def _from_wire(value: Any) -> IpNote:
     match value:
         case ["reserve" | "release" as action, str() as address, str() as network]:
             return IpNote(IpAction(action), NetworkUuid(network), read_address(address))
-    raise InvalidRequest(f"expected ['reserve' or 'release', address, network], got {value!r}")
+        case _:
+            raise InvalidRequest(f"expected ['reserve' or 'release', address, network], got {value!r}")
 
 
 def _minors(rows: Any) -> Minors:
