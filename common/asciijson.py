@@ -5,12 +5,11 @@ Source: wconfd.md 1.4 and 11 (BUG-1).
 
 import json
 from json.encoder import encode_basestring_ascii
-from typing import Any
 
 import orjson
 
 
-def ascii_json(value: Any) -> bytes:
+def ascii_json(value: object) -> bytes:
     """Encode without spaces; other characters become `\\u` escapes.
 
     Args:

@@ -9,7 +9,7 @@ Source: STYLE section 8; luxid.md 1.6; wconfd.md 1.5.
 
 import errno
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 
 class GantryError(Exception):
@@ -20,13 +20,13 @@ class GantryError(Exception):
     # of classes that callers tell apart from others with their code: sent along, and there an `except` finds them
     kind: ClassVar[str | None] = None
 
-    def __init__(self, message: str | None = None, **fields: Any) -> None:
+    def __init__(self, message: str | None = None, **fields: object) -> None:
         self.message = message or (type(self).__doc__ or "").strip().splitlines()[0]
         # JSON-able facts about the failure, sent to callers that speak JSON-RPC
-        self.fields: Mapping[str, Any] = fields
+        self.fields: Mapping[str, object] = fields
         super().__init__(self.message)
 
-    def wire_args(self) -> list[Any]:
+    def wire_args(self) -> list[object]:
         """The second element of Ganeti's `[name, args]`."""
         return [self.message]
 
@@ -120,7 +120,7 @@ class ConfigVerifyError(ConfigurationError):
         super().__init__(message, problems=list(problems))
         self.problems = tuple(problems)
 
-    def wire_args(self) -> list[Any]:
+    def wire_args(self) -> list[object]:
         return [self.message, list(self.problems)]
 
 
@@ -149,7 +149,7 @@ class PrerequisiteError(GantryError):
         # one of Ganeti's ten codes: wrong_input, wrong_state, unknown_entity, ...
         self.reason = reason
 
-    def wire_args(self) -> list[Any]:
+    def wire_args(self) -> list[object]:
         return [self.message, self.reason]
 
 
@@ -163,12 +163,12 @@ class ExecutionError(GantryError):
 class CommandFailed(ExecutionError):
     """a command ended otherwise than it was to"""
 
-    def __init__(self, message: str, end: Mapping[str, Any]) -> None:
+    def __init__(self, message: str, end: Mapping[str, object]) -> None:
         super().__init__(message)
         # how it ended, JSON-able: the keys of a result of OP_RUN_COMMAND that are known
         self.end = end
 
-    def wire_args(self) -> list[Any]:
+    def wire_args(self) -> list[object]:
         return [self.message, dict(self.end)]
 
 
@@ -189,7 +189,7 @@ class JobQueueFull(GantryError):
     code = "unavailable"
     wire_name = "JobQueueFull"
 
-    def wire_args(self) -> list[Any]:
+    def wire_args(self) -> list[object]:
         return []
 
 
@@ -223,13 +223,13 @@ class RemoteError(GantryError):
     tells the cases apart, since an error of a newer daemon may have no class here.
     """
 
-    def __init__(self, message: str, *, code: str, wire_name: str, wire_args: Sequence[Any] = (), **fields: Any):
+    def __init__(self, message: str, *, code: str, wire_name: str, wire_args: Sequence[object] = (), **fields: object):
         super().__init__(message, **fields)
         self.code = code  # type: ignore[misc]  # of this one error, not of the class
         self.wire_name = wire_name  # type: ignore[misc]
         self._wire_args = list(wire_args)
 
-    def wire_args(self) -> list[Any]:
+    def wire_args(self) -> list[object]:
         return self._wire_args
 
 

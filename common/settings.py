@@ -16,6 +16,7 @@ from common.access import Access, Grantee, Role, grant
 from common.errors import InvalidRequest, NotFound
 from common.paths import Paths
 from common.settingvalues import READERS, Gid, Uid
+from common.validation import Checked
 
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
@@ -27,23 +28,23 @@ _FILE_NAME: Final = "gantry.toml"
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 
-def _positive(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+def _positive(_: object, field: Checked, value: float) -> None:
     # not (...): refuses nan as well
     if not value > 0:
         raise ValueError(f"{field.name} must be greater than 0")
 
 
-def _not_negative(_: object, field: "attrs.Attribute[Any]", value: float) -> None:
+def _not_negative(_: object, field: Checked, value: float) -> None:
     if not value >= 0:
         raise ValueError(f"{field.name} must be at least 0")
 
 
-def _file_mode(_: object, field: "attrs.Attribute[Any]", value: int) -> None:
+def _file_mode(_: object, field: Checked, value: int) -> None:
     if not 0 <= value <= 0o777:
         raise ValueError(f"{field.name} must be a file mode such as 0o660")
 
 
-def _way_to_hold(_: object, field: "attrs.Attribute[Any]", value: str) -> None:
+def _way_to_hold(_: object, field: Checked, value: str) -> None:
     if value not in WAYS_TO_HOLD:
         raise ValueError(f"{field.name} must be one of {', '.join(WAYS_TO_HOLD)}")
 
@@ -234,17 +235,12 @@ def _read_settings(file: Path, paths: Paths) -> Settings:
         text = file.read_bytes()
     except FileNotFoundError:
         return Settings(paths)
-    tables = _parse(file, text)
-    for name, table in tables.items():
-        if name not in _TABLES:
-            raise _refuse(file, f"unknown table '[{name}]'{_nearest(name, _TABLES)}")
-        if not isinstance(table, dict):
-            raise _refuse(file, f"'{name}' is a table, write '[{name}]' and its keys below")
+    tables = {name: _table(file, name, value) for name, value in _parse(file, text).items()}
     read: dict[str, Any] = {name: _read_table(file, name, cls, tables.get(name, {})) for name, cls in _CLASSES.items()}
     return Settings(paths=_read_paths(file, tables.get("paths", {}), paths), source=file, **read)
 
 
-def _parse(file: Path, text: bytes) -> dict[str, Any]:
+def _parse(file: Path, text: bytes) -> dict[str, object]:
     # imported late: most starts have no settings file
     import tomllib
 
@@ -252,6 +248,14 @@ def _parse(file: Path, text: bytes) -> dict[str, Any]:
         return tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _refuse(file, f"not valid TOML: {error}") from error
+
+
+def _table(file: Path, name: str, value: object) -> dict[str, object]:
+    if name not in _TABLES:
+        raise _refuse(file, f"unknown table '[{name}]'{_nearest(name, _TABLES)}")
+    if not isinstance(value, dict):
+        raise _refuse(file, f"'{name}' is a table, write '[{name}]' and its keys below")
+    return value
 
 
 def _read_table(file: Path, name: str, cls: type[_Table], table: Mapping[str, object]) -> _Table:

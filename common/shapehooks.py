@@ -2,7 +2,7 @@
 
 import types
 from collections.abc import Callable
-from typing import Annotated, Any, Union, cast, get_args, get_origin
+from typing import Annotated, Union, cast, get_args, get_origin
 
 import attrs
 from cattrs import Converter
@@ -11,7 +11,7 @@ from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 from common.shapes import AS_IT_COMES, OtherKind, OwnForm, Row, Tagged, TaggedRow
 
 Hook = Callable[[object, object], object]
-Writer = Callable[[Any], object]
+Writer = Callable[[object], object]
 
 
 def expected(what: str, value: object) -> ValueError:

@@ -4,7 +4,7 @@ Source: wconfd.md 7.3; opcodes.md 3.
 """
 
 import re
-from typing import Any, Final
+from typing import Final
 
 from common.shapehooks import expected
 
@@ -12,7 +12,7 @@ _UNITS: Final = {"": 1, "m": 1, "g": 1024, "t": 1024 * 1024}
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORECASE | re.ASCII)
 
 
-def read_mebibytes(value: Any) -> int:
+def read_mebibytes(value: object) -> int:
     """`512`, `"512"`, `"2g"` and `"1.5 TiB"` as mebibytes; units are binary.
 
     Raises: ValueError: it is no such size.

@@ -7,8 +7,7 @@ Source: STYLE section 8 (error texts); luxid.md 1.4 and 2.1.
 """
 
 import enum
-from collections.abc import Callable
-from typing import Any, Final, TypeVar, cast, get_args, get_origin
+from typing import Final, TypeVar, cast, get_args, get_origin
 
 import attrs
 from cattrs import BaseConverter, Converter, transform_error
@@ -26,12 +25,12 @@ from cattrs.v import format_exception
 from common.errors import GantryError, InvalidRequest
 from common.ids import JobId
 from common.locks import Lock, LockLevel, LockRequest, asked_lock, parse_lock
-from common.shapehooks import expected, register_shapes
+from common.shapehooks import Hook, expected, register_shapes
 
 T = TypeVar("T")
 
 
-def structure(value: Any, kind: type[T], what: str = "request") -> T:
+def structure(value: object, kind: type[T], what: str = "request") -> T:
     """Read JSON-able `value` as a `kind`; unknown keys and wrong types are refused.
 
     Raises: InvalidRequest: `invalid WHAT: expected int, got 'x' @ $.ops[0].priority`.
@@ -42,12 +41,12 @@ def structure(value: Any, kind: type[T], what: str = "request") -> T:
         return explain(_detailed, value, kind, what)
 
 
-def unstructure(value: Any) -> Any:
+def unstructure(value: object) -> object:
     """The JSON-able form of a typed value; absent optional keys stay absent where a class says so."""
     return _fast.unstructure(value)
 
 
-def explain(detailed: Converter, value: Any, kind: type[T], what: str) -> T:
+def explain(detailed: Converter, value: object, kind: type[T], what: str) -> T:
     """Read a value that was refused once more, for an error that names all problems and their places.
 
     Raises: InvalidRequest: as `structure`.
@@ -59,10 +58,10 @@ def explain(detailed: Converter, value: Any, kind: type[T], what: str) -> T:
         raise InvalidRequest(f"invalid {what}: {'; '.join(problems)}") from error
 
 
-def problems(detailed: Converter, value: Any, kind: Any, path: str) -> list[str]:
+def problems(detailed: Converter, value: object, kind: object, path: str) -> list[str]:
     """All that is wrong with a value, each with its place below `path`; nothing if it can be read."""
     try:
-        detailed.structure(value, kind)
+        detailed.get_structure_hook(kind)(value, kind)
     except Exception as error:
         return transform_error(error, path=path, format_exception=_describe)
     return []
@@ -85,42 +84,42 @@ _INT_END: Final = 2**63
 _ID_DIGITS: Final = len(str(_INT_END))
 
 
-def _int(value: Any, _: Any) -> int:
+def _int(value: object, _: object) -> int:
     # not (...): refuses nan as well; there are no larger integers in files, databases and other languages
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _INT_END:
         raise expected("int", value)
     return value if isinstance(value, int) else round(value)
 
 
-def _float(value: Any, _: Any) -> float:
+def _float(value: object, _: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise expected("number", value)
     return value
 
 
-def _str(value: Any, _: Any) -> str:
+def _str(value: object, _: object) -> str:
     return read_text(value)
 
 
-def read_text(value: Any) -> str:
+def read_text(value: object) -> str:
     """Raises: ValueError: it is none."""
     if not isinstance(value, str):
         raise expected("string", value)
     return value
 
 
-def _none(value: Any, _: Any) -> None:
+def _none(value: object, _: object) -> None:
     if value is not None:
         raise expected("null", value)
 
 
-def _bool(value: Any, _: Any) -> bool:
+def _bool(value: object, _: object) -> bool:
     if not isinstance(value, bool):
         raise expected("true or false", value)
     return value
 
 
-def read_job_id(value: Any) -> JobId:
+def read_job_id(value: object) -> JobId:
     """A job id is a whole number >= 0, or a string that holds one (luxid.md 2.1).
 
     Raises: ValueError.
@@ -134,7 +133,7 @@ def read_job_id(value: Any) -> JobId:
     return JobId(value)
 
 
-def _enum(value: Any, kind: type[enum.Enum]) -> enum.Enum:
+def _enum(value: object, kind: type[enum.Enum]) -> enum.Enum:
     try:
         return kind(value)
     except ValueError:
@@ -142,11 +141,8 @@ def _enum(value: Any, kind: type[enum.Enum]) -> enum.Enum:
         raise expected(f"one of {known}", value) from None
 
 
-Hook = Callable[[Any, Any], Any]
-
-
 def _only(kinds: tuple[type, ...], what: str, inner: Hook) -> Hook:
-    def read(value: Any, kind: Any) -> Any:
+    def read(value: object, kind: object) -> object:
         if not isinstance(value, kinds):
             raise expected(what, value)
         return inner(value, kind)
@@ -184,18 +180,17 @@ def _asked(request: LockRequest) -> LockRequest:
 def _register_containers(converter: Converter) -> None:
     """Lists only from JSON arrays, objects only from JSON objects: by itself cattrs takes any iterable."""
 
-    def array(kind: Any, converter: BaseConverter) -> Hook:
+    def array(kind: type, converter: BaseConverter) -> Hook:
         return _only((list, tuple), "a list", list_structure_factory(kind, converter))
 
-    def row(kind: Any, converter: BaseConverter) -> Hook:
+    def row(kind: type, converter: BaseConverter) -> Hook:
         return _only((list, tuple), "a list", homogenous_tuple_structure_factory(kind, converter))
 
-    def table(kind: Any, converter: BaseConverter) -> Hook:
+    def table(kind: type, converter: BaseConverter) -> Hook:
         return _only((dict,), "an object", cast(Hook, mapping_structure_factory(kind, converter)))
 
-    def record(kind: Any, converter: BaseConverter) -> Hook:
-        inner = make_dict_structure_fn(kind, cast(Converter, converter))
-        return _only((dict,), "an object", cast(Hook, inner))
+    def record(kind: type, converter: BaseConverter) -> Hook:
+        return _only((dict,), "an object", cast(Hook, make_dict_structure_fn(kind, cast(Converter, converter))))
 
     converter.register_structure_hook_factory(is_sequence, array)
     converter.register_structure_hook_factory(_is_row, row)
@@ -203,7 +198,7 @@ def _register_containers(converter: Converter) -> None:
     converter.register_structure_hook_factory(attrs.has, record)
 
 
-def _is_row(kind: Any) -> bool:
+def _is_row(kind: object) -> bool:
     arguments = get_args(kind)
     return get_origin(kind) is tuple and len(arguments) == 2 and arguments[1] is Ellipsis
 

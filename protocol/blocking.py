@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 from common.errors import ConnectionLost, Unavailable
 from protocol.dial import dial, is_usable, pauses
 from protocol.envelope import read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
-from protocol.messages import Request, positional, structure_reply
+from protocol.messages import AnyRequest, Request, positional, structure_reply
 
 CHUNK: Final = 64 * 2**10
 
@@ -48,7 +48,7 @@ class BlockingClient:
         self._sock: socket.socket | None = None
         self._framer = Framer(MAX_REPLY)
         # the request whose reply is still to come; holds here: at most one
-        self._started: Request[Any] | None = None
+        self._started: AnyRequest | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -82,7 +82,7 @@ class BlockingClient:
         self.start(request)
         return self.finish(request, timeout_s=timeout_s)
 
-    def start(self, request: Request[Any], *, timeout_s: float | None = None) -> None:
+    def start(self, request: AnyRequest, *, timeout_s: float | None = None) -> None:
         """Send a request; its reply is taken by `finish`, and the caller is free until then.
 
         Args:
@@ -173,7 +173,7 @@ class BlockingClient:
             for reply in self._framer.feed(data):
                 return reply
 
-    def _lost(self, request: Request[Any], error: OSError) -> Unavailable:
+    def _lost(self, request: AnyRequest, error: OSError) -> Unavailable:
         self.close()
         if isinstance(error, TimeoutError):
             return Unavailable(f"{self._daemon} at {self._path} gave no answer to {request.METHOD} in time")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import trio
 
@@ -110,7 +110,7 @@ class Client:
         """
         return await self.call(request)
 
-    async def event(self) -> tuple[str, list[Any]]:
+    async def event(self) -> tuple[str, list[object]]:
         """Wait for the next event of the stream: its name and parameters.
 
         Raises:
@@ -125,7 +125,7 @@ class Client:
             with self._closing_on_failure():
                 method, params = _read_event(await self._receive(self._sock))
                 if method == STREAM_ENDED:
-                    code, message = params
+                    code, message = map(str, params)
                     raise RemoteError(message, code=code, wire_name="GenericError", wire_args=[message])
         return method, params
 
@@ -175,7 +175,7 @@ class Client:
 
 
 async def _send(sock: socket.socket, payload: bytes) -> None:
-    rest: Any = memoryview(payload)
+    rest = memoryview(payload)
     while rest:
         try:
             rest = rest[sock.send(rest) :]
@@ -183,7 +183,7 @@ async def _send(sock: socket.socket, payload: bytes) -> None:
             await trio.lowlevel.wait_writable(sock)
 
 
-def _read_event(payload: bytes) -> tuple[str, list[Any]]:
+def _read_event(payload: bytes) -> tuple[str, list[object]]:
     message = read_message(payload)
     if not isinstance(message, Call) or not isinstance(message.params, list):
         raise ProtocolError(f"expected an event, got {payload[:60]!r}")

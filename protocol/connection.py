@@ -18,7 +18,7 @@ Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 import contextlib
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -172,7 +172,7 @@ class Connection:
             await self._budget.room(self._share, pending)
         self._budget.resize(self._share, pending)
 
-    async def _follow(self, first: bytes, stream: Stream[Any]) -> None:
+    async def _follow(self, first: bytes, stream: Stream[object]) -> None:
         """Send a stream until its end, or until the peer hangs up or says anything more."""
         try:
             async with trio.open_nursery() as nursery:

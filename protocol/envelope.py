@@ -12,7 +12,7 @@ Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sec
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NoReturn
+from typing import Final, NoReturn
 
 import attrs
 import orjson
@@ -52,7 +52,7 @@ class Call:
 
     method: str
     # by position or by name; Ganeti's dialect knows only positions
-    params: list[Any] | dict[str, Any]
+    params: list[object] | dict[str, object]
     dialect: Dialect = Dialect.GANETI
     call_id: CallId = None
     # a notification gets no reply, not even an error
@@ -106,7 +106,7 @@ def read_message(payload: bytes) -> Call | Batch:
     raise MalformedRequest(f"request is not an object but {_shorten(value)}")
 
 
-def _decode(payload: bytes) -> Any:
+def _decode(payload: bytes) -> object:
     try:
         return orjson.loads(payload)
     except orjson.JSONDecodeError:
@@ -116,7 +116,7 @@ def _decode(payload: bytes) -> Any:
         return orjson.loads(text)
 
 
-def _read_ganeti(value: dict[str, Any]) -> Call:
+def _read_ganeti(value: dict[str, object]) -> Call:
     method = value.get("method")
     if not isinstance(method, str):
         raise MalformedRequest(_wrong_key(value, "method", "a string"))
@@ -126,7 +126,7 @@ def _read_ganeti(value: dict[str, Any]) -> Call:
     return Call(method, args)
 
 
-def _read_jsonrpc(value: dict[str, Any]) -> Call:
+def _read_jsonrpc(value: dict[str, object]) -> Call:
     call_id = value.get("id")
     if isinstance(call_id, bool) or not isinstance(call_id, str | int | float | None):
         raise _bad_rpc("key 'id' must be a string, a number or null", None)
@@ -141,7 +141,7 @@ def _read_jsonrpc(value: dict[str, Any]) -> Call:
     return Call(method, params, Dialect.JSONRPC, call_id, "id" not in value)
 
 
-def _read_element(value: Any) -> Call | MalformedRequest:
+def _read_element(value: object) -> Call | MalformedRequest:
     if not isinstance(value, dict):
         return _bad_rpc(f"request is not an object but {_shorten(value)}", None)
     try:
@@ -154,7 +154,7 @@ def _bad_rpc(message: str, call_id: CallId) -> MalformedRequest:
     return MalformedRequest(message, dialect=Dialect.JSONRPC, call_id=call_id)
 
 
-def _wrong_key(value: dict[str, Any], key: str, expected: str) -> str:
+def _wrong_key(value: dict[str, object], key: str, expected: str) -> str:
     if key not in value:
         return f"request has no key '{key}'; it must be {expected}"
     return f"key '{key}' must be {expected}, got {_shorten(value[key])}"
@@ -167,7 +167,7 @@ def _shorten(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def success(call: Call, value: Any) -> bytes:
+def success(call: Call, value: object) -> bytes:
     """The reply that carries a result; `value` is JSON-able, and may hold `orjson.Fragment`s.
 
     Raises: TypeError, ValueError, RecursionError: it is not JSON-able after all.
@@ -205,7 +205,7 @@ def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain:
     return ascii_json({"success": False, "result": [error.wire_name, error.wire_args()], "error": extra})
 
 
-def _rpc_error(error: GantryError) -> dict[str, Any]:
+def _rpc_error(error: GantryError) -> dict[str, object]:
     data = {**error.fields, "code": error.code, **_kind(error), "error": error.wire_name, "args": error.wire_args()}
     return {"code": _rpc_code(error), "message": error.message, "data": data}
 
@@ -227,12 +227,12 @@ def batch_reply(replies: Sequence[bytes]) -> bytes:
     return b"[" + b",".join(replies) + b"]"
 
 
-def request_bytes(method: str, args: Sequence[Any]) -> bytes:
+def request_bytes(method: str, args: Sequence[object]) -> bytes:
     """The payload of a call in Ganeti's dialect; arguments by position."""
     return ascii_json({"method": method, "args": args})
 
 
-def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> Any:
+def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> object:
     """The result in a reply of Ganeti's dialect.
 
     Args:
@@ -255,11 +255,11 @@ def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> An
     _raise_remote(reply["result"], reply.get("error"))
 
 
-def _texts(notes: Any) -> list[str]:
+def _texts(notes: object) -> list[str]:
     return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
 
 
-def _raise_remote(result: Any, extra: Any) -> NoReturn:
+def _raise_remote(result: object, extra: object) -> NoReturn:
     if not isinstance(extra, dict):
         extra = {}
     match result:
@@ -274,7 +274,7 @@ def _raise_remote(result: Any, extra: Any) -> NoReturn:
     raise ProtocolError(f"the error reply has an unknown form: {_shorten(result)}")
 
 
-def _fields(extra: dict[str, Any]) -> dict[str, Any]:
+def _fields(extra: dict[str, object]) -> dict[str, object]:
     fields = extra.get("fields")
     reserved = {"self", "message", "code", "wire_name", "wire_args"}
     return {key: value for key, value in fields.items() if key not in reserved} if isinstance(fields, dict) else {}

@@ -3,12 +3,11 @@
 import importlib
 import pkgutil
 import types
-from typing import Any
 
-from protocol.messages import Request
+from protocol.messages import AnyRequest, Request
 
 
-def requests_of(face: types.ModuleType) -> list[type[Request[Any]]]:
+def requests_of(face: types.ModuleType) -> list[type[AnyRequest]]:
     """The request classes, by their methods' names.
 
     Args: face: `protocol.luxi` or `protocol.wconfd`.

@@ -30,7 +30,6 @@ Source: luxid.md 9.1; DESIGN sections 3 and 7.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 
@@ -41,7 +40,7 @@ GO_AHEAD = b""
 WANT_SECRETS = b""
 WANT_SECRETS_AND_PAUSES = b"pause"
 # the secret parameters of a job, an item an opcode; null for one that has none
-Secrets = Sequence[Mapping[str, Any] | None]
+Secrets = Sequence[Mapping[str, object] | None]
 # begins what a process says that cannot start for the moment; a path begins with a slash
 REFUSAL = b"error: "
 

@@ -90,7 +90,7 @@ class _Shape:
 
     names: tuple[str, ...]
     required: tuple[str, ...]
-    reply: Any
+    reply: type
 
 
 _shapes: dict[type[AnyRequest], _Shape] = {}
@@ -105,8 +105,9 @@ def _shape(kind: type[AnyRequest]) -> _Shape:
     return shape
 
 
-def _reply_type(kind: type[AnyRequest]) -> Any:
+def _reply_type(kind: type[AnyRequest]) -> type:
     for base in getattr(kind, "__orig_bases__", ()):
         if get_origin(base) is Request:
-            return get_args(base)[0]
+            reply: type = get_args(base)[0]
+            return reply
     raise TypeError(f"{kind.__name__} does not say what it answers")

@@ -76,7 +76,7 @@ class RequestClass(Protocol[Q_co, R_contra]):
 class AnyRoute(Protocol):
     """A row of a daemon's table, of whatever method.
 
-    A table is a list of these and not of `Route[Any, Any]`, which would take any handler for any request.
+    A table is a list of these and not of `Route[object, object]`, which would take any handler for any request.
     """
 
     @property
@@ -140,7 +140,7 @@ class Answer:
     payload: bytes | None
     close: bool = False
     # what follows the payload; whoever gets it closes it
-    stream: Stream[Any] | None = None
+    stream: Stream[object] | None = None
     # the rest of the message that the payload begins; whoever gets it closes it
     rest: AsyncGenerator[bytes, None] | None = None
 
@@ -287,14 +287,14 @@ def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) 
     return Answer(failure(to, error, plain=close), close)
 
 
-async def _begin(call: Call, reply: Pieces[Any]) -> Answer:
+async def _begin(call: Call, reply: Pieces[object]) -> Answer:
     """The answer to a call by a reply in pieces: whole if it is small, else its beginning."""
     message = _message(call, reply)
     payload, is_whole = await take(message, AT_ONCE_BYTES)
     return Answer(payload, rest=None if is_whole else message)
 
 
-async def _message(call: Call, reply: Pieces[Any]) -> AsyncGenerator[bytes, None]:
+async def _message(call: Call, reply: Pieces[object]) -> AsyncGenerator[bytes, None]:
     head, tail = success_frame(call)
     yield head
     async with aclosing(reply.pieces) as pieces:

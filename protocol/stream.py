@@ -12,7 +12,7 @@ nothing is missed, nothing comes twice.
 Source: DESIGN section 8; JSON-RPC 2.0, section 4.1.
 """
 
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import trio
 
@@ -26,9 +26,10 @@ STREAM_ENDED: Final = "streamEnded"
 BACKLOG_LIMIT: Final = 16 * 2**20
 
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-class Stream(Generic[R]):
+class Stream(Generic[R_co]):
     """One subscriber; made by a `Publisher`.
 
     Args:
@@ -36,7 +37,7 @@ class Stream(Generic[R]):
         limit: bytes of backlog, above which the subscriber is dropped.
     """
 
-    def __init__(self, publisher: "Publisher", first: R, limit: int) -> None:
+    def __init__(self, publisher: "Publisher", first: R_co, limit: int) -> None:
         self.first = first
         self._publisher = publisher
         self._limit = limit
@@ -88,7 +89,7 @@ class Publisher:
     def __init__(self, limit: int = BACKLOG_LIMIT) -> None:
         self._limit = limit
         # in order of subscription
-        self._streams: dict[Stream[Any], None] = {}
+        self._streams: dict[Stream[object], None] = {}
 
     def __bool__(self) -> bool:
         """Whether anybody listens."""
@@ -107,7 +108,7 @@ class Publisher:
             for stream in self._streams:
                 stream.put(message)
 
-    def forget(self, stream: Stream[Any]) -> None:
+    def forget(self, stream: Stream[object]) -> None:
         self._streams.pop(stream, None)
 
 

@@ -4,7 +4,7 @@ Source: DESIGN section 8.
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -98,7 +98,7 @@ class WconfdEvents:
                 return event
 
 
-def _typed(method: str, params: list[Any]) -> Event | None:
+def _typed(method: str, params: list[object]) -> Event | None:
     """None: an event of a newer wconfd."""
     match method, params:
         case "locksChanged", [rows]:

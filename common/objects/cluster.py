@@ -4,7 +4,6 @@ Source: wconfd.md 7.3.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -60,7 +59,7 @@ class Cluster(Entity):
     # ranges, both ends included
     uid_pool: tuple[tuple[int, int], ...]
     default_iallocator: str
-    default_iallocator_params: Mapping[str, Any]
+    default_iallocator_params: Mapping[str, object]
     hidden_os: tuple[str, ...]
     blacklisted_os: tuple[str, ...]
     # the number of the address family: 2 for IPv4, 10 for IPv6

@@ -6,7 +6,7 @@ Source: wconfd.md 7.1; STYLE section 8 (error texts).
 from collections.abc import Callable
 from functools import partial
 from operator import eq
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import attrs
 from cattrs import BaseConverter, Converter
@@ -18,7 +18,7 @@ from common.objects.entity import UNWRITTEN
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
 from common.objects.ipolicy import Ipolicy, Ispec, PartialIpolicy, PartialIspec
 from common.objects.kinds import Mebibytes
-from common.shapehooks import expected
+from common.shapehooks import Hook, expected
 from common.sizes import read_mebibytes
 from common.wire import explain, make_converter
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 _HYPHENATED: Final = (Ispec, PartialIspec, Ipolicy, PartialIpolicy)
 
 
-def decode_config(value: Any) -> Config:
+def decode_config(value: object) -> Config:
     """Read a JSON value as a whole configuration.
 
     Raises: InvalidRequest: unknown or missing keys, wrong types, each with its place:
@@ -36,7 +36,7 @@ def decode_config(value: Any) -> Config:
     return decode_object(value, Config, "configuration")
 
 
-def decode_object(value: Any, kind: type[T], what: str) -> T:
+def decode_object(value: object, kind: type[T], what: str) -> T:
     """Read a JSON value as one configuration object. Raises: InvalidRequest."""
     try:
         return _fast.structure(value, kind)
@@ -44,9 +44,9 @@ def decode_object(value: Any, kind: type[T], what: str) -> T:
         return explain(_detailed, value, kind, what)
 
 
-def to_json(value: attrs.AttrsInstance) -> dict[str, Any]:
+def to_json(value: attrs.AttrsInstance) -> dict[str, object]:
     """The JSON-able form of a configuration object."""
-    return cast(dict[str, Any], _fast.unstructure(value))
+    return cast(dict[str, object], _fast.unstructure(value))
 
 
 def _make_object_converter(*, detailed: bool) -> Converter:
@@ -65,15 +65,15 @@ def _make_object_converter(*, detailed: bool) -> Converter:
     return converter
 
 
-def _is_object(kind: Any) -> bool:
+def _is_object(kind: object) -> bool:
     return isinstance(kind, type) and attrs.has(kind) and kind.__module__.startswith("common.objects.")
 
 
-def _key(kind: type, field: "attrs.Attribute[Any]") -> str:
+def _key(kind: type, field: "attrs.Attribute[object]") -> str:
     return field.name.replace("_", "-") if kind in _HYPHENATED else field.name
 
 
-def _object_reader(kind: type[Any], converter: BaseConverter) -> Callable[[Any, Any], Any]:
+def _object_reader(kind: type[attrs.AttrsInstance], converter: BaseConverter) -> Hook:
     keys = {field.name: _key(kind, field) for field in attrs.fields(kind)}
     renames = {name: override(rename=key) for name, key in keys.items()}
     inner = make_dict_structure_fn(
@@ -84,7 +84,7 @@ def _object_reader(kind: type[Any], converter: BaseConverter) -> Callable[[Any, 
     )
     known = frozenset(keys.values())
 
-    def read(value: Any, _: Any) -> Any:
+    def read(value: object, _: object) -> object:
         if not isinstance(value, dict):
             raise expected("an object", value)
         if None in value.values():
@@ -95,7 +95,7 @@ def _object_reader(kind: type[Any], converter: BaseConverter) -> Callable[[Any, 
     return read
 
 
-def _object_writer(kind: type[Any], converter: BaseConverter) -> Callable[[Any], dict[str, Any]]:
+def _object_writer(kind: type, converter: BaseConverter) -> Callable[[object], dict[str, object]]:
     overrides = {
         field.name: override(
             rename=_key(kind, field),
@@ -106,8 +106,8 @@ def _object_writer(kind: type[Any], converter: BaseConverter) -> Callable[[Any],
     return make_dict_unstructure_fn(kind, converter, **overrides)  # type: ignore[arg-type]  # as above
 
 
-def _either_reader(converter: Converter, settled: type, forthcoming: type) -> Callable[[Any, Any], Any]:
-    def read(value: Any, _: Any) -> Any:
+def _either_reader(converter: Converter, settled: type, forthcoming: type) -> Hook:
+    def read(value: object, _: object) -> object:
         if not isinstance(value, dict) or "forthcoming" not in value:
             return converter.structure(value, settled)
         if value["forthcoming"] is True:
@@ -119,7 +119,7 @@ def _either_reader(converter: Converter, settled: type, forthcoming: type) -> Ca
     return read
 
 
-def _read_tags(value: Any, _: Any) -> frozenset[str]:
+def _read_tags(value: object, _: object) -> frozenset[str]:
     if not isinstance(value, list) or not all(isinstance(tag, str) for tag in value):
         raise expected("a list of strings", value)
     return frozenset(value)

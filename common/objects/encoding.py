@@ -6,13 +6,15 @@ is encoded by encoding what has changed and joining.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import attrs
 
 from common.asciijson import ascii_json
 from common.objects.codec import to_json
 from common.objects.config import Config
+
+K = TypeVar("K", bound=str)
 
 # a table's rows: key -> (the object, `"key":{...}`)
 _Rows = Mapping[str, tuple[object, bytes]]
@@ -56,7 +58,7 @@ def encode_config(config: Config, before: EncodedConfig | None = None) -> Encode
     return EncodedConfig(b",".join([*parts, times[1:]]), rows)
 
 
-def _encode_rows(table: Mapping[Any, attrs.AttrsInstance], known: _Rows) -> _Rows:
+def _encode_rows(table: Mapping[K, attrs.AttrsInstance], known: _Rows) -> _Rows:
     rows: dict[str, tuple[object, bytes]] = {}
     for key, value in table.items():
         row = known.get(key)

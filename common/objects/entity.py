@@ -11,18 +11,18 @@ Source: wconfd.md 7.1.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
 # JSON values under free names, such as the parameters of a hypervisor
-Params = Mapping[str, Any]
+Params = Mapping[str, object]
 
 UNWRITTEN: Final = "gantry.unwritten"
 UNWRITTEN_DEFAULT: Final = {UNWRITTEN: True}
 
 
-def own_first(_: type, fields: list["attrs.Attribute[Any]"]) -> list["attrs.Attribute[Any]"]:
+def own_first(_: type, fields: list["attrs.Attribute[object]"]) -> list["attrs.Attribute[object]"]:
     """A field transformer: the fields of the class before those it inherits, as the files have them."""
     return sorted(fields, key=lambda field: field.inherited)  # type: ignore[attr-defined]  # lacks a stub
 

@@ -3,7 +3,8 @@
 Source: wconfd.md 7.3; filters design.
 """
 
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import attrs
 
@@ -18,7 +19,7 @@ def _is_priority(_: object, __: object, value: int) -> None:
         raise ValueError(f"expected a priority of at least 0, got {value}")
 
 
-def _is_action(_: object, __: object, value: Any) -> None:
+def _is_action(_: object, __: object, value: object) -> None:
     match value:
         case str() if value in _WORDS:
             return
@@ -27,7 +28,7 @@ def _is_action(_: object, __: object, value: Any) -> None:
     raise ValueError(f"expected {', '.join(_WORDS)} or ['RATE_LIMIT', n > 0], got {value!r}")
 
 
-def _are_predicates(_: object, __: object, value: tuple[Any, ...]) -> None:
+def _are_predicates(_: object, __: object, value: tuple[object, ...]) -> None:
     for predicate in value:
         match predicate:
             # which names there are is `filterpredicates`' business; that of a lost plug-in keeps its place
@@ -45,8 +46,15 @@ class FilterRule:
     # smaller comes first
     priority: int = attrs.field(validator=_is_priority)
     # `[what is tested, expression of the query language]`; all must hold
-    predicates: tuple[Any, ...] = attrs.field(validator=_are_predicates)
+    predicates: tuple[object, ...] = attrs.field(validator=_are_predicates)
     # a word, or `["RATE_LIMIT", n]`
-    action: Any = attrs.field(validator=_is_action)
+    action: object = attrs.field(validator=_is_action)
     reason_trail: ReasonTrail
     uuid: str
+
+    def conditions(self) -> Iterator[tuple[str, object]]:
+        """What each predicate tests, and its expression as on the wire."""
+        for predicate in self.predicates:
+            match predicate:
+                case [str() as name, value]:
+                    yield name, value

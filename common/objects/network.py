@@ -4,14 +4,14 @@ Source: wconfd.md 7.3 and 2.4 (pools).
 """
 
 import ipaddress
-from typing import Any
 
 import attrs
 
 from common.objects.entity import Entity, own_first
+from common.validation import Checked
 
 
-def _not_empty(_: object, field: "attrs.Attribute[Any]", value: str) -> None:
+def _not_empty(_: object, field: Checked, value: str) -> None:
     if not value:
         raise ValueError(f"expected a {field.name} that is not empty, got ''")
 

@@ -6,7 +6,7 @@ Source: wconfd.md 7.9.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from common.asciijson import ascii_json
 from common.objects.config import Config
@@ -106,7 +106,7 @@ def _hvparams(params: Params) -> Sequence[str]:
     return [f"{name}={_bare(value)}" for name, value in sorted(params.items())]
 
 
-def _bare(value: Any) -> str:
+def _bare(value: object) -> str:
     return str(value) if isinstance(value, str | bool | int | float) else ascii_json(value).decode("ascii")
 
 

@@ -12,7 +12,7 @@ Source: opcodes.md 1 and 2; luxid.md 3.1, 9.1; DESIGN section 7.
 import enum
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final, TypeVar
 
 import attrs
@@ -25,7 +25,9 @@ from common.opcodes.codec import Parameter, faults, shape_of
 from common.queue.dependencies import Dependency
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
+from common.validation import Checked
 
+N = TypeVar("N", bound=float | None)
 O = TypeVar("O", bound="OpCode")  # noqa: E741  # an opcode
 
 # of any time that an opcode may take or wait: 31 years
@@ -39,10 +41,10 @@ def _submit_priority(_: object, __: object, value: int) -> None:
         raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {value}", priority=value)
 
 
-def at_least(limit: float, at_most: float = math.inf) -> Any:
+def at_least(limit: float, at_most: float = math.inf) -> Callable[[object, Checked, N], None]:
     """A validator: the parameter is a finite number from `limit` to `at_most`, or unset."""
 
-    def check(_: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
+    def check(_: object, attribute: Checked, value: float | None) -> None:
         # not (...): refuses nan as well
         if value is not None and not value >= limit:
             raise InvalidRequest(f"{attribute.name} must be at least {limit:g}, got {value:g}")
@@ -52,12 +54,12 @@ def at_least(limit: float, at_most: float = math.inf) -> Any:
     return check
 
 
-def seconds() -> Any:
+def seconds() -> Callable[[object, Checked, N], None]:
     """A validator: the parameter is a time that somebody may live to see the end of, in seconds, or unset."""
     return at_least(0, LONGEST_S)
 
 
-def only_declarable(_: object, attribute: "attrs.Attribute[Any]", value: Iterable[Lock]) -> None:
+def only_declarable(_: object, attribute: Checked, value: Iterable[Lock]) -> None:
     """A validator of locks that a user names: those that the lock order keeps for other uses are refused."""
     for lock in value:
         if not is_declarable(lock):
@@ -121,7 +123,7 @@ class OpCode:
         """
         return BIG_LOCK if self.TAKES_BIG_LOCK else apply_rules(self.lock_rules(), self, resolve)
 
-    def secret_parameters(self) -> Mapping[str, Any] | None:
+    def secret_parameters(self) -> Mapping[str, object] | None:
         """What the normal form hides and the job process is handed at its start; None: nothing."""
         name = shape_of(type(self)).secret
         return getattr(self, name) if name else None
@@ -131,7 +133,7 @@ class OpCode:
 _ALWAYS_WRITTEN = frozenset({"depends", "comment"})
 
 
-def read_opcode(kind: type[OpCode], value: Mapping[str, Any]) -> OpCode:
+def read_opcode(kind: type[OpCode], value: Mapping[str, object]) -> OpCode:
     """Read an opcode's JSON object; null and missing are the same, `depend` means `depends`.
 
     Raises: InvalidRequest: an unknown key, a wrong type or a value out of range; names all of them.
@@ -156,7 +158,7 @@ def read_opcode(kind: type[OpCode], value: Mapping[str, Any]) -> OpCode:
         raise InvalidRequest(f"invalid opcode {kind.OP_ID}: {'; '.join(found)}") from error
 
 
-def _all_faults(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> list[str]:
+def _all_faults(known: Mapping[str, Parameter], given: Mapping[str, object]) -> list[str]:
     unknown = [f"unknown key {key!r}" for key in sorted(given.keys() - known.keys(), key=str)]
     missing = [
         f"required key {name!r} is missing"
@@ -172,10 +174,10 @@ def _all_faults(known: Mapping[str, Parameter], given: Mapping[str, Any]) -> lis
     return unknown + missing + wrong
 
 
-def write_opcode(op: OpCode) -> dict[str, Any]:
+def write_opcode(op: OpCode) -> dict[str, object]:
     """The opcode's normal form, as job files hold it; values of secret parameters are `<redacted>`."""
     shape = shape_of(type(op))
-    fields: dict[str, Any] = {"OP_ID": op.OP_ID}
+    fields: dict[str, object] = {"OP_ID": op.OP_ID}
     for name, parameter in shape.parameters.items():
         value = getattr(op, name)
         if value is not None:
@@ -183,16 +185,16 @@ def write_opcode(op: OpCode) -> dict[str, Any]:
         elif name in _ALWAYS_WRITTEN:
             fields[name] = None
     if shape.secret in fields:
-        fields[shape.secret] = dict.fromkeys(fields[shape.secret], REDACTED)
+        fields[shape.secret] = dict.fromkeys(op.secret_parameters() or (), REDACTED)
     return fields
 
 
-def without_unset(fields: Mapping[str, Any]) -> dict[str, Any]:
+def without_unset(fields: Mapping[str, object]) -> dict[str, object]:
     """An opcode's JSON object as the normal form has it: Ganeti's job processes write unset parameters as null."""
     return {name: value for name, value in fields.items() if value is not None or name in _ALWAYS_WRITTEN}
 
 
-def with_secrets(op: O, secrets: Mapping[str, Any]) -> O:
+def with_secrets(op: O, secrets: Mapping[str, object]) -> O:
     """The opcode as it was before its normal form was written.
 
     Args:

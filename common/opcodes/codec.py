@@ -22,7 +22,8 @@ from common.opcodes.types import Reader, Secrecy, number
 from common.shapehooks import expected
 from common.wire import make_converter, problems, read_text
 
-Hook = Callable[[Any, Any], Any]
+# reads a value as a type; what it gives is of that type
+Hook = Callable[[object, object], Any]
 
 
 @attrs.frozen
@@ -31,15 +32,15 @@ class Parameter:
 
     name: str
     # without the `| None` of one that may be unset
-    kind: Any
+    kind: type
     required: bool
     # what it is when it is not given, if that is one object in all the process: true, false or a small number
-    default: Any
+    default: object
     # list or dict, if it is empty when it is not given
     empty: type | None
     # called as read(value, kind); raises if the value is not of the kind
     read: Hook
-    write: Callable[[Any], Any]
+    write: Callable[[object], object]
 
 
 @attrs.frozen
@@ -68,12 +69,12 @@ def shape_of(kind: type[attrs.AttrsInstance]) -> Shape:
     return shape
 
 
-def faults(parameter: Parameter, value: Any) -> list[str]:
+def faults(parameter: Parameter, value: object) -> list[str]:
     """What is wrong with a value, in the words for users: `expected int, got 'x' @ $.priority`."""
     return problems(_detailed(), value, parameter.kind, f"$.{parameter.name}")
 
 
-def _parameter(field: "attrs.Attribute[Any]") -> Parameter:
+def _parameter(field: "attrs.Attribute[object]") -> Parameter:
     kind = _without_none(field.type)
     return Parameter(
         name=field.name,
@@ -86,13 +87,15 @@ def _parameter(field: "attrs.Attribute[Any]") -> Parameter:
     )
 
 
-def _empty_kind(default: Any) -> type | None:
+def _empty_kind(default: object) -> type | None:
     if default == ():
         return list
-    return dict if isinstance(default, attrs.Factory) and default.factory is dict else None  # type: ignore[arg-type]
+    return dict if getattr(default, "factory", None) is dict else None
 
 
-def _without_none(kind: Any) -> Any:
+def _without_none(kind: type | None) -> type:
+    if kind is None:
+        raise TypeError("a parameter of an opcode needs a type")
     arguments = [argument for argument in get_args(kind) if argument is not NoneType]
     is_optional = get_origin(kind) in (Union, UnionType) and len(arguments) == 1
     return arguments[0] if is_optional else kind
@@ -100,10 +103,13 @@ def _without_none(kind: Any) -> Any:
 
 def _make_converter(*, detailed: bool) -> Converter:
     converter = make_converter(detailed=detailed)
-    read = converter.structure
+
+    def read(value: object, kind: object) -> Any:
+        return converter.get_structure_hook(kind)(value, kind)
+
     converter.register_structure_hook(Lock, lambda value, _: asked_lock(read_lock(read_text(value))))
     converter.register_structure_hook(float, lambda value, _: number(value))
-    converter.register_structure_hook_func(_has_reader, _read_by_annotation)
+    converter.register_structure_hook_factory(_has_reader, _annotated_reader)
     converter.register_unstructure_hook_func(_has_reader, _as_it_is)
     converter.register_structure_hook_factory(_is_pair, _pair_reader)
     converter.register_unstructure_hook_factory(_is_pair, _pair_writer)
@@ -121,30 +127,32 @@ def _make_converter(*, detailed: bool) -> Converter:
     return converter
 
 
-def _has_reader(kind: Any) -> bool:
-    return get_origin(kind) is Annotated and isinstance(kind.__metadata__[0], Reader)
+def _has_reader(kind: object) -> bool:
+    return get_origin(kind) is Annotated and isinstance(get_args(kind)[1], Reader)
 
 
-def _read_by_annotation(value: Any, kind: Any) -> Any:
-    return kind.__metadata__[0].read(value)
+def _annotated_reader(kind: object) -> Hook:
+    reader: Reader = get_args(kind)[1]
+    read = reader.read
+    return lambda value, _: read(value)
 
 
-def _as_it_is(value: Any) -> Any:
+def _as_it_is(value: object) -> object:
     return value
 
 
-def _is_change(kind: Any) -> bool:
+def _is_change(kind: object) -> bool:
     return get_origin(kind) is Change
 
 
-def _is_pair(kind: Any) -> bool:
+def _is_pair(kind: object) -> bool:
     return get_origin(kind) is tuple and len(get_args(kind)) == 2 and get_args(kind)[1] is not Ellipsis
 
 
-def _pair_reader(kind: Any, converter: BaseConverter) -> Hook:
+def _pair_reader(kind: object, converter: BaseConverter) -> Hook:
     parts = [(part, converter.get_structure_hook(part)) for part in get_args(kind)]
 
-    def read(value: Any, _: Any) -> Any:
+    def read(value: object, _: object) -> object:
         if not isinstance(value, list | tuple) or len(value) != len(parts):
             raise expected("a list of two", value)
         return tuple(hook(item, part) for item, (part, hook) in zip(value, parts, strict=True))
@@ -152,12 +160,12 @@ def _pair_reader(kind: Any, converter: BaseConverter) -> Hook:
     return read
 
 
-def _pair_writer(kind: Any, converter: BaseConverter) -> Callable[[Any], Any]:
+def _pair_writer(kind: object, converter: BaseConverter) -> Callable[[tuple[object, object]], object]:
     first, second = (converter.get_unstructure_hook(part) for part in get_args(kind))
     return lambda value: [first(value[0]), second(value[1])]
 
 
-def _writer_of_what_is_set(kind: Any, converter: BaseConverter) -> Callable[[Any], Any]:
+def _writer_of_what_is_set(kind: type, converter: BaseConverter) -> Callable[[object], object]:
     unset = {field.name: override(omit_if_default=True) for field in attrs.fields(kind)}
     return make_dict_unstructure_fn(kind, converter, **unset)  # type: ignore[arg-type]  # names of fields, not options
 

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import attrs
 
@@ -12,6 +12,7 @@ from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
 from common.opcodes.base import OpCode, only_declarable, seconds
 from common.system.ulimits import ULIMITS
+from common.validation import Checked
 
 # in characters, as useradd has it, with room
 LONGEST_USER: Final = 256
@@ -21,14 +22,14 @@ LEAST_CPUS: Final = 0.01
 MOST_CPUS: Final = 8192
 
 
-def _some(_: object, attribute: "attrs.Attribute[Any]", value: tuple[str, ...]) -> None:
+def _some(_: object, attribute: Checked, value: tuple[str, ...]) -> None:
     if not value or not value[0]:
         raise InvalidRequest(f"{attribute.name} must name a program")
     if any("\0" in word for word in value):
         raise InvalidRequest(f"{attribute.name} must not contain a zero byte")
 
 
-def _environment(_: object, attribute: "attrs.Attribute[Any]", value: Mapping[str, str]) -> None:
+def _environment(_: object, attribute: Checked, value: Mapping[str, str]) -> None:
     for name, text in value.items():
         if not name or "=" in name or "\0" in name:
             raise InvalidRequest(
@@ -38,25 +39,25 @@ def _environment(_: object, attribute: "attrs.Attribute[Any]", value: Mapping[st
             raise InvalidRequest(f"{attribute.name}: the value of {name!r:.60} must not contain a zero byte")
 
 
-def _user_name(_: object, attribute: "attrs.Attribute[Any]", value: str | None) -> None:
+def _user_name(_: object, attribute: Checked, value: str | None) -> None:
     if value is not None and not (value and value.isprintable() and len(value) <= LONGEST_USER):
         raise InvalidRequest(
             f"{attribute.name} must be a user's name of 1 to {LONGEST_USER} printable characters, got {value!r:.60}"
         )
 
 
-def _absolute(_: object, attribute: "attrs.Attribute[Any]", value: str | None) -> None:
+def _absolute(_: object, attribute: Checked, value: str | None) -> None:
     if value is not None and (not value.startswith("/") or "\0" in value):
         raise InvalidRequest(f"{attribute.name} must be an absolute path without zero bytes, got {value!r:.60}")
 
 
-def _exit_codes(_: object, attribute: "attrs.Attribute[Any]", value: tuple[int, ...]) -> None:
+def _exit_codes(_: object, attribute: Checked, value: tuple[int, ...]) -> None:
     wrong = [code for code in value if not 0 <= code <= 255]
     if wrong:
         raise InvalidRequest(f"{attribute.name}: a command ends with a code from 0 to 255, not with {wrong[0]}")
 
 
-def _ulimits(_: object, attribute: "attrs.Attribute[Any]", value: Mapping[str, tuple[int, ...]] | None) -> None:
+def _ulimits(_: object, attribute: Checked, value: Mapping[str, tuple[int, ...]] | None) -> None:
     for name, pair in (value or {}).items():
         if name not in ULIMITS:
             raise InvalidRequest(f"{attribute.name}: there is no limit {name!r:.40}; they are {', '.join(ULIMITS)}")
@@ -67,17 +68,17 @@ def _ulimits(_: object, attribute: "attrs.Attribute[Any]", value: Mapping[str, t
             )
 
 
-def _niceness(_: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
+def _niceness(_: object, attribute: Checked, value: int | None) -> None:
     if value is not None and not -20 <= value <= 19:
         raise InvalidRequest(f"{attribute.name} must be from -20 to 19, got {value}")
 
 
-def _cpus(_: object, attribute: "attrs.Attribute[Any]", value: float | None) -> None:
+def _cpus(_: object, attribute: Checked, value: float | None) -> None:
     if value is not None and not MOST_CPUS >= value >= LEAST_CPUS:
         raise InvalidRequest(f"{attribute.name} must be from {LEAST_CPUS:g} to {MOST_CPUS}, got {value:g}")
 
 
-def _memory(_: object, attribute: "attrs.Attribute[Any]", value: int | None) -> None:
+def _memory(_: object, attribute: Checked, value: int | None) -> None:
     if value is not None and not LEAST_MEMORY <= value < 2**63:
         raise InvalidRequest(f"{attribute.name} must be at least {LEAST_MEMORY} bytes (1 MiB), got {value}")
 

@@ -13,7 +13,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from common.errors import InvalidRequest, OpcodeUnknown
 from common.opcodes.base import OpCode, read_opcode
@@ -55,7 +55,7 @@ def opcode_classes() -> Mapping[str, type[OpCode]]:
     return classes
 
 
-def parse_opcode(value: Any) -> OpCode:
+def parse_opcode(value: object) -> OpCode:
     """Read one opcode as submitted.
 
     Raises: InvalidRequest, OpcodeUnknown: names the id, and the parameter that is wrong.

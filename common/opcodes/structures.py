@@ -13,11 +13,12 @@ from common.objects.kinds import DiskMode
 from common.opcodes.types import DiskIndex, JsonObject, ListAction, NonEmpty, Reader
 from common.shapehooks import expected
 from common.sizes import read_mebibytes
+from common.validation import Checked
 
-P = TypeVar("P")
+P_co = TypeVar("P_co", covariant=True)
 
 # how a structure's part is read: (JSON value, type) -> typed value
-ReadPart = Callable[[Any, Any], Any]
+ReadPart = Callable[[object, object], Any]
 
 Size = Annotated[int, Reader(read_mebibytes)]
 
@@ -51,24 +52,24 @@ class DiskParams:
     access: NonEmpty | None = None
     spindles: int | None = None
     # keys of an external storage provider; none of them is one of the above
-    other: Mapping[str, Any] = attrs.field(factory=dict)
+    other: Mapping[str, object] = attrs.field(factory=dict)
 
     @classmethod
-    def from_wire(cls, value: Any, read: ReadPart) -> "DiskParams":
+    def from_wire(cls, value: object, read: ReadPart) -> "DiskParams":
         """Raises: ValueError: not an object, or a known key has a wrong type."""
-        given: dict[str, Any] = read(value, JsonObject)
+        given: dict[str, object] = read(value, JsonObject)
         own = {
             key: read(item, _DISK_KEYS[key]) for key, item in given.items() if key in _DISK_KEYS and item is not None
         }
         return cls(**own, other={key: item for key, item in given.items() if key not in _DISK_KEYS})
 
-    def to_wire(self) -> dict[str, Any]:
+    def to_wire(self) -> dict[str, object]:
         own = {key: getattr(self, key) for key in _DISK_KEYS}
         mode = {"mode": self.mode.value} if self.mode else {}
         return {key: item for key, item in own.items() if item is not None} | mode | dict(self.other)
 
 
-_DISK_KEYS: Final[Mapping[str, Any]] = {
+_DISK_KEYS: Final[Mapping[str, object]] = {
     field.name: field.type for field in attrs.fields(DiskParams) if field.name != "other"
 }
 
@@ -77,13 +78,13 @@ _ACTIONS: Final = frozenset(action.value for action in ListAction)
 
 
 @attrs.frozen
-class Change(Generic[P]):
+class Change(Generic[P_co]):
     """One change to an instance's list of network interfaces or disks.
 
     The old form gives an action or a place, the newer ones both; which it was is kept.
     """
 
-    params: P
+    params: P_co
     # add, attach, remove, detach or modify; None with a place: modify, in the old form
     action: str | None
     # an index, -1 for the end; in the newest form a name or uuid
@@ -95,7 +96,7 @@ class Change(Generic[P]):
         return None if self.action is None or self.place is None else type(self.place)
 
     @classmethod
-    def from_wire(cls, value: Any, kind: Any, read: ReadPart) -> "Change[P]":
+    def from_wire(cls, value: object, kind: object, read: ReadPart) -> "Change[P_co]":
         """Read `[action or index, params]` or `[action, index or name, params]`.
 
         Args:
@@ -111,7 +112,7 @@ class Change(Generic[P]):
                 return cls(read(params, kind), action, place)
         raise expected("a change [add, attach, remove, detach or modify, index or name, parameters]", value)
 
-    def to_wire(self, params: Any) -> list[Any]:
+    def to_wire(self, params: object) -> list[object]:
         """Args: params: the JSON form of this change's parameters."""
         return [part for part in (self.action, self.place) if part is not None] + [params]
 
@@ -120,7 +121,7 @@ def _is_change(action: str, place: int | str) -> bool:
     return (action == _MODIFY or action in _ACTIONS) and place != "" and not isinstance(place, bool)
 
 
-def of_one_form(_: object, attribute: "attrs.Attribute[Any]", value: Sequence[Change[Any]]) -> None:
+def of_one_form(_: object, attribute: Checked, value: Sequence[Change[object]]) -> None:
     """A validator: all changes of a list are written in the same way."""
     if len({change.form for change in value}) > 1:
         raise InvalidRequest(f"{attribute.name} must not mix changes by index, by name, and in the old form")
@@ -135,7 +136,7 @@ class RecreatedDisk:
     params: DiskParams | None = None
 
     @classmethod
-    def from_wire(cls, value: Any, read: ReadPart) -> "RecreatedDisk":
+    def from_wire(cls, value: object, read: ReadPart) -> "RecreatedDisk":
         """Raises: ValueError: neither an index nor `[index, parameters]`."""
         match value:
             case [index, params]:
@@ -144,11 +145,11 @@ class RecreatedDisk:
                 raise expected("a disk's index, or [index, parameters]", value)
         return cls(read(value, DiskIndex))
 
-    def to_wire(self) -> int | list[Any]:
+    def to_wire(self) -> int | list[object]:
         return self.index if self.params is None else [self.index, self.params.to_wire()]
 
 
-def all_or_none_changed(_: object, attribute: "attrs.Attribute[Any]", value: Sequence[RecreatedDisk]) -> None:
+def all_or_none_changed(_: object, attribute: Checked, value: Sequence[RecreatedDisk]) -> None:
     """A validator: either every disk has parameters, or none has."""
     if len({disk.params is None for disk in value}) > 1:
         raise InvalidRequest(f"{attribute.name} must be all indices, or all [index, parameters]")

@@ -8,7 +8,7 @@ Source: opcodes.md 3.
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import attrs
 
@@ -33,16 +33,16 @@ class Reader:
     """How a JSON value becomes a parameter; it is written as it is."""
 
     # raises ValueError, made by `expected`
-    read: Callable[[Any], Any]
+    read: Callable[[object], object]
 
 
-def _non_empty(value: Any) -> str:
+def _non_empty(value: object) -> str:
     if not isinstance(value, str) or not value:
         raise expected("a string that is not empty", value)
     return value
 
 
-def number(value: Any) -> float:
+def number(value: object) -> float:
     """Read a number; an integral float becomes an integer. Raises: ValueError."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise expected("number", value)
@@ -54,8 +54,8 @@ def _plain(value: float) -> float:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
 
 
-def _whole(low: int, high: float, what: str) -> Callable[[Any], int]:
-    def read(value: Any) -> int:
+def _whole(low: int, high: float, what: str) -> Callable[[object], int]:
+    def read(value: object) -> int:
         number = round(value) if isinstance(value, int | float) and abs(value) < 2**63 else -1
         if isinstance(value, bool) or not low <= number <= high:
             raise expected(what, value)
@@ -64,7 +64,7 @@ def _whole(low: int, high: float, what: str) -> Callable[[Any], int]:
     return read
 
 
-def _json(value: Any) -> Any:
+def _json(value: object) -> object:
     """Any JSON value in its normal form: lists and objects are copied, integral floats become integers."""
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
@@ -73,19 +73,19 @@ def _json(value: Any) -> Any:
     return _plain(value) if isinstance(value, float) else value
 
 
-def _json_object(value: Any) -> Any:
+def _json_object(value: object) -> object:
     if not isinstance(value, dict):
         raise expected("an object", value)
     return _json(value)
 
 
-def _json_list(value: Any) -> Any:
+def _json_list(value: object) -> object:
     if not isinstance(value, list | tuple):
         raise expected("a list", value)
     return _json(value)
 
 
-def _export_target(value: Any) -> Any:
+def _export_target(value: object) -> object:
     if isinstance(value, list | tuple) or (isinstance(value, str) and value):
         return _json(value)
     raise expected("a node's name or, for a remote export, a list", value)
@@ -96,10 +96,10 @@ Whole = Annotated[int, Reader(_whole(0, 2**63, "a whole number >= 0"))]
 Positive = Annotated[int, Reader(_whole(1, 2**63, "a whole number > 0"))]
 DiskIndex = Annotated[int, Reader(_whole(0, 15, "a disk's index, 0 to 15"))]
 Number = Annotated[float, Reader(number)]
-Json = Annotated[Any, Reader(_json)]
-JsonObject = Annotated[Mapping[str, Any], Reader(_json_object)]
-JsonList = Annotated[Sequence[Any], Reader(_json_list)]
-ExportTarget = Annotated[str | Sequence[Any], Reader(_export_target)]
+Json = Annotated[object, Reader(_json)]
+JsonObject = Annotated[Mapping[str, object], Reader(_json_object)]
+JsonList = Annotated[Sequence[object], Reader(_json_list)]
+ExportTarget = Annotated[str | Sequence[object], Reader(_export_target)]
 
 
 class ListAction(enum.Enum):
@@ -205,7 +205,7 @@ _FAULTS: Final = """
 VERIFY_ERRORS: Final = frozenset(f"E{fault}" for fault in _FAULTS.split())
 
 
-def _verify_error(value: Any) -> str:
+def _verify_error(value: object) -> str:
     if not isinstance(value, str) or value not in VERIFY_ERRORS:
         raise expected("an error code of a verification, e.g. 'ENODENET'", value)
     return value
@@ -220,7 +220,7 @@ ASKED_BY_OPCODES: Final = tuple(
 )
 
 
-def _asked_by_opcodes(value: Any) -> str:
+def _asked_by_opcodes(value: object) -> str:
     if value not in ASKED_BY_OPCODES:
         raise expected(f"one of {', '.join(ASKED_BY_OPCODES)}", value)
     return str(value)

@@ -24,6 +24,7 @@ from common.query.qlang import All, Always, Compare, Contains, Expression, IsTru
 from common.queue.verdict import Verdict, all_of, any_of, negated
 
 T = TypeVar("T")
+K = TypeVar("K")
 Test = Callable[[T], bool]
 
 
@@ -47,9 +48,9 @@ NO_VALUE: Final = NoValue.NO_VALUE
 class Field(Generic[T]):
     """How the value of a field is got from a thing: JSON-able, or NO_VALUE."""
 
-    read: Callable[[T], Any]
+    read: Callable[[T], object]
     # what else `==` takes for the same as a value: the short forms of a host name
-    aliases: Callable[[Any], Iterable[Value]] | None = None
+    aliases: Callable[[object], Iterable[Value]] | None = None
 
 
 @attrs.frozen(kw_only=True)
@@ -166,7 +167,7 @@ class _Compiler(Generic[T]):
                 some.append(self._equal(key[0], [part.value for part in run if isinstance(part, Compare)]))
         return some[0] if len(some) == 1 else lambda thing: any_of(judge(thing) for judge in some)
 
-    def _on(self, name: str, judge: Callable[[Any], bool]) -> Callable[[T], Verdict]:
+    def _on(self, name: str, judge: Callable[[object], bool]) -> Callable[[T], Verdict]:
         """The verdict by one field's value."""
         field = self._fields(name)
         if field is None:
@@ -188,7 +189,7 @@ class _Compiler(Generic[T]):
         field = self._fields(name)
         aliases = field.aliases if field is not None else None
 
-        def judge(found: Any) -> bool:
+        def judge(found: object) -> bool:
             if _rank(found) != rank:
                 return self._differ(name, found, values[0])
             return found in wanted or (aliases is not None and not wanted.isdisjoint(aliases(found)))
@@ -198,14 +199,14 @@ class _Compiler(Generic[T]):
     def _compare(self, name: str, order: Order, value: Value) -> Callable[[T], Verdict]:
         holds, rank = _ORDERS[order], _rank(value)
 
-        def judge(found: Any) -> bool:
+        def judge(found: object) -> bool:
             if _rank(found) == rank:
                 return holds(found, value)
             return self._differ(name, found, value) or holds(_rank(found), rank)
 
         return self._on(name, judge)
 
-    def _contains(self, name: str, found: Any, value: Value) -> bool:
+    def _contains(self, name: str, found: object, value: Value) -> bool:
         items = _wanted(name, found, list, "a list")
         rank = _rank(value)
         for item in items:
@@ -213,7 +214,7 @@ class _Compiler(Generic[T]):
                 self._differ(name, item, value)
         return any(_rank(item) == rank and item == value for item in items)
 
-    def _differ(self, name: str, found: Any, value: Value) -> bool:
+    def _differ(self, name: str, found: object, value: Value) -> bool:
         """Values of two kinds are not equal; or a mistake."""
         if self._custom.compares_kinds:
             return False
@@ -227,14 +228,14 @@ def _equality(part: Expression) -> tuple[str, int] | None:
     return None
 
 
-def _unknown(name: str) -> Test[Any]:
+def _unknown(name: str) -> Test[object]:
     def test(_: object) -> bool:
         raise FilterError(f"there is no field {name!r} to filter by")
 
     return test
 
 
-def _wanted(name: str, found: Any, kind: type, what: str) -> Any:
+def _wanted(name: str, found: object, kind: type[K], what: str) -> K:
     if isinstance(found, tuple):
         found = list(found)
     if not isinstance(found, kind):
@@ -242,7 +243,7 @@ def _wanted(name: str, found: Any, kind: type, what: str) -> Any:
     return found
 
 
-def _rank(value: Any) -> int:
+def _rank(value: object) -> int:
     """The place of a JSON value's kind among all kinds."""
     match value:
         case str():

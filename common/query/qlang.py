@@ -16,7 +16,7 @@ Source: luxid.md 6.3; filters design, "Predicates".
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -183,28 +183,28 @@ def _read(value: object, place: _Place) -> Expression:
     return reader(operator, operands, place)
 
 
-def _read_parts(operands: Sequence[Any], place: _Place) -> tuple[Expression, ...]:
+def _read_parts(operands: Sequence[object], place: _Place) -> tuple[Expression, ...]:
     return tuple(_read(part, (*place, index)) for index, part in enumerate(operands, 1))
 
 
-def _read_not(operator: str, operands: Sequence[Any], place: _Place) -> Expression:
+def _read_not(operator: str, operands: Sequence[object], place: _Place) -> Expression:
     _count(operator, operands, "expression", place)
     return Not(_read(operands[0], (*place, 1)))
 
 
-def _read_truth(operator: str, operands: Sequence[Any], place: _Place) -> Expression:
+def _read_truth(operator: str, operands: Sequence[object], place: _Place) -> Expression:
     _count(operator, operands, "field", place)
     return IsTrue(_field(operands, place))
 
 
-def _read_compare(operator: str, operands: Sequence[Any], place: _Place) -> Expression:
+def _read_compare(operator: str, operands: Sequence[object], place: _Place) -> Expression:
     _count(operator, operands, "field, value", place)
     order = Order.EQUAL if operator in ("=", "!=") else Order(operator)
     compare = Compare(_field(operands, place), order, _value(operands, place))
     return Not(compare) if operator == "!=" else compare
 
 
-def _read_match(operator: str, operands: Sequence[Any], place: _Place) -> Expression:
+def _read_match(operator: str, operands: Sequence[object], place: _Place) -> Expression:
     _count(operator, operands, "field, regular expression", place)
     if not isinstance(operands[1], str):
         raise _refusal((*place, 2), f"expected a regular expression, got {operands[1]!r:.60}")
@@ -214,12 +214,12 @@ def _read_match(operator: str, operands: Sequence[Any], place: _Place) -> Expres
         raise _refusal((*place, 2), error.message) from None
 
 
-def _read_contains(operator: str, operands: Sequence[Any], place: _Place) -> Expression:
+def _read_contains(operator: str, operands: Sequence[object], place: _Place) -> Expression:
     _count(operator, operands, "list field, value", place)
     return Contains(_field(operands, place), _value(operands, place))
 
 
-_READERS: Final[dict[str, Callable[[str, Sequence[Any], _Place], Expression]]] = {
+_READERS: Final[dict[str, Callable[[str, Sequence[object], _Place], Expression]]] = {
     "&": lambda _, operands, place: All(_read_parts(operands, place)),
     "|": lambda _, operands, place: Some(_read_parts(operands, place)),
     "!": _read_not,
@@ -230,18 +230,18 @@ _READERS: Final[dict[str, Callable[[str, Sequence[Any], _Place], Expression]]] =
 }
 
 
-def _count(operator: str, operands: Sequence[Any], wanted: str, place: _Place) -> None:
+def _count(operator: str, operands: Sequence[object], wanted: str, place: _Place) -> None:
     if len(operands) != wanted.count(",") + 1:
         raise _refusal(place, f"'{operator}' takes [{wanted}], got {len(operands)} operands")
 
 
-def _field(operands: Sequence[Any], place: _Place) -> str:
+def _field(operands: Sequence[object], place: _Place) -> str:
     if not isinstance(operands[0], str):
         raise _refusal((*place, 1), f"expected the name of a field, got {operands[0]!r:.60}")
     return operands[0]
 
 
-def _value(operands: Sequence[Any], place: _Place) -> Value:
+def _value(operands: Sequence[object], place: _Place) -> Value:
     value = operands[1]
     if isinstance(value, float) and value.is_integer():
         value = int(value)

@@ -9,7 +9,7 @@ Source: luxid.md 6.3 (`=~`).
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -27,7 +27,7 @@ class Regex:
 
     pattern: str
     # bytes of UTF-8 -> whether it is found
-    _search: Callable[[bytes], Any]
+    _search: Callable[[bytes], object]
 
     def is_in(self, text: str) -> bool:
         """Cost: linear in the text."""

@@ -12,7 +12,7 @@ Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -93,14 +93,14 @@ def _opcode_fields() -> frozenset[str]:
     return frozenset({"OP_ID"} | {field.name for kind in opcode_classes().values() for field in attrs.fields(kind)})
 
 
-def _opcode_field(name: str) -> Field[Mapping[str, Any]] | None:
+def _opcode_field(name: str) -> Field[Mapping[str, object]] | None:
     """None: no opcode has it, as when a package with opcodes is gone; some opcodes only lack a field."""
     path = name.split(".")
     if path[0] not in _opcode_fields():
         return None
 
-    def read(op_input: Mapping[str, Any]) -> Any:
-        value: Any = op_input
+    def read(op_input: Mapping[str, object]) -> object:
+        value: object = op_input
         for key in path:
             if not isinstance(value, Mapping) or key not in value:
                 return NO_VALUE
@@ -128,8 +128,8 @@ def _compile_reason(expression: Expression, _: FilterRule) -> Test[Job]:
     return holds
 
 
-def _reason_part(place: int) -> Field[Any]:
-    def read(entry: Any) -> Any:
+def _reason_part(place: int) -> Field[object]:
+    def read(entry: object) -> object:
         return entry[place] if isinstance(entry, list | tuple) and len(entry) > place else NO_VALUE
 
     return Field(read)

@@ -13,7 +13,6 @@ Source: filters design; luxid.md 6; DESIGN section 11.
 """
 
 from collections.abc import Iterable
-from typing import Any
 
 import attrs
 
@@ -89,11 +88,11 @@ def read_rule(rule: FilterRule) -> FilterRule:
     Raises: InvalidRequest: what is wrong, and where: `predicates[1] (opcode): filter $[2]: ...`.
     """
     _compile(rule, is_new=True)
-    normal = tuple([name, Expression.from_wire(value).to_wire()] for name, value in rule.predicates)
+    normal = tuple([name, Expression.from_wire(value).to_wire()] for name, value in rule.conditions())
     return attrs.evolve(rule, predicates=normal)
 
 
-def check_parts(priority: int, predicates: Any, action: Any) -> Action:
+def check_parts(priority: int, predicates: object, action: object) -> Action:
     """The action of a rule whose parts are of the right form; expressions are not looked at.
 
     Raises: InvalidRequest: what is wrong, and where.
@@ -104,7 +103,7 @@ def check_parts(priority: int, predicates: Any, action: Any) -> Action:
     return Action.from_wire(list(action) if isinstance(action, tuple) else action)
 
 
-def _check_predicates(predicates: Any) -> None:
+def _check_predicates(predicates: object) -> None:
     if not isinstance(predicates, list | tuple):
         raise InvalidRequest(f"predicates: expected a list of [name, expression], got {predicates!r:.60}")
     for place, predicate in enumerate(predicates):
@@ -119,12 +118,12 @@ def _check_predicates(predicates: Any) -> None:
 def _compile(rule: FilterRule, *, is_new: bool) -> CompiledRule:
     action = check_parts(rule.priority, rule.predicates, rule.action)
     tests = tuple(
-        _compile_predicate(rule, place, name, value, is_new) for place, (name, value) in enumerate(rule.predicates)
+        _compile_predicate(rule, place, name, value, is_new) for place, (name, value) in enumerate(rule.conditions())
     )
     return CompiledRule(rule, action, tests)
 
 
-def _compile_predicate(rule: FilterRule, place: int, name: str, value: Any, is_new: bool) -> Test[Job]:
+def _compile_predicate(rule: FilterRule, place: int, name: str, value: object, is_new: bool) -> Test[Job]:
     predicate = known_predicates().get(name)
     if predicate is None:
         if is_new:

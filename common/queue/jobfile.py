@@ -26,7 +26,7 @@ _STATES: Final = {state.value: state for state in JobState}
 
 def encode_job(job: Job) -> bytes:
     """The whole file, compact, without a final newline."""
-    fields: dict[str, Any] = {
+    fields: dict[str, object] = {
         "id": job.job_id,
         "ops": [_op_to_json(op) for op in job.ops],
         "received_timestamp": job.received_at,
@@ -58,11 +58,11 @@ def decode_job(content: bytes, name: str) -> Job:
         raise DamagedFile(f"{name} is not a job: {reason}", file=name) from error
 
 
-def log_to_json(entry: LogEntry) -> list[Any]:
+def log_to_json(entry: LogEntry) -> list[object]:
     return [entry.serial, entry.at, entry.kind, entry.message]
 
 
-def _op_to_json(op: JobOp) -> dict[str, Any]:
+def _op_to_json(op: JobOp) -> dict[str, object]:
     fields = {
         "input": op.input,
         "status": op.state.value,
@@ -76,7 +76,7 @@ def _op_to_json(op: JobOp) -> dict[str, Any]:
     return {**fields, **op.extra} if op.extra else fields
 
 
-def _job_from_json(value: Mapping[str, Any]) -> Job:
+def _job_from_json(value: Mapping[str, object]) -> Job:
     livelock, process_id = value.get("livelock"), value.get("process_id")
     if not (livelock is None or isinstance(livelock, str)) or not (process_id is None or isinstance(process_id, int)):
         raise TypeError("livelock must be a path and process_id a number")
@@ -93,7 +93,7 @@ def _job_from_json(value: Mapping[str, Any]) -> Job:
     )
 
 
-def _op_from_json(value: Mapping[str, Any]) -> JobOp:
+def _op_from_json(value: Mapping[str, object]) -> JobOp:
     op_input = value["input"]
     priority = value.get("priority", 0)
     if not isinstance(op_input, dict) or not isinstance(priority, int):
@@ -112,7 +112,7 @@ def _op_from_json(value: Mapping[str, Any]) -> JobOp:
     )
 
 
-def _share_names(op_input: dict[str, Any]) -> None:
+def _share_names(op_input: dict[str, object]) -> None:
     """Let all opcodes have the same objects for the names that most of them bear: a long queue is kept in memory."""
     op_id, trail = op_input.get("OP_ID"), op_input.get("reason")
     if isinstance(op_id, str):
@@ -123,29 +123,29 @@ def _share_names(op_input: dict[str, Any]) -> None:
             entry[0] = sys.intern(entry[0])
 
 
-_NOTHING: Final[Mapping[str, Any]] = {}
+_NOTHING: Final[Mapping[str, object]] = {}
 
 
-def _unknown(value: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, Any]:
+def _unknown(value: Mapping[str, object], known: frozenset[str]) -> Mapping[str, object]:
     if value.keys() <= known:
         return _NOTHING
     return {key: value[key] for key in value.keys() - known}
 
 
-def _state(value: Any) -> JobState:
+def _state(value: object) -> JobState:
     state = _STATES.get(value) if isinstance(value, str) else None
     if state is None:
         raise ValueError(f"unknown status {value!r}")
     return state
 
 
-def _list(value: Any) -> list[Any]:
+def _list(value: object) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"expected a list, got {value!r:.60}")
     return value
 
 
-def _timestamp(value: Any) -> Timestamp | None:
+def _timestamp(value: object) -> Timestamp | None:
     if value is None:
         return None
     match value:
@@ -154,7 +154,7 @@ def _timestamp(value: Any) -> Timestamp | None:
     raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")
 
 
-def _log_entry(value: Any) -> LogEntry:
+def _log_entry(value: object) -> LogEntry:
     match value:
         case [int() as serial, at, str() as kind, message]:
             stamp = _timestamp(at)

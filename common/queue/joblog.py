@@ -14,7 +14,7 @@ import contextlib
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -118,7 +118,7 @@ def _open(path: Path) -> int:
 
 def _decode(text: bytes) -> OpLine | None:
     try:
-        value: Any = orjson.loads(text)
+        value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
     match value:

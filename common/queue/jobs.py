@@ -107,7 +107,7 @@ class LogEntry(Row):
     at: Timestamp
     # "message" for text; other types carry JSON
     kind: str
-    message: Any
+    message: object
 
 
 @attrs.frozen
@@ -125,7 +125,7 @@ class JobOp:
     exec_at: Timestamp | None = None
     end_at: Timestamp | None = None
     # keys of the file that we do not know, written back as they were
-    extra: Mapping[str, Any] = attrs.field(factory=dict, eq=False)
+    extra: Mapping[str, object] = attrs.field(factory=dict, eq=False)
 
     @property
     def op_id(self) -> str:
@@ -146,7 +146,7 @@ class Job:
     # of the process; absent while none was ever started
     livelock: str | None = None
     process_id: int | None = None
-    extra: Mapping[str, Any] = attrs.field(factory=dict, eq=False)
+    extra: Mapping[str, object] = attrs.field(factory=dict, eq=False)
 
     @property
     def state(self) -> JobState:
@@ -202,7 +202,7 @@ def job_state(states: Sequence[JobState]) -> JobState:
     return JobState.SUCCESS if ended == len(states) else tentative
 
 
-def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: Any = None) -> JobOp:
+def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: object = None) -> JobOp:
     """The opcode after `event`, with the time stamps that belong to it.
 
     Raises: Conflict: the opcode's state does not allow the event.
@@ -210,16 +210,15 @@ def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: Any = None) -
     target = EVENTS[op.state].get(event)
     if target is None:
         raise Conflict(f"an opcode that is {op.state.value} cannot be {event.value}")
-    changes: dict[str, Any] = {"state": target}
+    start_at, exec_at = op.start_at, op.exec_at
     if event in (OpEvent.PICKED, OpEvent.LOCKED):
-        changes["start_at"] = op.start_at or now
+        start_at = start_at or now
     if event is OpEvent.LOCKED:
-        changes["exec_at"] = now
+        exec_at = now
     if event is OpEvent.HELD_BACK:
-        changes["start_at"] = None
-    if target in FINAL:
-        changes |= {"end_at": now, "result": result}
-    return attrs.evolve(op, **changes)
+        start_at = None
+    end_at, result = (now, result) if target in FINAL else (op.end_at, op.result)
+    return attrs.evolve(op, state=target, start_at=start_at, exec_at=exec_at, end_at=end_at, result=result)
 
 
 def replace_op(job: Job, index: int, op: JobOp) -> Job:
@@ -228,7 +227,7 @@ def replace_op(job: Job, index: int, op: JobOp) -> Job:
     return attrs.evolve(job, ops=ops, start_at=job.start_at or op.start_at)
 
 
-def end_job(job: Job, event: OpEvent, now: Timestamp, results: Sequence[Any]) -> Job:
+def end_job(job: Job, event: OpEvent, now: Timestamp, results: Sequence[object]) -> Job:
     """End every opcode that has not ended by `event` (CANCELED or FAILED).
 
     Args:

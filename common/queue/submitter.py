@@ -8,7 +8,7 @@ our command line says of itself: good for finding one's own jobs, not for allowi
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -67,11 +67,11 @@ def submitter(job: Job) -> str:
     return owner.shown if owner is not None else _first(_trail_of(job), SOURCE) or ""
 
 
-def _trail_of(job: Job) -> Any:
+def _trail_of(job: Job) -> object:
     return job.ops[0].input.get("reason") if job.ops else ()
 
 
-def _first(trail: Any, source: str) -> str | None:
+def _first(trail: object, source: str) -> str | None:
     for entry in trail if isinstance(trail, Iterable) else ():
         match entry:
             case [str() as found, str() as text, *_] if found == source and isinstance(entry, Sequence):

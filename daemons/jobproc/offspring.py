@@ -21,7 +21,7 @@ def inherit(parent: Mapping[str, Any], jobs: Sequence[JobInput]) -> tuple[JobInp
     return tuple(tuple(_child(parent, op) for op in job) for job in jobs)
 
 
-def _child(parent: Mapping[str, Any], op: OpInput) -> OpInput:
+def _child(parent: Mapping[str, Any], op: Mapping[str, Any]) -> OpInput:
     taken = {name: parent[name] for name in _IF_UNSET if op.get(name) is None and parent.get(name) is not None}
     reason = [*(op.get("reason") or ()), *(parent.get("reason") or ())]
     comment = op.get("comment") or f"Submitted by {parent['OP_ID']}"

@@ -7,7 +7,6 @@ Source: luxid.md section 2.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -16,7 +15,7 @@ from common.shapes import TaggedRow
 from protocol.messages import Request
 
 # one opcode: {"OP_ID": "OP_...", parameters}
-OpInput = Mapping[str, Any]
+OpInput = Mapping[str, object]
 
 
 JobInput = tuple[OpInput, ...]

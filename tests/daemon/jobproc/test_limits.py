@@ -136,7 +136,7 @@ def test_without_groups_memory_is_limited_for_each_process(bare_host: JobHost) -
 
     assert "MemoryError" in error_of(bare_host, one)
     assert int(output(bare_host, two)) == 100 * 1024
-    assert "memory is limited for each process by itself" in bare_host.job(two).ops[0].log[0].message
+    assert "memory is limited for each process by itself" in str(bare_host.job(two).ops[0].log[0].message)
 
 
 def test_without_groups_processors_cannot_be_limited_and_that_is_told(bare_host: JobHost) -> None:

@@ -62,7 +62,7 @@ def _start(call: Call, fd: int, root: Path, paths: Paths) -> bytes:
             try:
                 os.setsid()
                 if mode != "die":
-                    _vanish(stream, int(call.params[0]), paths)
+                    _vanish(stream, int(str(call.params[0])), paths)
             finally:
                 os._exit(0)
     return success(call, pid)

@@ -68,7 +68,7 @@ class TryUnit(LogicalUnit[OpTry]):
         return object()
 
     def _read_secret(self, context: UnitContext) -> int:
-        return len(context.secrets["word"]) + len((self.op.password or {})["word"])
+        return len(str(context.secrets["word"])) + len(str((self.op.password or {})["word"]))
 
     def _give_up(self, context: UnitContext) -> None:
         context.locks.release([WEB1])

@@ -50,8 +50,8 @@ _set_of: Final[Callable[[tuple[str | None, ...]], OpIds]] = lru_cache(maxsize=10
 
 def static_match_of(rule: FilterRule) -> Callable[[OpIds], StaticMatch]:
     """Return a function from the names of opcodes to the match; the rule is one that compiles."""
-    tests = [_compile(Expression.from_wire(value)) for name, value in rule.predicates if name == "opcode"]
-    best = StaticMatch.MAYBE if any(name != "opcode" for name, _ in rule.predicates) else StaticMatch.ALWAYS
+    tests = [_compile(Expression.from_wire(value)) for name, value in rule.conditions() if name == "opcode"]
+    best = StaticMatch.MAYBE if any(name != "opcode" for name, _ in rule.conditions()) else StaticMatch.ALWAYS
     return lambda op_ids: min([best, *(max(map(test, op_ids), default=StaticMatch.NEVER) for test in tests)])
 
 

@@ -27,12 +27,11 @@ def cluster_facts(index: ConfigIndex) -> dict[str, object]:
     """The keys of QueryClusterInfo that come from the configuration."""
     cluster = index.config.cluster
     written = to_json(cluster)
-    hypervisors = written["enabled_hypervisors"] or [None]
     return {
         "config_version": index.config.version,
         "name": cluster.cluster_name,
         "master": index.master_name,
-        "default_hypervisor": hypervisors[0],
+        "default_hypervisor": cluster.enabled_hypervisors[0].value if cluster.enabled_hypervisors else None,
         "primary_ip_version": 6 if cluster.primary_ip_family == _INET6 else 4,
         "enabled_data_collectors": {name: each.active for name, each in cluster.data_collectors.items()},
         "data_collector_interval": {name: each.interval for name, each in cluster.data_collectors.items()},

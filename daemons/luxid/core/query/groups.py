@@ -23,9 +23,9 @@ def _nd_params(row: GroupRow) -> NdParams:
 
 def _ipolicy(row: GroupRow) -> dict[str, Any]:
     """The group's policy, with the cluster's for what it lacks."""
-    policy, own = to_json(row.config.config.cluster.ipolicy), to_json(row.object.ipolicy)
-    std = {**policy["std"], **own.get("std", {})}
-    return {**policy, **own, "std": std}
+    policy, own = row.config.config.cluster.ipolicy, row.object.ipolicy
+    std = {**to_json(policy.std), **(to_json(own.std) if own.std is not None else {})}
+    return {**to_json(policy), **to_json(own), "std": std}
 
 
 def _disk_params(row: GroupRow) -> dict[str, Any]:
