@@ -183,7 +183,7 @@ class LockStore:
     async def free_level(self, owner: Owner, level: LockLevel) -> None:
         await self.change(owner, lambda state: free_level(state, owner, level))
 
-    def _write(self, state: LockState, answers: Sequence[_Answer | None]) -> None:
+    def _write(self, state: LockState, answers: Sequence[object]) -> None:
         """In the writer's thread."""
         made = [(each.owner, each.change) for each in _with_effect(answers)]
         try:
@@ -238,7 +238,7 @@ class LockStore:
         except OSError as error:
             _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal beside it counts")
 
-    def _tell(self, answers: Sequence[_Answer | None]) -> None:
+    def _tell(self, answers: Sequence[object]) -> None:
         """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
         self._changed_at = trio.current_time()
         if not self._has_changed.is_set():
@@ -267,8 +267,9 @@ class LockStore:
             self._sleepers.pop(owner).set()
 
 
-def _with_effect(answers: Sequence[_Answer | None]) -> list[_Made]:
-    return [each for answer in answers if answer for each in answer if each.has_effect]
+def _with_effect(answers: Sequence[object]) -> list[_Made]:
+    changes = (each for answer in answers if isinstance(answer, tuple) for each in answer)
+    return [each for each in changes if isinstance(each, _Made) and each.has_effect]
 
 
 def _hang_up(owner: Owner) -> None:

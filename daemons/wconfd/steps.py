@@ -24,7 +24,7 @@ Source: STYLE 2.2; wconfd.md 6.3; DESIGN section 8.
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import attrs
 import trio
@@ -39,16 +39,18 @@ _MEMORY: Final = 4
 
 S = TypeVar("S")
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Step = Callable[[S], tuple[S, T]]
 
 
 @attrs.define(eq=False)
-class _Ticket(Generic[S]):
-    step: Step[S, Any]
+class _Ticket(Generic[S, T_co]):
+    step: Callable[[S], tuple[S, T_co]]
     # write even if nothing has changed
     is_flush: bool = False
     done: trio.Event = attrs.Factory(trio.Event)
-    answer: Any = None
+    # of the step; absent while it was not run, and if it failed
+    answer: T_co = attrs.field(init=False)
     error: Exception | None = None
 
 
@@ -74,16 +76,16 @@ class StepWriter(Generic[S]):
     def __init__(
         self,
         state: S,
-        write: Callable[[S, Sequence[Any]], None],
-        published: Callable[[Sequence[Any]], None] = lambda _: None,
+        write: Callable[[S, Sequence[object]], None],
+        published: Callable[[Sequence[object]], None] = lambda _: None,
     ) -> None:
         self._state = state
         self._write = write
         self._published = published
-        self._waiting: list[_Ticket[S]] = []
-        self._in_flight: list[_Ticket[S]] = []
+        self._waiting: list[_Ticket[S, object]] = []
+        self._in_flight: list[_Ticket[S, object]] = []
         # None: there will be no more
-        self._work: SimpleQueue[list[_Ticket[S]] | None] = SimpleQueue()
+        self._work: SimpleQueue[list[_Ticket[S, object]] | None] = SimpleQueue()
         self._is_closed = False
         # greater than 0: steps came at the same time, not many writes ago
         self._company = 0
@@ -114,8 +116,7 @@ class StepWriter(Generic[S]):
         Durability: on return the change survives a loss of power.
         Cancellation: the wait can be cancelled; the change is made all the same.
         """
-        answer: T = await self._submit(_Ticket(step))
-        return answer
+        return await self._submit(_Ticket(step))
 
     async def flush(self) -> None:
         """Write the state, whether it has changed or not, apart from all changes.
@@ -150,7 +151,7 @@ class StepWriter(Generic[S]):
             # it has nothing left to do
             thread.join()
 
-    async def _submit(self, ticket: _Ticket[S]) -> Any:
+    async def _submit(self, ticket: _Ticket[S, T]) -> T:
         if self._is_closed:
             raise Unavailable("nothing more is written: the daemon is shutting down")
         self._waiting.append(ticket)
@@ -189,7 +190,7 @@ class StepWriter(Generic[S]):
             ticket.done.set()
         self._begin()
 
-    def _carry_out(self, tickets: Sequence[_Ticket[S]]) -> S:
+    def _carry_out(self, tickets: Sequence[_Ticket[S, object]]) -> S:
         """In the writer's thread: the state after these steps, durable; the same one if nothing has changed."""
         after = self._state
         for ticket in tickets:
@@ -212,7 +213,7 @@ class StepWriter(Generic[S]):
         return after
 
 
-def _answers(tickets: Sequence[_Ticket[S]]) -> list[Any]:
+def _answers(tickets: Sequence[_Ticket[S, object]]) -> list[object]:
     return [ticket.answer for ticket in tickets if ticket.error is None]
 
 

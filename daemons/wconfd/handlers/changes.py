@@ -7,8 +7,8 @@ Source: wconfd.md 2.3; the filter rules' are ours.
 """
 
 import uuid as uuids
-from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Callable
+from typing import Final, TypeVar, cast
 
 import attrs
 
@@ -29,7 +29,7 @@ from daemons.wconfd.core.config import filterrules, instancedisks, instances, li
 from daemons.wconfd.core.config.deliveries import Delivery, Stamp
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol.messages import Request
+from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd.changes import (
     AddInstance,
@@ -58,6 +58,9 @@ T = TypeVar("T")
 
 # how long a change that is ours waits for others to give back the configuration
 PATIENCE_S: Final = 10.0
+# unions, which are no classes to the type checker
+_INSTANCE: Final = cast(type[AnyInstance], AnyInstance)
+_DISK: Final = cast(type[AnyDisk], AnyDisk)
 _log: Final = get_log(__name__)
 
 
@@ -67,7 +70,7 @@ class ChangeHandlers:
     _reservations: ReservationStore
 
     async def add_instance(self, call: AddInstance, peer: Peer) -> bool:
-        given: AnyInstance = _decode(call.instance, AnyInstance, "instance")
+        given = decode_object(call.instance, _INSTANCE, "instance")
 
         def change(config: Config, now: float) -> Config:
             notes = self._reservations.state.ips.of(call.owner)
@@ -76,7 +79,7 @@ class ChangeHandlers:
         return await self._make(call, peer, change) and await self._release_minors(*given.disks)
 
     async def add_instance_disk(self, call: AddInstanceDisk, peer: Peer) -> bool:
-        disk: AnyDisk = _decode(call.disk, AnyDisk, "disk")
+        disk = decode_object(call.disk, _DISK, "disk")
 
         def change(config: Config, now: float) -> Config:
             return instancedisks.add_disk(config, call.instance, disk, call.index, now, replace=call.replace)
@@ -133,7 +136,7 @@ class ChangeHandlers:
         return await self._update(call, peer, "nodes", decode_object(call.object, Node, "node"))
 
     async def update_instance(self, call: UpdateInstance, peer: Peer) -> Stamp | None:
-        return await self._update(call, peer, "instances", _decode(call.object, AnyInstance, "instance"))
+        return await self._update(call, peer, "instances", decode_object(call.object, _INSTANCE, "instance"))
 
     async def update_node_group(self, call: UpdateNodeGroup, peer: Peer) -> Stamp | None:
         return await self._update(call, peer, "nodegroups", decode_object(call.object, NodeGroup, "node group"))
@@ -142,7 +145,7 @@ class ChangeHandlers:
         return await self._update(call, peer, "networks", decode_object(call.object, Network, "network"))
 
     async def update_disk(self, call: UpdateDisk, peer: Peer) -> Stamp | None:
-        disk: AnyDisk = _decode(call.object, AnyDisk, "disk")
+        disk = decode_object(call.object, _DISK, "disk")
         stamp = await self._update(call, peer, "disks", disk)
         if stamp is not None:
             await self._release_minors(disk.uuid)
@@ -174,7 +177,7 @@ class ChangeHandlers:
         )
         return True
 
-    async def _wait(self, call: Request[Any], peer: Peer, change: Callable[[Config, float], Config]) -> None:
+    async def _wait(self, call: AnyRequest, peer: Peer, change: Callable[[Config, float], Config]) -> None:
         """Make a change as soon as the configuration is given back."""
         await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), PATIENCE_S)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=False)
@@ -190,11 +193,11 @@ class ChangeHandlers:
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
-    async def _make(self, call: Request[Any], peer: Peer, change: Callable[[Config, float], Config]) -> bool:
+    async def _make(self, call: AnyRequest, peer: Peer, change: Callable[[Config, float], Config]) -> bool:
         """Make a change that has no answer of its own; false: ask again."""
         return await self._ask(call, peer, lambda config, now: (change(config, now), True)) or False
 
-    async def _ask(self, call: Request[Any], peer: Peer, step: Step[T]) -> T | None:
+    async def _ask(self, call: AnyRequest, peer: Peer, step: Step[T]) -> T | None:
         """Make a change; None: ask again."""
         done = await self._short_lock.change(step)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
@@ -208,8 +211,3 @@ class ChangeHandlers:
             # the change itself is made; what is left over is found at the next start
             _log.warning("minors.not_released", disks=disks, reason=error, effect="released at the next start")
         return True
-
-
-def _decode(value: Mapping[str, Any], kind: Any, what: str) -> Any:
-    """`decode_object` for a union of classes."""
-    return decode_object(value, kind, what)

@@ -4,7 +4,7 @@ Source: wconfd.md 2.2 and 7.8; reading of single objects is ours.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import attrs
 import orjson
@@ -112,7 +112,7 @@ class ConfigHandlers:
     def _reply(self) -> orjson.Fragment:
         return orjson.Fragment(self._store.state.encoded.content)
 
-    async def _write(self, owner: Owner, value: Mapping[str, Any], peer: Peer) -> bool:
+    async def _write(self, owner: Owner, value: Mapping[str, object], peer: Peer) -> bool:
         given = await in_thread(decode_config, value)
         # no checkpoint between this look and the place in the queue of changes: whoever gets the lock
         # next reads the configuration after this write

@@ -7,7 +7,6 @@ Source: wconfd.md 2.2, 7.4 and 7.5.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -63,7 +62,7 @@ def written(before: Config, given: Config, now: float, *, is_change: bool = Fals
     return advanced(before, given, now)
 
 
-def lacks_members(value: Mapping[str, Any]) -> bool:
+def lacks_members(value: Mapping[str, object]) -> bool:
     """Whether a node group of a whole configuration comes without its members, as Ganeti's clients send it.
 
     Ganeti's daemon counts the write of such a value as a change, though it stores the same as before.
@@ -71,7 +70,8 @@ def lacks_members(value: Mapping[str, Any]) -> bool:
     Args:
         value: one that can be read.
     """
-    return any(group.get("members") is None for group in value["nodegroups"].values())
+    groups = value["nodegroups"]
+    return isinstance(groups, dict) and any(group.get("members") is None for group in groups.values())
 
 
 def reloaded(before: Config, given: Config, now: float) -> Config:
@@ -95,10 +95,10 @@ def is_same_object(one: attrs.AttrsInstance, other: attrs.AttrsInstance) -> bool
     return one == other and _same_json(to_json(one), to_json(other))
 
 
-def _same_json(one: Any, other: Any) -> bool:
-    if isinstance(one, dict):
+def _same_json(one: object, other: object) -> bool:
+    if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(_same_json(value, other[key]) for key, value in one.items())
-    if isinstance(one, list | tuple):
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
         return len(one) == len(other) and all(map(_same_json, one, other))
     return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)
 

@@ -10,7 +10,7 @@ Only the newest are kept. A call is sent again within moments, and they shall fi
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -30,7 +30,7 @@ class Delivery:
     digest: str
 
     @classmethod
-    def of(cls, value: Mapping[str, Any]) -> "Delivery":
+    def of(cls, value: Mapping[str, object]) -> "Delivery":
         """Args: value: the object as it was given, with its uuid and its serial number."""
         content = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
         return cls(hashlib.blake2b(content, digest_size=_DIGEST_BYTES).hexdigest())

@@ -4,7 +4,7 @@ Source: wconfd.md 2.3.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
@@ -58,7 +58,7 @@ def find_key(config: Config, kind: str, name: str) -> tuple[str, str]:
         return CLUSTER, CLUSTER
     if kind not in TABLES:
         raise InvalidRequest(f"there are no objects of kind {kind[:40]!r}; kinds are {CLUSTER}, {', '.join(TABLES)}")
-    table: Mapping[str, Any] = getattr(config, TABLES[kind])
+    table: Mapping[str, object] = getattr(config, TABLES[kind])
     if name in table:
         return TABLES[kind], name
     found = [uuid for uuid, value in table.items() if getattr(value, "name", None) == name]
@@ -74,8 +74,8 @@ def known_ids(config: Config) -> set[str]:
 
     Cost: O(objects).
     """
-    tables: list[Mapping[Any, Any]] = [getattr(config, table) for table in TABLES.values()]
-    ids = {value.uuid for table in tables[:-1] for value in table.values()}
+    tables = (config.nodes, config.nodegroups, config.instances, config.networks, config.disks)
+    ids: set[str] = {value.uuid for table in tables for value in table.values()}
     ids |= {config.cluster.uuid, *config.instances, *config.nodes}
     ids |= {nic.uuid for instance in config.instances.values() for nic in instance.nics}
     for disk in nested(config.disks.values()):

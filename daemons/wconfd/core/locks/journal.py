@@ -26,7 +26,7 @@ Source: DESIGN section 3, invariant 3.
 import hashlib
 import zlib
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -96,7 +96,7 @@ def encode_changes(before: LockState, after: LockState, made: Iterable[tuple[Own
     return ascii_json([held, queued, [owner.to_wire() for owner, request in changed if request is None]])
 
 
-def _held_row(state: LockState, owner: Owner, locks: Iterable[Lock]) -> list[Any]:
+def _held_row(state: LockState, owner: Owner, locks: Iterable[Lock]) -> list[object]:
     modes = state.table.modes_of(owner)
     owned = [LockRequest(lock, modes.get(lock)).to_wire() for lock in locks] if modes else None
     return [state.table.as_known(owner).to_wire(), owned]
@@ -123,7 +123,7 @@ def replay(content: bytes, snapshot: bytes, rows: LockRows) -> Replayed:
     return Replayed(True, lines.end, lines.crc, count)
 
 
-def _snapshot_of(header: Any) -> str:
+def _snapshot_of(header: object) -> str:
     match header:
         case {"snapshot": str() as snapshot, "journal": int() as version} if version == _VERSION:
             return snapshot
@@ -131,7 +131,7 @@ def _snapshot_of(header: Any) -> str:
             raise _damaged(1, 0, f"expected a journal of version {_VERSION}, got {header!r:.80}")
 
 
-def _outdated(texts: list[Any], this: str, lines: "_Lines") -> Replayed:
+def _outdated(texts: list[object], this: str, lines: "_Lines") -> Replayed:
     if texts and {"next": this} not in texts:
         raise DamagedFile(
             f"it continues another locks.data than this one, by {len(texts)} lines; one of them was edited or restored",
@@ -140,7 +140,7 @@ def _outdated(texts: list[Any], this: str, lines: "_Lines") -> Replayed:
     return Replayed(False, lines.end, lines.crc, len(texts))
 
 
-class _Lines(Iterator[Any]):
+class _Lines(Iterator[object]):
     """The values of all lines that count."""
 
     def __init__(self, content: bytes) -> None:
@@ -151,7 +151,7 @@ class _Lines(Iterator[Any]):
         self.crc = 0
         self.number = 0
 
-    def __next__(self) -> Any:
+    def __next__(self) -> object:
         begin, after = self.end, self._content.find(b"\n", self.end) + 1
         line = self._content[begin:after]
         text = line[_CRC_DIGITS + 1 : -1]
@@ -167,7 +167,7 @@ class _Lines(Iterator[Any]):
             raise _damaged(self.number, begin, error.msg) from error
 
 
-def _carry_out(value: Any, rows: LockRows, lines: _Lines) -> None:
+def _carry_out(value: object, rows: LockRows, lines: _Lines) -> None:
     try:
         match value:
             case [list() as held, list() as queued, list() as gone]:
@@ -187,7 +187,7 @@ def _carry_out(value: Any, rows: LockRows, lines: _Lines) -> None:
         raise _damaged(lines.number, lines.end, str(error)) from error
 
 
-def _hold(rows: LockRows, owner: Owner, owned: list[Any] | None) -> None:
+def _hold(rows: LockRows, owner: Owner, owned: list[object] | None) -> None:
     _, modes = rows.held.pop(owner, (owner, {}))
     if owned is None:
         return

@@ -7,7 +7,7 @@ Source: wconfd.md 6.2 and 6.3.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Self
+from typing import Self
 
 import attrs
 import orjson
@@ -67,7 +67,7 @@ class LockRows:
         """Whether nothing was granted or dropped when this state was made of these rows."""
         return all(state.pending_of(request.owner) == request for request in self.requests())
 
-    def _read_held(self, row: Any) -> None:
+    def _read_held(self, row: object) -> None:
         match row:
             case [wire_owner, [_, *_] as wire_locks]:
                 owner = Owner.from_wire(wire_owner)
@@ -81,7 +81,7 @@ class LockRows:
             raise InvalidRequest(f"owner {owner} has a lock in two modes")
         self.held[owner] = (owner, modes)
 
-    def _read_pending(self, row: Any) -> None:
+    def _read_pending(self, row: object) -> None:
         request = read_pending(row)
         self.pending.setdefault(request.owner, []).append(request)
 
@@ -111,7 +111,7 @@ def rebuild(rows: LockRows, max_bypass: int | None = None) -> LockState:
     return _with_pending(LockState.fair(max_bypass).with_table(table), rows.requests())
 
 
-def _read_each(place: str, values: list[Any], read: Callable[[Any], None]) -> None:
+def _read_each(place: str, values: list[object], read: Callable[[object], None]) -> None:
     for index, value in enumerate(values):
         try:
             read(value)
@@ -158,7 +158,7 @@ def _with_held_back(state: LockState, request: PendingRequest) -> LockState:
         return state
 
 
-def read_pending(row: Any) -> PendingRequest:
+def read_pending(row: object) -> PendingRequest:
     """Raises: InvalidRequest: not `[priority, owner, [[lock, mode], ...]]`."""
     match row:
         case [int() as priority, wire_owner, list() as wire_requests] if not isinstance(priority, bool):

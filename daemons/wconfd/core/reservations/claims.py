@@ -1,7 +1,7 @@
 """Claims: resources of one kind that owners have taken, each by one owner at most."""
 
 from collections.abc import Iterator
-from typing import Any, Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 from immutables import Map
@@ -10,7 +10,6 @@ from common.errors import ReservationError
 from common.locks import Owner
 
 R = TypeVar("R")
-_EMPTY: Final[Map[Any, Any]] = Map()
 
 
 @attrs.frozen
@@ -18,9 +17,9 @@ class Claims(Generic[R]):
     """A value; start from `Claims()`. All costs are O(1), but where it says more."""
 
     # resources of each owner; no empty set
-    _of: Map[Owner, frozenset[R]] = _EMPTY
+    _of: Map[Owner, frozenset[R]] = attrs.field(factory=Map)
     # owner of each resource; derived
-    _owners: Map[R, Owner] = attrs.field(default=_EMPTY, eq=False, repr=False)
+    _owners: Map[R, Owner] = attrs.field(factory=Map, eq=False, repr=False)
 
     def __contains__(self, resource: object) -> bool:
         return resource in self._owners

@@ -8,8 +8,8 @@ dropped at the end of its opcode, or at its death; minors belong to a disk.
 Source: wconfd.md 2.4.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 import attrs
 from immutables import Map
@@ -20,7 +20,7 @@ from daemons.wconfd.core.reservations.claims import Claims
 from daemons.wconfd.core.reservations.ipnotes import IpNote
 
 Minors = Map[NodeUuid, Map[int, DiskUuid]]
-_EMPTY: Final[Map[Any, Any]] = Map()
+_NO_MINORS: Final[Map[int, DiskUuid]] = Map()
 
 
 @attrs.frozen
@@ -34,25 +34,30 @@ class Reservations:
     volumes: Claims[str] = attrs.field(factory=Claims)
     ips: Claims[IpNote] = attrs.field(factory=Claims)
     # minors by node; no empty table
-    minors: Minors = _EMPTY
+    minors: Minors = attrs.field(factory=Map)
 
     def owners(self) -> frozenset[Owner]:
         """All owners that have reserved anything. Cost: O(owners)."""
-        return frozenset().union(*(claims.owners() for claims in self._claims().values()))
+        return frozenset().union(*(claims.owners() for claims in self._claims()))
 
     def has(self, owner: Owner) -> bool:
-        return any(claims.of(owner) for claims in self._claims().values())
+        return any(claims.of(owner) for claims in self._claims())
 
     def without_owner(self, owner: Owner) -> "Reservations":
         """Without all that an owner has reserved; the very same if that is nothing."""
         if not self.has(owner):
             return self
-        changes: Mapping[str, Any] = {name: claims.without(owner) for name, claims in self._claims().items()}
-        return attrs.evolve(self, **changes)
+        return attrs.evolve(
+            self,
+            macs=self.macs.without(owner),
+            secrets=self.secrets.without(owner),
+            volumes=self.volumes.without(owner),
+            ips=self.ips.without(owner),
+        )
 
     def with_minor(self, node: NodeUuid, minor: int, disk: DiskUuid) -> "Reservations":
         """The caller guarantees that the minor is free."""
-        taken: Map[int, DiskUuid] = self.minors.get(node, _EMPTY)
+        taken = self.minors.get(node, _NO_MINORS)
         return attrs.evolve(self, minors=self.minors.set(node, taken.set(minor, disk)))
 
     def without_minors(self, *disks: str) -> "Reservations":
@@ -68,5 +73,5 @@ class Reservations:
                 minors = minors.set(node, kept) if kept else minors.delete(node)
         return self if minors is self.minors else attrs.evolve(self, minors=minors)
 
-    def _claims(self) -> Mapping[str, Claims[Any]]:
-        return {"macs": self.macs, "secrets": self.secrets, "volumes": self.volumes, "ips": self.ips}
+    def _claims(self) -> tuple[Claims[str] | Claims[IpNote], ...]:
+        return (self.macs, self.secrets, self.volumes, self.ips)

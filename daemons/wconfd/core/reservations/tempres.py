@@ -6,7 +6,7 @@ Source: wconfd.md 6.2.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import orjson
 from immutables import Map
@@ -65,7 +65,7 @@ def decode(content: bytes) -> Reservations:
     )
 
 
-def _rows(claims: Claims[str]) -> list[Any]:
+def _rows(claims: Claims[str]) -> list[object]:
     return [[owner.to_wire(), sorted(resources)] for owner, resources in claims.rows()]
 
 
@@ -73,7 +73,7 @@ def _to_wire(note: IpNote) -> list[str]:
     return [note.action.value, note.address, note.network]
 
 
-def _claims(value: Mapping[str, Any], name: str, read: Callable[[Any], R]) -> Claims[R]:
+def _claims(value: Mapping[str, object], name: str, read: Callable[[object], R]) -> Claims[R]:
     key = _KEYS[name]
     claims = Claims[R]()
     for index, row in enumerate(_list(value[key], f"$.{key}")):
@@ -84,7 +84,7 @@ def _claims(value: Mapping[str, Any], name: str, read: Callable[[Any], R]) -> Cl
     return claims
 
 
-def _with_row(claims: Claims[R], row: Any, read: Callable[[Any], R]) -> Claims[R]:
+def _with_row(claims: Claims[R], row: object, read: Callable[[object], R]) -> Claims[R]:
     match row:
         case [wire_owner, [_, *_] as resources]:
             owner = Owner.from_wire(wire_owner)
@@ -97,13 +97,13 @@ def _with_row(claims: Claims[R], row: Any, read: Callable[[Any], R]) -> Claims[R
     return claims
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if not isinstance(value, str):
         raise InvalidRequest(f"expected text, got {value!r}")
     return value
 
 
-def _from_wire(value: Any) -> IpNote:
+def _from_wire(value: object) -> IpNote:
     match value:
         case ["reserve" | "release" as action, str() as address, str() as network]:
             return IpNote(IpAction(action), NetworkUuid(network), read_address(address))
@@ -111,7 +111,7 @@ def _from_wire(value: Any) -> IpNote:
             raise InvalidRequest(f"expected ['reserve' or 'release', address, network], got {value!r}")
 
 
-def _minors(rows: Any) -> Minors:
+def _minors(rows: object) -> Minors:
     minors: Minors = Map()
     for index, row in enumerate(_list(rows, f"$.{_MINORS}")):
         where = f"$.{_MINORS}[{index}]"
@@ -124,7 +124,7 @@ def _minors(rows: Any) -> Minors:
     return minors
 
 
-def _read_pairs(pairs: list[Any], where: str) -> Map[int, DiskUuid]:
+def _read_pairs(pairs: list[object], where: str) -> Map[int, DiskUuid]:
     taken: Map[int, DiskUuid] = Map()
     for index, pair in enumerate(pairs):
         match pair:
@@ -137,7 +137,7 @@ def _read_pairs(pairs: list[Any], where: str) -> Map[int, DiskUuid]:
     return taken
 
 
-def _list(value: Any, where: str) -> list[Any]:
+def _list(value: object, where: str) -> list[object]:
     if not isinstance(value, list):
         raise _damaged(where, f"expected a list, got {value!r}")
     return value
