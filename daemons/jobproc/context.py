@@ -105,7 +105,7 @@ class UnitContext:
         """Tell the user something: a line in the job's log. Cheap; it is written soon after."""
         self._record.log(self.op_index, text)
 
-    def log(self, kind: str, message: Any) -> None:
+    def log(self, kind: str, message: object) -> None:
         """Add an entry of another type than text to the job's log; the message is JSON-able."""
         self._record.log(self.op_index, message, kind)
 
@@ -130,7 +130,7 @@ class UnitContext:
                 raise JobCanceled("the job was killed")
         return self.cancelled
 
-    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
+    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[object, ...]:
         """Submit jobs, lists of opcode objects; they inherit as `offspring` tells.
 
         Returns: `[true, job id]` or `[false, message]` for each, in order: JSON, as a unit may give it as its result.

@@ -18,7 +18,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -99,7 +99,7 @@ class JobRecord:
         """The opcode has waited for its locks, and is not to begin now."""
         self._apply(index, OpEvent.HELD_BACK)
 
-    def succeed(self, index: int, result: Any) -> None:
+    def succeed(self, index: int, result: object) -> None:
         """The opcode ended well; with the last one the job ends.
 
         Raises: ExecutionError: the result is not JSON-able; nothing has changed.
@@ -128,7 +128,7 @@ class JobRecord:
         with self._lock:
             self._write(set_priority(self._job, priority))
 
-    def log(self, index: int, message: Any, kind: str = "message") -> None:
+    def log(self, index: int, message: object, kind: str = "message") -> None:
         """Add a line to the opcode's log; readers see it at once (see the theory above)."""
         with self._lock:
             if self._next_serial >= LOG_LIMIT:
@@ -192,13 +192,13 @@ class JobRecord:
                 is_told = True
             time.sleep(_RETRY_S)
 
-    def _apply(self, index: int, event: OpEvent, result: Any = None) -> None:
+    def _apply(self, index: int, event: OpEvent, result: object = None) -> None:
         with self._lock:
             now = _now()
             job = replace_op(self._job, index, apply_event(self._job.ops[index], event, now, result))
             self._write(attrs.evolve(job, end_at=now) if job.is_final else job)
 
-    def _end(self, event: OpEvent, results: Sequence[Any]) -> None:
+    def _end(self, event: OpEvent, results: Sequence[object]) -> None:
         with self._lock:
             self._write(end_job(self._job, event, _now(), results))
 
@@ -211,7 +211,7 @@ class JobRecord:
         self._fresh.clear()
 
 
-def result_of(error: BaseException) -> list[Any]:
+def result_of(error: BaseException) -> list[object]:
     """An error as the result of an opcode: `[class name, arguments]`, JSON-able whatever it holds."""
     if isinstance(error, GantryError):
         return [error.wire_name, _clean(error.wire_args())]
@@ -219,7 +219,7 @@ def result_of(error: BaseException) -> list[Any]:
     return [ExecutionError.wire_name, [_clean(f"{type(error).__name__}: {text}")]]
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: object) -> object:
     """Without lone surrogates (undecodable bytes of file names), which are no JSON."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()

@@ -20,7 +20,7 @@ import contextlib
 import os
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from common.errors import GantryError, JobCanceled, PrerequisiteError
 from common.ids import JobId
@@ -49,7 +49,7 @@ from protocol.forkserver import Secrets
 
 # the levels on which units ask for locks
 UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
-_NO_SECRETS: Final[Mapping[str, Any]] = {}
+_NO_SECRETS: Final[Mapping[str, object]] = {}
 _log = get_log(__name__)
 
 
@@ -186,14 +186,14 @@ class _Life:
     def _is_paused(self) -> bool:
         return self._settings.paths.pause_message(self._job_id).exists()
 
-    def _succeed(self, index: int, result: Any) -> None:
+    def _succeed(self, index: int, result: object) -> None:
         try:
             self._record.succeed(index, result)
         except GantryError as error:
             self._log_failure(index, error)
             self._record.fail(error)
 
-    def _execute(self, index: int) -> Any:
+    def _execute(self, index: int) -> object:
         """Raises: JobCanceled; Paused; whatever the unit raises."""
         self._wait_for_left_processes(index)
         op = self._opcode(index)
@@ -224,10 +224,10 @@ class _Life:
             )
         return op
 
-    def _secrets_of(self, index: int) -> Mapping[str, Any] | None:
+    def _secrets_of(self, index: int) -> Mapping[str, object] | None:
         return self._secrets[index] if index < len(self._secrets) else None
 
-    def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[Any], context: UnitContext) -> None:
+    def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[OpCode], context: UnitContext) -> None:
         """Level by level, and as few requests as possible: all that is known goes in one."""
         bgl = unit.declaration.bgl
         requests = [LockRequest(BGL, bgl)] if bgl else []

@@ -4,7 +4,7 @@ Source: opcodes.md 2.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from protocol.luxi.submission import JobInput, OpInput
 
@@ -12,7 +12,7 @@ from protocol.luxi.submission import JobInput, OpInput
 _IF_UNSET: Final = ("priority", "debug_level")
 
 
-def inherit(parent: Mapping[str, Any], jobs: Sequence[JobInput]) -> tuple[JobInput, ...]:
+def inherit(parent: Mapping[str, object], jobs: Sequence[JobInput]) -> tuple[JobInput, ...]:
     """The jobs as they are submitted.
 
     Args:
@@ -21,8 +21,14 @@ def inherit(parent: Mapping[str, Any], jobs: Sequence[JobInput]) -> tuple[JobInp
     return tuple(tuple(_child(parent, op) for op in job) for job in jobs)
 
 
-def _child(parent: Mapping[str, Any], op: Mapping[str, Any]) -> OpInput:
+def _child(parent: Mapping[str, object], op: OpInput) -> OpInput:
     taken = {name: parent[name] for name in _IF_UNSET if op.get(name) is None and parent.get(name) is not None}
-    reason = [*(op.get("reason") or ()), *(parent.get("reason") or ())]
+    reason = [*_trail(op), *_trail(parent)]
     comment = op.get("comment") or f"Submitted by {parent['OP_ID']}"
     return {**op, **taken, "reason": reason, "comment": comment}
+
+
+def _trail(op: OpInput) -> Sequence[object]:
+    reason = op.get("reason") or ()
+    # luxid refuses what is no trail
+    return reason if isinstance(reason, list | tuple) else (reason,)

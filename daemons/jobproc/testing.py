@@ -19,7 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from common.locks import BGL, LockRequest
-from common.opcodes.base import read_opcode, write_opcode
+from common.opcodes.base import OpCode, read_opcode, write_opcode
 from daemons.jobproc.life import UNIT_LEVELS
 from daemons.jobproc.trial.checks import Mistake, check_requests, check_result, from_job_file
 from daemons.jobproc.trial.context import FakeContext
@@ -32,7 +32,7 @@ __all__ = ["FakeContext", "Mistake", "UnitTrial"]
 class UnitTrial(TrialRecord):
     """The job process of one opcode, played; made as `TrialRecord` tells."""
 
-    def carry_out(self, unit: type[LogicalUnit[Any]], parameters: Mapping[str, Any]) -> Any:
+    def carry_out(self, unit: type[LogicalUnit[OpCode]], parameters: Mapping[str, object]) -> Any:
         """Carry out the opcode of this unit.
 
         Args:
@@ -55,7 +55,7 @@ class UnitTrial(TrialRecord):
         context.check_secrets_in(result, "the result")
         return result
 
-    def _take_locks(self, unit: LogicalUnit[Any], context: "FakeContext") -> None:
+    def _take_locks(self, unit: LogicalUnit[OpCode], context: "FakeContext") -> None:
         """As `life` does: all that is known goes in one request, before a level that needs to be looked at."""
         declared = unit.declaration
         requests = [LockRequest(BGL, declared.bgl)] if declared.bgl else []

@@ -16,15 +16,15 @@ import fcntl
 import os
 import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
-import orjson
 
 from common.system.log import get_log
 from common.system.processes import Process, descendants, send_all
 from daemons.jobproc.commands.cgroups import while_starting
 from daemons.jobproc.commands.execution import Launch, become_subreaper, read_report
+from daemons.jobproc.commands.facts import Fact, read_fact
 from daemons.jobproc.commands.limits import Limited
 from daemons.jobproc.commands.stopping import Leave
 from daemons.jobproc.commands.supervision import Terms
@@ -76,7 +76,7 @@ class ProgramEnd:
     # the job was killed while it ran
     was_killed: bool
     # as `usage_so_far` has it
-    usage: Mapping[str, Any]
+    usage: Mapping[str, object]
     # its processes that the kernel killed because their memory was used up
     oom_kills: int
     # None: nothing of it runs any more, or what does is of no concern; the receiver closes it
@@ -116,9 +116,9 @@ class RunningProgram:
         self._terms = terms
         # left behind by earlier programs of this job: not to be ended with this one
         self._strangers = descendants(os.getpid()) if _has_children() else frozenset[Process]()
-        self._end: dict[str, Any] | None = None
+        self._end: Fact | None = None
         # the last that was told
-        self._used: dict[str, Any] = {"usage": {}, "oom_kills": 0}
+        self._used: Fact = {"usage": {}, "oom_kills": 0}
         self._is_over = self._was_killed = False
         self._unread = b""
         # reading ends of pipes, with what is to be done with that which comes out
@@ -228,7 +228,7 @@ class RunningProgram:
             raise failure
         self._take(facts)
 
-    def _take(self, facts: list[dict[str, Any]]) -> None:
+    def _take(self, facts: list[Fact]) -> None:
         for fact in facts:
             if "ended" in fact:
                 self._end = fact
@@ -236,7 +236,7 @@ class RunningProgram:
                 self._used = fact
             self._is_over = self._is_over or "over" in fact
 
-    def _facts(self) -> list[dict[str, Any]]:
+    def _facts(self) -> list[Fact]:
         """What the supervisor has told since; none if a signal came first. Raises: SupervisorLost."""
         if not self._signals.wait(0, self._supervisor.status):
             return []
@@ -245,7 +245,7 @@ class RunningProgram:
             self._end_orphans()
             raise SupervisorLost
         *lines, self._unread = (self._unread + data).split(b"\n")
-        return [orjson.loads(line) for line in lines]
+        return list(map(read_fact, lines))
 
     def _end_orphans(self) -> None:
         """Nobody supervises the program any more: end all that fell to us. Returns when nothing is left."""

@@ -22,10 +22,9 @@ import signal
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn, assert_never
+from typing import Final, NoReturn, assert_never
 
 import attrs
-import orjson
 import setproctitle
 
 from common.system.livelock import Livelock
@@ -42,6 +41,7 @@ from daemons.jobproc.commands.execution import (
     read_report,
     report_failure,
 )
+from daemons.jobproc.commands.facts import Fact, write_facts
 from daemons.jobproc.commands.limits import MEMORY, Limited, Wanted
 from daemons.jobproc.commands.stopping import Course, Leave, Phase, Seen, Step, advance, begin
 from daemons.jobproc.commands.usage import killed_for_memory, usage_so_far
@@ -252,11 +252,11 @@ class Supervision:
 
     def _tell_end(self, *, is_over: bool) -> None:
         """Tell once how the command ended, and that all is over; both in one write if nothing was left."""
-        facts: list[dict[str, Any]] = []
-        if not self.is_told:
+        facts: list[Fact] = []
+        if not self.is_told and self.wait_status is not None:
             self.is_told = True
             duration_s = time.monotonic() - self.began
-            fact = {"ended": self.wait_status, "timed_out": self.course.timed_out, "duration_s": duration_s}
+            fact: Fact = {"ended": self.wait_status, "timed_out": self.course.timed_out, "duration_s": duration_s}
             facts.append({**fact, **self._used()})
         if is_over:
             used = self._used()
@@ -266,7 +266,7 @@ class Supervision:
         if facts:
             self._tell(facts)
 
-    def _used(self) -> dict[str, Any]:
+    def _used(self) -> Fact:
         """What it used so far; the groups are still there."""
         return {"usage": usage_so_far(self._memory), "oom_kills": killed_for_memory(self._memory)}
 
@@ -280,7 +280,7 @@ class Supervision:
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(group.folder))
 
-    def _tell(self, facts: Sequence[dict[str, Any]]) -> None:
+    def _tell(self, facts: Sequence[Fact]) -> None:
         # nobody listens when the job process was killed
         with contextlib.suppress(OSError):
-            os.write(self.status, b"".join(orjson.dumps(fact) + b"\n" for fact in facts))
+            os.write(self.status, write_facts(facts))

@@ -8,7 +8,7 @@ Source: DESIGN section 16; getrusage(2); everyday.md a.
 """
 
 import resource
-from typing import Any, Final
+from typing import Final
 
 from daemons.jobproc.commands.cgroups import Group
 
@@ -19,7 +19,7 @@ _PEAKS: Final = ("memory.peak", "memory.max_usage_in_bytes")
 _EVENTS: Final = ("memory.events", "memory.oom_control")
 
 
-def usage_so_far(memory: Group | None) -> dict[str, Any]:
+def usage_so_far(memory: Group | None) -> dict[str, object]:
     """What the children of this process that have ended, and theirs, have used; JSON-able.
 
     Args: memory: the command's group in which memory is counted; None: there is none.

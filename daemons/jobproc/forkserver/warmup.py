@@ -5,7 +5,6 @@ made again in every child. What is found here is in the parent's memory, which t
 """
 
 import contextlib
-from typing import Any
 
 import setproctitle
 
@@ -22,7 +21,7 @@ from common.queue.jobs import Job, JobOp
 from daemons.jobproc.units.registry import make_unit, unit_classes
 from protocol.forkserver import StartJob
 from protocol.luxi.submission import SubmitManyJobs
-from protocol.messages import Request, positional, structure_reply, structure_request
+from protocol.messages import AnyRequest, positional, structure_reply, structure_request
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.locks import (
     DownGradeLocksLevel,
@@ -35,7 +34,7 @@ from protocol.wconfd.locks import (
 
 _OWNER = Owner(1, "/livelock", 1)
 _REQUESTS = (LockRequest(BGL, LockMode.SHARED),)
-_EXAMPLES: tuple[tuple[Request[Any], Any], ...] = (
+_EXAMPLES: tuple[tuple[AnyRequest, object], ...] = (
     (UpdateLocksWaiting(_OWNER, 0, _REQUESTS), [_OWNER.to_wire()]),
     (TryUpdateLocks(_OWNER, _REQUESTS), []),
     (WaitLocks(_OWNER, 1.0), True),

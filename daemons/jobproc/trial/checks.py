@@ -1,7 +1,6 @@
 """What is wrong with an opcode or a unit, though it would be seen only in a cluster."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 
@@ -48,7 +47,7 @@ def _tells_of(entry: LevelDeclaration, request: LockRequest) -> bool:
     return entry.scope is not Scope.NAMED or (not request.lock.is_group and request.lock.name in entry.names)
 
 
-def check_result(result: Any) -> None:
+def check_result(result: object) -> None:
     """Raises: Mistake: the result is not JSON."""
     try:
         orjson.dumps(result)

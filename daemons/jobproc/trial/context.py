@@ -2,7 +2,7 @@
 
 import select
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from common.errors import GantryError, JobCanceled
 from common.ids import JobId
@@ -28,7 +28,7 @@ _STEPS: Final = 1000
 class FakeContext(UnitContext):
     """What a unit under trial sees; its face is that of `UnitContext`."""
 
-    def __init__(self, record: TrialRecord, op_input: Mapping[str, Any], secrets: Mapping[str, Any]) -> None:
+    def __init__(self, record: TrialRecord, op_input: Mapping[str, object], secrets: Mapping[str, object]) -> None:
         paths = record.settings.paths
         paths.make_folders()
         self._trial = record
@@ -68,9 +68,9 @@ class FakeContext(UnitContext):
                 raise JobCanceled("the job was killed")
         return self.cancelled
 
-    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[Any, ...]:
+    def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[object, ...]:
         """Note the jobs; those that luxid would refuse have its answer."""
-        answers: list[list[Any]] = []
+        answers: list[list[object]] = []
         for job in inherit(self._op_input, jobs):
             try:
                 for op in job:
@@ -99,7 +99,7 @@ class FakeContext(UnitContext):
         self._trial.note_asked(requests)
         self._fake_locks.take(requests)
 
-    def check_secrets_in(self, value: Any, place: str) -> None:
+    def check_secrets_in(self, value: object, place: str) -> None:
         """Raises: Mistake: the value of a secret parameter is in there."""
         text = repr(value)
         for name, secret in self.secrets.items():
@@ -112,7 +112,7 @@ class FakeContext(UnitContext):
         self._trial.wconfd.guard = self.uses
         return cast(BlockingClient, self._trial.wconfd)
 
-    def _note(self, kind: str, message: Any) -> None:
+    def _note(self, kind: str, message: object) -> None:
         self.check_secrets_in(message, "the job's log")
         self._trial.log.append((kind, message))
 
@@ -136,10 +136,10 @@ class _FakeSignals(ProcessSignals):
 class _FakeRecord:
     """Takes what a unit has to say, and no more; states and files are the job process's business."""
 
-    def __init__(self, note: Callable[[str, Any], None]) -> None:
+    def __init__(self, note: Callable[[str, object], None]) -> None:
         self._note = note
 
-    def log(self, index: int, message: Any, kind: str = "message") -> None:
+    def log(self, index: int, message: object, kind: str = "message") -> None:
         self._note(kind, message)
 
     def begin_waiting(self, index: int) -> None:

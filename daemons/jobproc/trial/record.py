@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 from common.locks import Lock, LockMode, LockRequest
 from common.objects.codec import decode_config, to_json
@@ -42,7 +41,7 @@ class TrialRecord:
         self.cancel_when = cancel_when
         self.kill_when = kill_when
         # (kind, message) of each entry of the job's log
-        self.log: list[tuple[str, Any]] = []
+        self.log: list[tuple[str, object]] = []
         # all locks asked for -> the strongest mode
         self.asked: dict[Lock, LockMode] = {}
         # jobs submitted by the unit, as luxid gets them
@@ -53,7 +52,7 @@ class TrialRecord:
     @property
     def feedback(self) -> list[str]:
         """The lines of text in the job's log, those of `progress` among them."""
-        return [message for kind, message in self.log if kind == "message"]
+        return [message for kind, message in self.log if kind == "message" and isinstance(message, str)]
 
     @property
     def config(self) -> Config:

@@ -4,13 +4,13 @@ Requests are answered from JSON, as the wire has it. What wconfd refuses is refu
 objects that are not there, and a serial number that is no longer the object's.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Final, Self, assert_never, cast
+from typing import Final, Self, TypedDict, assert_never, cast
 
 from common.errors import RemoteError
 from common.locks import Lock, LockLevel, member_lock
-from protocol.messages import Request
+from protocol.messages import AnyRequest
 from protocol.wconfd.changes import (
     AddInstance,
     AddInstanceDisk,
@@ -33,7 +33,7 @@ from protocol.wconfd.changes import (
 from protocol.wconfd.config import ReadConfig
 
 # what a request replaces an object of -> the table of these, and the level of the locks that guard them
-_TABLES: Final[Mapping[type[Request[Any]], tuple[str, LockLevel]]] = {
+_TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {
     UpdateNode: ("nodes", LockLevel.NODE),
     UpdateNodeGroup: ("nodegroups", LockLevel.NODEGROUP),
     UpdateNetwork: ("networks", LockLevel.NETWORK),
@@ -55,7 +55,21 @@ _Change = (
     | UpdateCall
 )
 _FIRST_PORT: Final = 11000
-_Json = dict[str, Any]
+
+
+class _Object(TypedDict, total=False):
+    """An object of the configuration: what is looked at here, of whatever kind it is."""
+
+    uuid: str
+    name: str
+    serial_no: int
+    mtime: float
+    # an instance
+    disks: list[str]
+    primary_node: str
+    # the cluster
+    tcpudp_port_pool: Sequence[int]
+    highest_used_port: int | None
 
 
 class FakeWconfd:
@@ -65,10 +79,10 @@ class FakeWconfd:
         config: as `config.data` holds it; it is not changed.
     """
 
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        self.config: _Json = deepcopy(dict(config))
+    def __init__(self, config: Mapping[str, object]) -> None:
+        self.config = deepcopy(dict(config))
         # the changes made, in their order
-        self.changes: list[Request[Any]] = []
+        self.changes: list[AnyRequest] = []
         # called with the lock that guards what is about to be changed; raises if that is not held
         self.guard: Callable[[Lock], None] = lambda lock: None
 
@@ -78,23 +92,23 @@ class FakeWconfd:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def call_retrying(self, request: Request[Any]) -> Any:
+    def call_retrying(self, request: AnyRequest) -> object:
         """Raises: RemoteError: as wconfd; whatever `guard` raises."""
         if isinstance(request, ReadConfig):
             return deepcopy(self.config)
         reply = self._change(cast(_Change, request))
         self.changes.append(request)
-        self.config["serial_no"] += 1
+        self.config["serial_no"] = cast(int, self.config["serial_no"]) + 1
         return reply
 
-    def _change(self, request: _Change) -> Any:
+    def _change(self, request: _Change) -> object:
         match request:
             case AllocatePort():
                 return self._allocate_port()
             case AddTcpUdpPort(port):
                 self._cluster["tcpudp_port_pool"] = [*self._cluster.get("tcpudp_port_pool", ()), port]
             case AddInstance(given):
-                instance: _Json = dict(given)
+                instance = cast(_Object, dict(given))
                 self._guard_instance(instance["name"])
                 self._table("instances")[instance["uuid"]] = {**instance, "serial_no": 1}
             case RemoveInstance(uuid):
@@ -119,9 +133,9 @@ class FakeWconfd:
 
     def _replace(self, request: UpdateCall) -> tuple[int, float]:
         """The object's new serial number and time of change."""
-        fresh: _Json = dict(request.object)
+        fresh = cast(_Object, dict(request.object))
         if isinstance(request, UpdateCluster):
-            old, place, key = self._cluster, self.config, "cluster"
+            old, place, key = self._cluster, cast(dict[str, _Object], self.config), "cluster"
         else:
             table, level = _TABLES[type(request)]
             place, key = self._table(table), fresh["uuid"]
@@ -132,7 +146,7 @@ class FakeWconfd:
         place[key] = {**fresh, "serial_no": old["serial_no"] + 1}
         return old["serial_no"] + 1, float(old.get("mtime", 0))
 
-    def _guarding_name(self, level: LockLevel, table: str, value: _Json) -> str:
+    def _guarding_name(self, level: LockLevel, table: str, value: _Object) -> str:
         """Instances are locked by name, a disk with its instance, everything else by uuid."""
         if level is not LockLevel.INSTANCE:
             return str(value["uuid"])
@@ -141,7 +155,7 @@ class FakeWconfd:
         owners = [each for each in self._table("instances").values() if value["uuid"] in each.get("disks", ())]
         return str(owners[0]["name"]) if owners else str(value["uuid"])
 
-    def _set_instance(self, request: SetInstanceStatus | SetInstancePrimaryNode) -> Any:
+    def _set_instance(self, request: SetInstanceStatus | SetInstancePrimaryNode) -> object:
         instance = self._instance(request.instance)
         self._guard_instance(instance["name"])
         if isinstance(request, SetInstancePrimaryNode):
@@ -152,7 +166,7 @@ class FakeWconfd:
                 "disks_active": request.disks_active,
                 "admin_state_source": request.admin_state_source and request.admin_state_source.value,
             }
-            instance |= {key: value for key, value in wanted.items() if value is not None}
+            cast(dict[str, object], instance).update((key, value) for key, value in wanted.items() if value is not None)
         instance["serial_no"] += 1
         return deepcopy(instance) if isinstance(request, SetInstanceStatus) else True
 
@@ -164,7 +178,7 @@ class FakeWconfd:
         disks = list(instance.get("disks", ()))
         if isinstance(request, AddInstanceDisk):
             uuid = str(request.disk["uuid"])
-            self._table("disks")[uuid] = dict(request.disk)
+            self._table("disks")[uuid] = cast(_Object, dict(request.disk))
         else:
             uuid = request.disk
             self._known(self._table("disks"), uuid, "disks")
@@ -184,28 +198,28 @@ class FakeWconfd:
         pool = list(self._cluster.get("tcpudp_port_pool", ()))
         if pool:
             self._cluster["tcpudp_port_pool"] = pool[1:]
-            return int(pool[0])
-        port = max(int(self._cluster.get("highest_used_port") or 0) + 1, _FIRST_PORT)
+            return pool[0]
+        port = max((self._cluster.get("highest_used_port") or 0) + 1, _FIRST_PORT)
         self._cluster["highest_used_port"] = port
         return port
 
     @property
-    def _cluster(self) -> _Json:
-        return cast(_Json, self.config["cluster"])
+    def _cluster(self) -> _Object:
+        return cast(_Object, self.config["cluster"])
 
-    def _table(self, name: str) -> _Json:
-        return cast(_Json, self.config.setdefault(name, {}))
+    def _table(self, name: str) -> dict[str, _Object]:
+        return cast(dict[str, _Object], self.config.setdefault(name, {}))
 
-    def _instance(self, uuid: str) -> _Json:
+    def _instance(self, uuid: str) -> _Object:
         return self._known(self._table("instances"), uuid, "instances")
 
     def _guard_instance(self, name: str) -> None:
         self.guard(member_lock(LockLevel.INSTANCE, name))
 
-    def _known(self, place: _Json, uuid: str, table: str) -> _Json:
+    def _known(self, place: dict[str, _Object], uuid: str, table: str) -> _Object:
         if uuid not in place:
             raise _refusal(f"there is no object {uuid} among the {table}")
-        return cast(_Json, place[uuid])
+        return place[uuid]
 
 
 def _refusal(text: str) -> RemoteError:

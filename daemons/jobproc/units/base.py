@@ -10,22 +10,22 @@ Source: DESIGN section 7; wconfd.md 8.2.
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from common.lockdecl import LockDeclaration, Scope, requests_for
 from common.locks import LockLevel, LockRequest
 from common.opcodes.base import OpCode
 from daemons.jobproc.context import UnitContext
 
-O = TypeVar("O", bound=OpCode)  # noqa: E741  # an opcode
+O_co = TypeVar("O_co", bound=OpCode, covariant=True)
 
 
-class LogicalUnit(Generic[O]):
+class LogicalUnit(Generic[O_co]):
     """What an opcode does; subclasses name the opcode's class and override the steps they need."""
 
     OPCODE: ClassVar[type[OpCode]]
 
-    def __init__(self, op: O) -> None:
+    def __init__(self, op: O_co) -> None:
         self.op = op
 
     @cached_property
@@ -47,7 +47,7 @@ class LogicalUnit(Generic[O]):
     def check_prereq(self, context: UnitContext) -> None:
         """Raises: PrerequisiteError: the world is not as the opcode needs it."""
 
-    def run(self, context: UnitContext) -> Any:
+    def run(self, context: UnitContext) -> object:
         """Do it.
 
         Returns: the opcode's result, JSON-able.

@@ -13,7 +13,7 @@ import pwd
 import resource
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
 from common.opcodes.base import OpCode
@@ -55,7 +55,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         if self._user() is None:
             _check_folder(self._cwd)
 
-    def run(self, context: UnitContext) -> dict[str, Any]:
+    def run(self, context: UnitContext) -> dict[str, object]:
         sink = _Sink(context.output, context.settings.jobproc.output_tail_lines)
         errors = _Sink(context.error_output, context.settings.jobproc.output_tail_lines)
         if context.killed:
@@ -101,7 +101,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
     def _words(self, launch: Launch, error: OSError) -> str:
         return program_words(launch.argv[0], launch.env["PATH"], error)
 
-    def _judge(self, end: ProgramEnd, sink: "_Sink", errors: "_Sink", context: UnitContext) -> dict[str, Any]:
+    def _judge(self, end: ProgramEnd, sink: "_Sink", errors: "_Sink", context: UnitContext) -> dict[str, object]:
         tail, error_tail = sink.tail.lines(), errors.tail.lines()
         if end.was_killed:
             # by whatever signal or code it ended
@@ -188,7 +188,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return user
 
 
-def _told(end: ProgramEnd) -> dict[str, Any]:
+def _told(end: ProgramEnd) -> dict[str, object]:
     return {
         "exit_code": end.exit_code,
         "signal": end.signal_name,

@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from common.errors import ExecutionError, JobCanceled
 from common.locks import LockLevel, LockMode, LockRequest, member_lock
@@ -61,7 +61,7 @@ class TestJqueueUnit(LogicalUnit[OpTestJqueue]):
         return True
 
 
-def _notify(context: UnitContext, what: str, argument: Any) -> None:
+def _notify(context: UnitContext, what: str, argument: object) -> None:
     """Raises: ExecutionError: no client came, or it did not answer. JobCanceled."""
     folder = tempfile.mkdtemp(prefix="gantry-jqueue-")
     try:

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
 
 from common.errors import InvalidRequest, OpcodeUnknown
 from common.opcodes.base import OpCode
@@ -22,12 +22,12 @@ GROUP: Final = "gantry.units"
 
 
 @cache
-def unit_classes() -> Mapping[str, type[LogicalUnit[Any]]]:
+def unit_classes() -> Mapping[str, type[LogicalUnit[OpCode]]]:
     """Every known unit by the `OP_ID` of its opcode; imports all families once.
 
     Raises: InvalidRequest: two modules define a unit for the same opcode.
     """
-    classes: dict[str, type[LogicalUnit[Any]]] = {}
+    classes: dict[str, type[LogicalUnit[OpCode]]] = {}
     for module in _modules():
         for kind in _defined_in(module):
             op_id = kind.OPCODE.OP_ID
@@ -39,7 +39,7 @@ def unit_classes() -> Mapping[str, type[LogicalUnit[Any]]]:
     return classes
 
 
-def make_unit(op: OpCode) -> LogicalUnit[Any]:
+def make_unit(op: OpCode) -> LogicalUnit[OpCode]:
     """The unit that carries out this opcode.
 
     Raises: OpcodeUnknown: there is none.
@@ -57,7 +57,7 @@ def _modules() -> Iterator[ModuleType]:
         yield point.load()
 
 
-def _defined_in(module: ModuleType) -> Iterator[type[LogicalUnit[Any]]]:
+def _defined_in(module: ModuleType) -> Iterator[type[LogicalUnit[OpCode]]]:
     for value in vars(module).values():
         is_unit = isinstance(value, type) and issubclass(value, LogicalUnit) and value.__module__ == module.__name__
         # a common base of several units names no opcode

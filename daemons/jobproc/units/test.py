@@ -3,7 +3,7 @@
 Source: opcodes.md, TEST_DELAY and TEST_DUMMY.
 """
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from common.errors import ExecutionError, InvalidRequest, JobCanceled, PrerequisiteError
 from common.opcodes.base import OpCode
@@ -38,7 +38,7 @@ class TestDummyUnit(LogicalUnit[OpTestDummy]):
     OPCODE: ClassVar[type[OpCode]] = OpTestDummy
     __test__ = False
 
-    def run(self, context: UnitContext) -> Any:
+    def run(self, context: UnitContext) -> object:
         for text in _texts(self.op.messages):
             context.feedback(text)
         submitted = context.submit_jobs(_jobs(self.op.submit_jobs)) if self.op.submit_jobs else None
@@ -61,13 +61,13 @@ class TestOsParamsUnit(LogicalUnit[OpTestOsParams]):
         context.feedback(f"secret parameters: {self.op.osparams_secret}")
 
 
-def _texts(messages: Any) -> list[str]:
+def _texts(messages: object) -> list[str]:
     if messages is None:
         return []
     return [str(text) for text in messages] if isinstance(messages, list) else [str(messages)]
 
 
-def _jobs(value: Any) -> list[tuple[dict[str, Any], ...]]:
+def _jobs(value: object) -> list[tuple[dict[str, object], ...]]:
     if isinstance(value, list) and all(isinstance(job, list) for job in value):
         return [tuple(job) for job in value]
     raise InvalidRequest(f"submit_jobs is a list of jobs, each a list of opcode objects; got {value!r:.60}")
