@@ -245,7 +245,8 @@ def _pair(item: object, what: str) -> tuple[str, str]:
     match item:
         case [str() as first, str() as second]:
             return first, second
-    raise InvalidRequest(f"{what}, both strings; got {item!r}")
+        case _:
+            raise InvalidRequest(f"{what}, both strings; got {item!r}")
 
 
 @attrs.frozen(cache_hash=True, order=False, repr=False)
@@ -284,7 +285,8 @@ class Owner(OwnForm):
                 return cls(_ident(ident), livelock)
             case [ident, str() as livelock, int() as pid] if not isinstance(pid, bool):
                 return cls(_ident(ident), livelock, pid)
-        raise InvalidRequest(f"an owner is [job id or name, livelock path, optional pid]; got {value!r}")
+            case _:
+                raise InvalidRequest(f"an owner is [job id or name, livelock path, optional pid]; got {value!r}")
 
 
 def _ident(value: object) -> int | str:

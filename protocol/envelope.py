@@ -271,7 +271,8 @@ def _raise_remote(result: object, extra: object) -> NoReturn:
             )
         case str():
             raise RemoteError(result, code="invalid", wire_name=InvalidRequest.wire_name, wire_args=[result])
-    raise ProtocolError(f"the error reply has an unknown form: {_shorten(result)}")
+        case _:
+            raise ProtocolError(f"the error reply has an unknown form: {_shorten(result)}")
 
 
 def _fields(extra: dict[str, object]) -> dict[str, object]:

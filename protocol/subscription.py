@@ -15,7 +15,7 @@ from common.wire import structure
 from protocol.client import Client
 from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S
 from protocol.wconfd.locks import Owned
-from protocol.wconfd.subscribe import CONFIG_CHANGED, LOCKS_CHANGED, Holdings, Subscribe
+from protocol.wconfd.subscribe import LOCKS_CHANGED, Holdings, Subscribe
 
 
 @attrs.frozen
@@ -105,6 +105,7 @@ def _typed(method: str, params: list[object]) -> Event | None:
             return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
         case "configChanged", [int() as serial, bool() as filters_changed]:
             return ConfigChanged(serial, filters_changed)
-    if method in (LOCKS_CHANGED, CONFIG_CHANGED):
-        raise ProtocolError(f"{method} came with parameters of another shape: {params!r}")
-    return None
+        case (("locksChanged" | "configChanged"), _):
+            raise ProtocolError(f"{method} came with parameters of another shape: {params!r}")
+        case _:
+            return None

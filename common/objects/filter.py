@@ -25,7 +25,8 @@ def _is_action(_: object, __: object, value: object) -> None:
             return
         case ["RATE_LIMIT", int() as count] if not isinstance(count, bool) and count > 0:
             return
-    raise ValueError(f"expected {', '.join(_WORDS)} or ['RATE_LIMIT', n > 0], got {value!r}")
+        case _:
+            raise ValueError(f"expected {', '.join(_WORDS)} or ['RATE_LIMIT', n > 0], got {value!r}")
 
 
 def _are_predicates(_: object, __: object, value: tuple[object, ...]) -> None:
@@ -34,7 +35,8 @@ def _are_predicates(_: object, __: object, value: tuple[object, ...]) -> None:
             # which names there are is `filterpredicates`' business; that of a lost plug-in keeps its place
             case [str(), list() | None]:
                 continue
-        raise ValueError(f"expected [name of a predicate, filter expression], got {predicate!r}")
+            case _:
+                raise ValueError(f"expected [name of a predicate, filter expression], got {predicate!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -58,3 +60,5 @@ class FilterRule:
             match predicate:
                 case [str() as name, value]:
                     yield name, value
+                case _:
+                    pass

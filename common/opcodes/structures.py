@@ -110,7 +110,8 @@ class Change(Generic[P_co]):
                 return cls(read(params, kind), None, place)
             case [str() as action, (int() | str()) as place, params] if _is_change(action, place):
                 return cls(read(params, kind), action, place)
-        raise expected("a change [add, attach, remove, detach or modify, index or name, parameters]", value)
+            case _:
+                raise expected("a change [add, attach, remove, detach or modify, index or name, parameters]", value)
 
     def to_wire(self, params: object) -> list[object]:
         """Args: params: the JSON form of this change's parameters."""
@@ -143,7 +144,8 @@ class RecreatedDisk:
                 return cls(read(index, DiskIndex), read(params, DiskParams))
             case list() | tuple():
                 raise expected("a disk's index, or [index, parameters]", value)
-        return cls(read(value, DiskIndex))
+            case _:
+                return cls(read(value, DiskIndex))
 
     def to_wire(self) -> int | list[object]:
         return self.index if self.params is None else [self.index, self.params.to_wire()]

@@ -156,7 +156,8 @@ class _Compiler(Generic[T]):
                 return self._on(name, lambda found: _wanted(name, found, bool, "true or false"))
             case Matches(field=name, regex=regex):
                 return self._on(name, lambda found: regex.is_in(_wanted(name, found, str, "text")))
-        raise TypeError(f"no expression: {expression!r}")
+            case _:
+                raise TypeError(f"no expression: {expression!r}")
 
     def _some(self, parts: Sequence[Expression]) -> Callable[[T], Verdict]:
         some: list[Callable[[T], Verdict]] = []
@@ -256,4 +257,5 @@ def _rank(value: object) -> int:
             return 0
         case list() | tuple():
             return 4
-    return 5
+        case _:
+            return 5

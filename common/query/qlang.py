@@ -163,7 +163,8 @@ def named_values(expression: Expression, field: str) -> tuple[Value, ...] | None
                     return None
                 found.update(dict.fromkeys(values))
             return tuple(found)
-    return None
+        case _:
+            return None
 
 
 _Place = tuple[int, ...]

@@ -39,7 +39,8 @@ class Dependency(OwnForm):
                 return cls(job_id, tuple(_final_state(name) for name in names))
             case [str() as text, list() as names] if _is_number(text):
                 return cls(int(text), tuple(_final_state(name) for name in names))
-        raise InvalidRequest(f'a dependency is [job id, [states]], e.g. [-1, ["success"]]; got {value!r}')
+            case _:
+                raise InvalidRequest(f'a dependency is [job id, [states]], e.g. [-1, ["success"]]; got {value!r}')
 
 
 def _is_number(text: str) -> bool:

@@ -42,6 +42,7 @@ class Action(OwnForm):
                 if limit <= 0:
                     raise InvalidRequest(f"action: RATE_LIMIT must be greater than 0, got {limit}; PAUSE lets none run")
                 return cls(ActionKind.RATE_LIMIT, limit)
-        raise InvalidRequest(
-            f"action: expected ACCEPT, PAUSE, REJECT, CONTINUE or ['RATE_LIMIT', n], got {value!r:.60}"
-        )
+            case _:
+                raise InvalidRequest(
+                    f"action: expected ACCEPT, PAUSE, REJECT, CONTINUE or ['RATE_LIMIT', n], got {value!r:.60}"
+                )

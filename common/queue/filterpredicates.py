@@ -70,7 +70,8 @@ def _with_watermark(expression: Expression, watermark: int) -> Expression:
         case Compare(value=str() as value) | Contains(value=str() as value):
             # no other text has an order with job ids: a field that is not there makes the whole false
             return attrs.evolve(expression, **({"value": watermark} if value == WATERMARK else {"field": ""}))
-    return expression
+        case _:
+            return expression
 
 
 def _check_job_id(expression: Expression) -> None:

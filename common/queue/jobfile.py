@@ -151,13 +151,13 @@ def _timestamp(value: object) -> Timestamp | None:
     match value:
         case [int() as seconds, int() as micros]:
             return (seconds, micros)
-    raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")
+        case _:
+            raise ValueError(f"expected [seconds, microseconds], got {value!r:.60}")
 
 
 def _log_entry(value: object) -> LogEntry:
     match value:
-        case [int() as serial, at, str() as kind, message]:
-            stamp = _timestamp(at)
-            if stamp is not None:
-                return LogEntry(serial, stamp, kind, message)
-    raise ValueError(f"expected [serial, time, type, message], got {value!r:.60}")
+        case [int() as serial, at, str() as kind, message] if (stamp := _timestamp(at)) is not None:
+            return LogEntry(serial, stamp, kind, message)
+        case _:
+            raise ValueError(f"expected [serial, time, type, message], got {value!r:.60}")

@@ -124,4 +124,5 @@ def _decode(text: bytes) -> OpLine | None:
     match value:
         case [int() as index, int() as serial, [int() as seconds, int() as micros], str() as kind, message]:
             return index, LogEntry(serial, (seconds, micros), kind, message)
-    return None
+        case _:
+            return None

@@ -35,7 +35,8 @@ class ReasonEntry(OwnForm):
         match value:
             case [str() as source, str() as reason, int() as at_ns] if not isinstance(at_ns, bool):
                 return cls(source, reason, at_ns)
-        raise InvalidRequest(f"a reason is [source, reason, time in ns]; got {value!r}")
+            case _:
+                raise InvalidRequest(f"a reason is [source, reason, time in ns]; got {value!r}")
 
 
 ReasonTrail = tuple[ReasonEntry, ...]

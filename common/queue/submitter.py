@@ -76,4 +76,6 @@ def _first(trail: object, source: str) -> str | None:
         match entry:
             case [str() as found, str() as text, *_] if found == source and isinstance(entry, Sequence):
                 return text
+            case _:
+                pass
     return None

@@ -26,7 +26,8 @@ def end_words(job: Outcome, user_name: UserName) -> str | None:
             return _canceled(job, user_name)
         case "error":
             return _failed(job)
-    return None
+        case _:
+            return None
 
 
 def _canceled(job: Outcome, user_name: UserName) -> str:
@@ -60,7 +61,8 @@ def _how(result: object) -> str:
             return " (killed for memory)"
         case [_, [_, {"timed_out": True}]]:
             return " (its time was over)"
-    return ""
+        case _:
+            return ""
 
 
 def _where(job: Outcome, place: int) -> str:

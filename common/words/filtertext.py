@@ -118,7 +118,8 @@ class _Reader:
                 return ["=~", field, self._regex()]
             case "=*":
                 return ["=~", field, glob_regex(str(self._value()))]
-        return ["==" if operator == "=" else operator, field, self._value()]
+            case _:
+                return ["==" if operator == "=" else operator, field, self._value()]
 
     def _containment(self) -> Expression:
         """`value in field`, `value not in field`."""

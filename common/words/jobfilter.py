@@ -69,7 +69,8 @@ def _op(operator: str, field: str, *values: str | int) -> Expression:
             return ["=[]", "opid", op_id(values[0])]
         case "!=":
             return ["!", ["=[]", "opid", op_id(values[0])]]
-    raise InvalidRequest(f"filter: '{field}' can be compared by = and != only; 'summary' also by =~ and =*")
+        case _:
+            raise InvalidRequest(f"filter: '{field}' can be compared by = and != only; 'summary' also by =~ and =*")
 
 
 def op_id(value: object) -> str:

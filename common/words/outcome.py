@@ -92,7 +92,8 @@ def result_text(result: object) -> str:
             return name
         case None:
             return f"what it said is {WITHHELD}"
-    return str(result)
+        case _:
+            return str(result)
 
 
 def describe(outcome: Outcome) -> str:

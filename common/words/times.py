@@ -13,7 +13,8 @@ def to_seconds(stamp: object) -> float | None:
     match stamp:
         case [int() as seconds, int() as microseconds]:
             return jobs.to_seconds((seconds, microseconds))
-    return None
+        case _:
+            return None
 
 
 def clock(seconds: float) -> str:

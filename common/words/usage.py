@@ -55,6 +55,8 @@ def _usages(results: Sequence[object]) -> Iterator[Mapping[str, float]]:
                 yield usage
             case [_, [_, {"usage": {"memory_peak_bytes": int()} as usage}]]:
                 yield usage
+            case _:
+                pass
 
 
 def usage_words(usage: Usage) -> str:

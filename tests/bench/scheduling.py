@@ -149,7 +149,8 @@ def _opcode(draw: random.Random, count: int) -> Mapping[str, Any]:
             return {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": instance, "mode": "replace_auto"}
         case 8:
             return {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "locks": {f"node/{node}": "shared"}}
-    return {"OP_ID": "OP_CLUSTER_VERIFY_CONFIG"}
+        case _:
+            return {"OP_ID": "OP_CLUSTER_VERIFY_CONFIG"}
 
 
 def _job(number: int, op: Mapping[str, Any], draw: random.Random) -> Job:

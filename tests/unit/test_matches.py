@@ -37,6 +37,8 @@ def _heads(pattern: ast.pattern | None) -> Iterator[str]:
             yield from _heads(inner)
         case ast.MatchValue(value=ast.Attribute(value=ast.Name(id=name))) | ast.MatchClass(cls=ast.Name(id=name)):
             yield name
+        case _:
+            pass
 
 
 def _is_of_members(case: ast.match_case) -> bool:

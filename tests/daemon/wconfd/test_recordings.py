@@ -130,4 +130,5 @@ def shape(reply: dict[str, Any]) -> Any:
             return ("error", name)
         case {"success": False, "result": str()}:
             return "no request"
-    raise AssertionError(f"unknown form: {reply}")
+        case _:
+            raise AssertionError(f"unknown form: {reply}")

@@ -136,6 +136,8 @@ class Disk:
                 self._change(operation)
             case "sync":
                 self._sync(operation)
+            case _:
+                pass
 
     def now(self) -> Tree:
         """What running processes see."""

@@ -154,6 +154,8 @@ class FakeWconfd:
                 return self.config
             case AllocatePort():
                 return 11000
+            case _:
+                pass
         return ()
 
     def _wait(self, request: WaitLocks) -> bool:

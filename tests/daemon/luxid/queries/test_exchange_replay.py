@@ -303,7 +303,8 @@ def normal(value: Any) -> Any:
             return "time"
         case str():
             return re.sub(r"^job=\d+;", "job=N;", value)
-    return value
+        case _:
+            return value
 
 
 @pytest.fixture(scope="module")

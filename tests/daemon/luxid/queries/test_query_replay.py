@@ -68,7 +68,8 @@ def shape_of_error(reply: dict[str, Any]) -> Any:
     match reply["result"]:
         case [str() as name, [_, *rest]]:
             return [name, rest]
-    return "plain text"
+        case _:
+            return "plain text"
 
 
 def without_docs(definitions: list[dict[str, str]]) -> list[dict[str, str]]:
