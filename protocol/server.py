@@ -28,7 +28,8 @@ from protocol.framing import Framer, MessageTooLarge, pack
 from protocol.hangup import HangUps, Line
 from protocol.listening import identity_of, listen, remove
 from protocol.peer import Peer, peer_of, with_role
-from protocol.service import Handler, Route, Service
+from protocol.route import Handler, Route
+from protocol.service import Service
 
 __all__ = ["EAGER_TURNS", "Access", "Handler", "Peer", "Route", "ServerRules", "Service", "serve_unix"]
 

@@ -1,4 +1,4 @@
-"""A daemon's face as one table: method name -> request class -> handler.
+"""A daemon's face: what becomes of a message, by the table of its routes.
 
 The service answers whole messages; it knows no sockets. It is the one place where handlers'
 failures are caught: what a handler raises becomes a reply, and the daemon lives on.
@@ -10,12 +10,11 @@ import errno
 import functools
 import os
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, Generic, Protocol, TypeVar, Union, cast
+from typing import Final
 
 import attrs
-import orjson
 
 from common.access import Role, check_role
 from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
@@ -33,19 +32,11 @@ from protocol.envelope import (
     success_frame,
 )
 from protocol.hangup import CallerGone, Line
-from protocol.messages import AnyRequest, reply_to_wire, structure_request
+from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from protocol.pieces import AT_ONCE_BYTES, Pieces, take
+from protocol.route import AnyRoute
 from protocol.stream import Stream
-
-Q = TypeVar("Q", bound=AnyRequest)
-R = TypeVar("R")
-Q_co = TypeVar("Q_co", bound=AnyRequest, covariant=True)
-R_contra = TypeVar("R_contra", contravariant=True)
-# what a handler gives: the reply, also as JSON that is made already; a `Stream` takes over the connection, `Pieces` are
-# made while they are sent
-Reply = Union[R, Pieces[R], Stream[R], orjson.Fragment]  # noqa: UP007  # mypy wants it so for a type variable
-Handler = Callable[[Q, Peer], Awaitable[Reply[R]]]
 
 # bound on the replies to a batch, which are sent as one list
 BATCH_BYTES: Final = 16 * 2**20
@@ -60,76 +51,6 @@ _log: Final = get_log(__name__)
 
 class MalformedArguments(InvalidRequest):
     """an argument whose inside only the handler can read is not well-formed"""
-
-
-class RequestClass(Protocol[Q_co, R_contra]):
-    """The class of a request, as far as it says what goes in and what comes out."""
-
-    @property
-    def METHOD(self) -> str: ...  # a constant of the classes
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Q_co: ...
-
-    def write_reply(self, reply: R_contra) -> object: ...
-
-
-class AnyRoute(Protocol):
-    """A row of a daemon's table, of whatever method.
-
-    A table is a list of these and not of `Route[object, object]`, which would take any handler for any request.
-    """
-
-    @property
-    def method(self) -> str: ...
-
-    @property
-    def role(self) -> Role: ...
-
-    @property
-    def only_waits(self) -> bool: ...
-
-    def read(self, params: Sequence[object] | Mapping[str, object]) -> AnyRequest:
-        """The request with these arguments. Raises: InvalidRequest."""
-        ...
-
-    def carry_out(self, call: AnyRequest, peer: Peer) -> Awaitable[object]:
-        """What the handler gives to a request that was read here."""
-        ...
-
-    def after(self, check: Callable[[AnyRequest], Awaitable[None]]) -> "AnyRoute":
-        """The same route, for which `check` is called first: what it raises is the reply."""
-        ...
-
-
-@attrs.frozen
-class Route(Generic[Q, R]):
-    """One method: its request class, what carries it out, and what the caller must be.
-
-    A handler that takes another request, or gives another reply than the class says, does not pass mypy.
-    """
-
-    kind: RequestClass[Q, R]
-    handler: Handler[Q, R]
-    role: Role = attrs.field(kw_only=True)
-    # it changes nothing and may last long: cancelled when its caller hangs up; any other is carried out to its end
-    only_waits: bool = attrs.field(default=False, kw_only=True)
-
-    @property
-    def method(self) -> str:
-        return self.kind.METHOD
-
-    def read(self, params: Sequence[object] | Mapping[str, object]) -> AnyRequest:
-        return structure_request(cast(type[AnyRequest], self.kind), params)
-
-    def carry_out(self, call: AnyRequest, peer: Peer) -> Awaitable[object]:
-        return self.handler(cast(Q, call), peer)
-
-    def after(self, check: Callable[[AnyRequest], Awaitable[None]]) -> AnyRoute:
-        async def handler(call: Q, peer: Peer) -> Reply[R]:
-            await check(call)
-            return await self.handler(call, peer)
-
-        return attrs.evolve(self, handler=handler)
 
 
 @attrs.frozen

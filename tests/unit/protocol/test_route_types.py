@@ -16,7 +16,7 @@ from protocol.luxi.jobs import ArchiveJob, CancelJob, Done
 from protocol.luxi.queries import QueryJobs, QueryResult, Rows
 from protocol.peer import Peer
 from protocol.pieces import Pieces
-from protocol.service import AnyRoute, Route
+from protocol.route import AnyRoute, Route
 
 async def right(call: CancelJob, peer: Peer) -> Done:
     raise NotImplementedError
