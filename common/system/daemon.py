@@ -4,7 +4,8 @@ Source: STYLE 2.8; luxid.md 5.10.
 """
 
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from typing import Protocol
 
 import trio
 
@@ -18,9 +19,11 @@ from common.system.sdnotify import notify
 
 _log = get_log(__name__)
 
-# serve(settings, task_status=...): runs until cancelled; calls started() once its sockets listen
-# and its state is loaded
-Serve = Callable[..., Awaitable[None]]
+
+class Serve(Protocol):
+    """A daemon: runs until cancelled; calls `started` once its sockets listen and its state is loaded."""
+
+    def __call__(self, settings: Settings, *, task_status: trio.TaskStatus[None]) -> Awaitable[None]: ...
 
 
 def run_daemon(name: str, description: str, serve: Serve) -> None:

@@ -35,7 +35,7 @@ def _rewritten(expression: Expression) -> Expression:
     operator, field, values = condition(expression)
     _check_field(field)
     rewrite = _REWRITES.get(field)
-    rewritten = rewrite(operator, field, *values) if rewrite is not None else expression
+    rewritten = rewrite(operator, field, values) if rewrite is not None else expression
     _check_number(rewritten)
     return rewritten
 
@@ -62,7 +62,7 @@ def _check_number(expression: Expression) -> None:
         raise InvalidRequest(f"filter: '{name}' is a number, and cannot be compared with '{values[0]}'")
 
 
-def _op(operator: str, field: str, *values: str | int) -> Expression:
+def _op(operator: str, field: str, values: Sequence[str | int]) -> Expression:
     """`op=OP_X`, `op=run_command`: one of the job's opcodes is it."""
     match operator:
         case "==" | "=[]":
@@ -79,19 +79,19 @@ def op_id(value: object) -> str:
     return name if name.startswith("OP_") else f"OP_{name}"
 
 
-def _summary(operator: str, field: str, *values: str | int) -> Expression:
+def _summary(operator: str, field: str, values: Sequence[str | int]) -> Expression:
     # a list can only be searched for a whole element
     return [operator, field if operator == "=[]" else "summary_text", *values]
 
 
-def _status(operator: str, field: str, *values: str | int) -> Expression:
-    values = tuple(_STATUSES.get(str(value), value) for value in values)
+def _status(operator: str, field: str, values: Sequence[str | int]) -> Expression:
+    values = [_STATUSES.get(str(value), value) for value in values]
     if operator in _EQUALITIES and values[0] not in _STATES:
         raise InvalidRequest(f"filter: no job is '{values[0]}'; states are {', '.join(_STATES)}")
     return [operator, field, *values]
 
 
-def _priority(operator: str, field: str, *values: str | int) -> Expression:
+def _priority(operator: str, field: str, values: Sequence[str | int]) -> Expression:
     # a more urgent priority is a smaller number, so names have no order
     if operator not in _EQUALITIES or isinstance(values[0], int):
         return [operator, field, *values]
@@ -101,7 +101,7 @@ def _priority(operator: str, field: str, *values: str | int) -> Expression:
     return [operator, field, SUBMIT_PRIORITIES[values[0]]]
 
 
-_REWRITES: Final[dict[str, Callable[..., Expression]]] = {
+_REWRITES: Final[dict[str, Callable[[str, str, Sequence[str | int]], Expression]]] = {
     "op": _op,
     "summary": _summary,
     "status": _status,
