@@ -6,7 +6,7 @@ Source: luxid.md 7.6.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from common.errors import PrerequisiteError
 from common.objects.cluster import Cluster
@@ -20,7 +20,15 @@ from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import NdParams, filled
 
-N = TypeVar("N", Node, NodeGroup, Network, AnyInstance)
+
+class Named(Protocol):
+    """An object with a name; one that is still to be made may lack it."""
+
+    @property
+    def name(self) -> str | None: ...
+
+
+N = TypeVar("N", bound=Named)
 
 _NOTHING: Final = ()
 

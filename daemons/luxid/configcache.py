@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import trio
@@ -130,7 +130,7 @@ class ConfigCache:
             self._on_read(index)
         return index
 
-    async def _read(self, content: Mapping[str, Any]) -> ConfigIndex:
+    async def _read(self, content: Mapping[str, object]) -> ConfigIndex:
         had = self._index
         if had is not None and _edition(content) == (had.config.cluster.uuid, had.config.serial_no, had.config.mtime):
             return had
@@ -159,7 +159,7 @@ def _mark_of(path: Path) -> _Mark | None:
     return _Mark(found.st_ino, found.st_mtime_ns, found.st_size)
 
 
-def _edition(content: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+def _edition(content: Mapping[str, object]) -> tuple[object, object, object]:
     cluster = content.get("cluster")
     uuid = cluster.get("uuid") if isinstance(cluster, dict) else None
     return (uuid, content.get("serial_no"), content.get("mtime"))

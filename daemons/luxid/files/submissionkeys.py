@@ -15,7 +15,7 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Collection, Generator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -215,7 +215,7 @@ def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
     """Of the jobs as JSON, in steps, each of which says of how many opcodes it was."""
     digest = hashlib.sha256(b"[")
     for place, ops in enumerate(jobs):
-        written: list[Any] = [ops.message] if isinstance(ops, GantryError) else []
+        written: list[object] = [ops.message] if isinstance(ops, GantryError) else []
         for op in () if isinstance(ops, GantryError) else ops:
             written.append(write_opcode(op))
             yield 1

@@ -8,7 +8,7 @@ import time
 import uuid as uuids
 from contextlib import aclosing
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -27,7 +27,7 @@ from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.jobrows import JobRows
 from protocol.client import Client
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
-from protocol.messages import Request
+from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd import changes
 
@@ -108,7 +108,7 @@ class Filters:
         )
         return read_rule(rule)
 
-    async def _change(self, call: Request[Any]) -> None:
+    async def _change(self, call: AnyRequest) -> None:
         """Let wconfd make the change as soon as nobody else has the configuration.
 
         Over a connection of its own: it may wait, and others read the configuration meanwhile.

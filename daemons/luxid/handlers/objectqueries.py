@@ -3,9 +3,9 @@
 Source: luxid.md 2.2, 7.
 """
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
-from typing import Any, Final, TypeVar, assert_never
+from typing import Final, Generic, Protocol, TypeVar, assert_never
 
 import attrs
 import trio
@@ -14,7 +14,7 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.objects.index import ConfigIndex, find_named
+from common.objects.index import ConfigIndex, Named, find_named
 from common.query.kinds import QueryKind, TagKind
 from daemons.luxid.configcache import WAIT_S, ConfigCache
 from daemons.luxid.core.query.engine import Plan, Things
@@ -34,6 +34,7 @@ from daemons.luxid.jobviews import JobViews
 from protocol.client import Client
 from protocol.luxi.locks import LockRow
 from protocol.luxi.queries import (
+    FieldDefinition,
     FieldDefinitions,
     Query,
     QueryExports,
@@ -61,33 +62,58 @@ _BATCH: Final = 200
 _PIECE_BYTES: Final = 256 * 2**10
 
 
+class _Tagged(Named, Protocol):
+    @property
+    def tags(self) -> frozenset[str]: ...
+
+
+O_co = TypeVar("O_co", bound=_Tagged, covariant=True)
+
+
 @attrs.frozen
-class _Objects:
+class _Objects(Generic[O_co]):
     """Objects of the configuration that have names."""
 
-    things: Things[Any]
-    every: Callable[[ConfigIndex], Sequence[Any]]
+    things: Things[Row[O_co]]
+    every: Callable[[ConfigIndex], Sequence[O_co]]
     is_host: bool = False
+
+    async def query(self, call: Query, cache: ConfigCache) -> Pieces[QueryResult]:
+        """All objects of the kind, or those whose names are looked up. Raises: as `ObjectQueries.query`."""
+        plan = self.things.plan(call.fields, call.filter)
+        config = await cache.current()
+        found = self.every(config)
+        if plan.asked is not None:
+            found = find_named(found, plan.asked, self.things.what, is_host=self.is_host)
+        return _reply(plan, _one_piece(rows_of(found, config)))
+
+    async def classic(
+        self, names: Sequence[str], fields: Sequence[str], cache: ConfigCache, *, by: Sequence[str]
+    ) -> Pieces[Rows]:
+        """Args: by: the fields that may have one of the names."""
+        plan = self.things.plan_classic(fields, self.things.named(names, *by))
+        config = await cache.current()
+        return _classic_reply(plan, _one_piece(rows_of(self.every(config), config)))
+
+    def tags(self, name: str, config: ConfigIndex) -> frozenset[str]:
+        """Raises: PrerequisiteError: there is no such object."""
+        (found,) = find_named(self.every(config), [name], self.things.what, is_host=self.is_host)
+        return found.tags
 
 
 _NODES: Final = _Objects(NODES, lambda config: config.nodes, is_host=True)
 _GROUPS: Final = _Objects(GROUPS, lambda config: config.groups)
 _NETWORKS: Final = _Objects(NETWORKS, lambda config: config.networks)
 _INSTANCES: Final = _Objects(INSTANCES, lambda config: config.instances, is_host=True)
-_OBJECTS: Final = {
+_EXPORTS: Final = _Objects(EXPORTS, lambda config: config.nodes, is_host=True)
+_OBJECTS: Final[Mapping[QueryKind, _Objects[_Tagged]]] = {
     QueryKind.NODE: _NODES,
     QueryKind.GROUP: _GROUPS,
     QueryKind.NETWORK: _NETWORKS,
     QueryKind.INSTANCE: _INSTANCES,
-    QueryKind.EXPORT: _Objects(EXPORTS, lambda config: config.nodes, is_host=True),
+    QueryKind.EXPORT: _EXPORTS,
 }
-_THINGS: Final[dict[QueryKind, Things[Any]]] = {
-    QueryKind.JOB: JOBS,
-    QueryKind.LOCK: LOCKS,
-    QueryKind.FILTER: RULES,
-    **{kind: objects.things for kind, objects in _OBJECTS.items()},
-}
-_TAGGED: Final = {
+_TAGGED: Final[Mapping[TagKind, _Objects[_Tagged]]] = {
     TagKind.NODE: _NODES,
     TagKind.NODEGROUP: _GROUPS,
     TagKind.NETWORK: _NETWORKS,
@@ -106,13 +132,25 @@ class ObjectQueries:
 
     async def query(self, call: Query, peer: Peer) -> Pieces[QueryResult]:
         """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
-        plan = _things(call.what).plan(call.fields, call.filter)
-        found = await self._found(call.what, plan, peer)
-        head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
-        return Pieces(_framed(head, _encode(plan.rows, found), b"]}"), plan.notes)
+        match call.what:
+            case QueryKind.JOB:
+                jobs = JOBS.plan(call.fields, call.filter)
+                return _reply(jobs, self._job_rows(jobs, None if jobs.asked is None else job_ids_of(jobs.asked), peer))
+            case QueryKind.LOCK:
+                locks = LOCKS.plan(call.fields, call.filter)
+                return _reply(locks, _one_piece(await self._lock_rows()))
+            case QueryKind.FILTER:
+                rules = RULES.plan(call.fields, call.filter)
+                return _reply(rules, _one_piece(_rules(await self._config.current())))
+            case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
+                return await _OBJECTS[call.what].query(call, self._config)
+            case QueryKind.CLUSTER | QueryKind.OS:
+                raise _only_by_opcodes(call.what)
+            case _:
+                assert_never(call.what)
 
     async def query_fields(self, call: QueryFields, peer: Peer) -> FieldDefinitions:
-        return FieldDefinitions(tuple(_things(call.what).definitions(call.fields)))
+        return FieldDefinitions(tuple(_definitions(call.what, call.fields)))
 
     async def query_jobs(self, call: QueryJobs, peer: Peer) -> Pieces[Rows]:
         plan = JOBS.plan_classic(call.fields)
@@ -132,8 +170,7 @@ class ObjectQueries:
         return await self._classic(_INSTANCES, call.names, call.fields, lock=call.lock)
 
     async def query_exports(self, call: QueryExports, peer: Peer) -> Pieces[Rows]:
-        exports = _OBJECTS[QueryKind.EXPORT]
-        return await self._classic(exports, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
+        return await self._classic(_EXPORTS, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
 
     async def query_filters(self, call: QueryFilters, peer: Peer) -> Pieces[Rows]:
         plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
@@ -144,13 +181,11 @@ class ObjectQueries:
         config = await self._config.current()
         if call.kind is TagKind.CLUSTER:
             return tuple(sorted(config.config.cluster.tags))
-        objects = _TAGGED[call.kind]
-        (found,) = find_named(objects.every(config), [call.name], objects.things.what, is_host=objects.is_host)
-        return tuple(sorted(found.tags))
+        return tuple(sorted(_TAGGED[call.kind].tags(call.name, config)))
 
     async def _classic(
         self,
-        objects: _Objects,
+        objects: _Objects[_Tagged],
         names: Sequence[str],
         fields: Sequence[str],
         *,
@@ -159,25 +194,7 @@ class ObjectQueries:
     ) -> Pieces[Rows]:
         if lock:
             raise PrerequisiteError("queries that take locks are not supported; ask with lock = false", "wrong_input")
-        plan = objects.things.plan_classic(fields, objects.things.named(names, *by))
-        config = await self._config.current()
-        return _classic_reply(plan, _one_piece(rows_of(objects.every(config), config)))
-
-    async def _found(self, what: QueryKind, plan: Plan[Any], peer: Peer) -> AsyncGenerator[Sequence[Any], None]:
-        """The things to be shown, in pieces, before the filter."""
-        match what:
-            case QueryKind.JOB:
-                return self._job_rows(plan, None if plan.asked is None else job_ids_of(plan.asked), peer)
-            case QueryKind.LOCK:
-                return _one_piece(await self._lock_rows())
-            case QueryKind.FILTER:
-                return _one_piece(_rules(await self._config.current()))
-            case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
-                return _one_piece(_asked_rows(_OBJECTS[what], plan, await self._config.current()))
-            case QueryKind.CLUSTER | QueryKind.OS:
-                raise _only_by_opcodes(what)
-            case _:
-                assert_never(what)
+        return await objects.classic(names, fields, self._config, by=by)
 
     def _job_rows(
         self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer
@@ -198,23 +215,24 @@ class ObjectQueries:
         return lock_rows(status, self._queue.awaited())
 
 
-def _things(what: QueryKind) -> Things[Any]:
-    things = _THINGS.get(what)
-    if things is None:
-        raise _only_by_opcodes(what)
-    return things
+def _definitions(what: QueryKind, names: Sequence[str] | None) -> list[FieldDefinition]:
+    match what:
+        case QueryKind.JOB:
+            return JOBS.definitions(names)
+        case QueryKind.LOCK:
+            return LOCKS.definitions(names)
+        case QueryKind.FILTER:
+            return RULES.definitions(names)
+        case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
+            return _OBJECTS[what].things.definitions(names)
+        case QueryKind.CLUSTER | QueryKind.OS:
+            raise _only_by_opcodes(what)
+        case _:
+            assert_never(what)
 
 
 def _only_by_opcodes(what: QueryKind) -> InvalidRequest:
     return InvalidRequest(f"{what.value!r} can only be asked for by an opcode, OP_{what.value.upper()}_QUERY")
-
-
-def _asked_rows(objects: _Objects, plan: Plan[Any], config: ConfigIndex) -> Sequence[Row[Any]]:
-    """All objects of a kind, or those whose names are looked up."""
-    found = objects.every(config)
-    if plan.asked is not None:
-        found = find_named(found, plan.asked, objects.things.what, is_host=objects.is_host)
-    return rows_of(found, config)
 
 
 def _rules(config: ConfigIndex) -> list[FilterRule]:
@@ -232,7 +250,7 @@ async def _one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
 
 
 async def _encode(
-    make: Callable[[Sequence[T]], list[Any]], pieces: AsyncGenerator[Sequence[T], None]
+    make: Callable[[Sequence[T]], Sequence[object]], pieces: AsyncGenerator[Sequence[T], None]
 ) -> AsyncGenerator[bytes, None]:
     """The rows of things as JSON, in pieces, without the brackets around them all."""
     batch, separator = _BATCH, b""
@@ -261,6 +279,11 @@ async def _framed(head: bytes, inner: AsyncGenerator[bytes, None], tail: bytes) 
         async for piece in inner:
             yield piece
     yield tail
+
+
+def _reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[QueryResult]:
+    head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
+    return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), plan.notes)
 
 
 def _classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:

@@ -9,7 +9,7 @@ Source: protocol/forkserver.py; DESIGN section 7.
 import array
 import socket
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import attrs
 import trio
@@ -220,7 +220,7 @@ async def _send_with_fd(sock: socket.socket, message: bytes, fd: int) -> None:
 
     Raises: OSError.
     """
-    ancillary: list[tuple[int, int, Any]] = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
+    ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [fd]))]
     sent = 0
     while sent < len(message):
         try:

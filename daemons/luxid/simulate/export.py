@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -120,7 +120,7 @@ def _declaration(op: JobOp) -> LockDeclaration | None:
         return None
 
 
-def _plain(op_input: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(op_input: Mapping[str, object]) -> dict[str, object]:
     return {key: value for key, value in op_input.items() if key not in ("depends", "reason", "priority")}
 
 

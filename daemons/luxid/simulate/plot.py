@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Protocol, cast
 
 from common.errors import GantryError
 from daemons.luxid.simulate.replay import Run
@@ -13,19 +13,39 @@ class NoPlotting(GantryError):
     """a plot needs matplotlib, which is not installed; 'pip install matplotlib', or leave out --plot"""
 
 
-def load_plotting() -> Any:
+class Axes(Protocol):
+    def step(self, x: Sequence[float], y: Sequence[float], *, where: str, label: str) -> object: ...
+
+    def set(self, *, title: str, xlabel: str, ylabel: str, ylim: tuple[float, float]) -> object: ...
+
+    def legend(self, *, loc: str) -> object: ...
+
+
+class Figure(Protocol):
+    def savefig(self, path: Path, *, format: str, dpi: int) -> None: ...
+
+
+class Plotting(Protocol):
+    """The part of `matplotlib.pyplot` that draws our picture."""
+
+    def subplots(self, *, figsize: tuple[float, float]) -> tuple[Figure, Axes]: ...
+
+    def close(self, figure: Figure) -> None: ...
+
+
+def load_plotting() -> Plotting:
     """The module that draws, without a screen.
 
     Raises: NoPlotting: there is none.
     """
     try:
         import_module("matplotlib").use("Agg")
-        return import_module("matplotlib.pyplot")
+        return cast(Plotting, import_module("matplotlib.pyplot"))
     except ImportError:
         raise NoPlotting() from None
 
 
-def draw(plotting: Any, title: str, runs: Mapping[str, Sequence[Run]], path: Path) -> None:
+def draw(plotting: Plotting, title: str, runs: Mapping[str, Sequence[Run]], path: Path) -> None:
     """Write a PNG: for each policy, which share of the jobs has waited at most how long.
 
     Args:

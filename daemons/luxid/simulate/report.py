@@ -1,7 +1,7 @@
 """The comparison as a table of text or as JSON."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -29,7 +29,7 @@ def text(comparison: Comparison) -> Iterator[str]:
         yield "  ".join((row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])))
 
 
-def json_value(comparison: Comparison) -> dict[str, Any]:
+def json_value(comparison: Comparison) -> dict[str, object]:
     """Everything, unrounded but for what no clock can tell."""
     rows = [{key: _rounded(value) for key, value in attrs.asdict(row).items()} for row in comparison.rows]
     return {
@@ -53,5 +53,5 @@ def _cells(row: Measures) -> Sequence[str]:
     )
 
 
-def _rounded(value: Any) -> Any:
+def _rounded(value: object) -> object:
     return round(value, 6) if isinstance(value, float) else value

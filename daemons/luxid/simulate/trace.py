@@ -7,7 +7,7 @@ Arrival and duration are seconds, the arrival since any moment that all lines sh
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -65,7 +65,7 @@ def _read_lines(content: bytes, name: str) -> Iterator[TraceJob]:
                 raise InvalidRequest(f"{name}, line {number}: {error}") from None
 
 
-def _from_json(value: Any) -> TraceJob:
+def _from_json(value: object) -> TraceJob:
     if not isinstance(value, dict):
         raise InvalidRequest(f"expected an object, got {value!r:.60}")
     if unknown := sorted(value.keys() - _KEYS):
@@ -74,7 +74,7 @@ def _from_json(value: Any) -> TraceJob:
     return TraceJob(arrival_s, duration_s, _locks(value.get("locks", {})), _priority(value.get("priority", 0)))
 
 
-def _seconds(value: Mapping[str, Any], key: str) -> float:
+def _seconds(value: Mapping[str, object], key: str) -> float:
     found = value.get(key)
     if isinstance(found, bool) or not isinstance(found, int | float) or not math.isfinite(found) or found < 0:
         raise InvalidRequest(f"{key} must be seconds, at least 0, got {found!r:.60}")
@@ -96,7 +96,7 @@ def _locks(value: object) -> dict[Lock, LockMode]:
     return locks
 
 
-def _to_json(job: TraceJob) -> dict[str, Any]:
+def _to_json(job: TraceJob) -> dict[str, object]:
     return {
         "arrival": job.arrival_s,
         "duration": job.duration_s,

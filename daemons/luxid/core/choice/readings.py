@@ -9,7 +9,7 @@ Source: DESIGN section 6; luxid.md 5.11, 7.3.
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -41,7 +41,7 @@ _recent: Final[dict[str, Reading]] = {}
 _ENDED: Final = Reading(NO_NEEDS, "")
 
 
-def reading_of(op_input: Mapping[str, Any]) -> Reading:
+def reading_of(op_input: Mapping[str, object]) -> Reading:
     """Read an opcode as it stands in a job's file.
 
     Cost: that of reading an opcode; a look-up for one that differs from a recent one in nothing of weight.
@@ -73,7 +73,7 @@ def as_written(_: LockLevel, name: str) -> str:
     return name
 
 
-def _read(own: Mapping[str, Any]) -> Reading:
+def _read(own: Mapping[str, object]) -> Reading:
     try:
         op = parse_opcode(own)
     except GantryError:

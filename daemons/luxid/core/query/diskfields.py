@@ -4,7 +4,7 @@ Source: luxid.md 7.6, "instance".
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from common.objects.disk import AnyDisk
 from common.objects.instance import AnyInstance
@@ -50,12 +50,12 @@ def disk_fields() -> Iterable[_Field]:
         )
 
 
-def _of_each(attribute: str) -> Callable[[_Row], Any]:
+def _of_each(attribute: str) -> Callable[[_Row], object]:
     return lambda row: [getattr(disk, attribute) for disk in row.config.disks(row.object)]
 
 
-def _of_one(attribute: str, index: int) -> Callable[[_Row], Any]:
-    def read(row: _Row) -> Any:
+def _of_one(attribute: str, index: int) -> Callable[[_Row], object]:
+    def read(row: _Row) -> object:
         disks = row.config.disks(row.object)
         return or_unavailable(getattr(disks[index], attribute)) if index < len(disks) else Status.UNAVAILABLE
 

@@ -5,32 +5,32 @@ Source: luxid.md 2.2 ("classic rows"), 7.1, 7.2.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import attrs
 
 from common.errors import PrerequisiteError
 from common.objects.naming import natural_key
-from common.query.predicate import compile_expression
+from common.query.predicate import Field, compile_expression
 from common.query.qlang import Compare, Expression, Order, Some, Value, named_values
 from daemons.luxid.core.query.fields import NORMAL, QueryField, Status, unknown_field
 from protocol.luxi.queries import FieldDefinition
 
-T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
 @attrs.frozen
-class Things(Generic[T]):
+class Things(Generic[T_contra]):
     """A kind of things that can be asked for."""
 
     # in errors
     what: str
-    fields: Mapping[str, QueryField[T]]
+    fields: Mapping[str, QueryField[T_contra]]
     # the field that names a thing; a filter that only lists names is a look-up
     name_field: str
 
     @classmethod
-    def of(cls, what: str, fields: Iterable[QueryField[T]], *, name_field: str) -> "Things[T]":
+    def of(cls, what: str, fields: Iterable[QueryField[T_contra]], *, name_field: str) -> "Things[T_contra]":
         return cls(what, {field.name: field for field in fields}, name_field)
 
     def definitions(self, names: Sequence[str] | None) -> list[FieldDefinition]:
@@ -38,7 +38,7 @@ class Things(Generic[T]):
         wanted = names or sorted(self.fields, key=natural_key)
         return [self._field(name).definition() for name in wanted]
 
-    def plan(self, names: Sequence[str], filter: Expression | None) -> "Plan[T]":
+    def plan(self, names: Sequence[str], filter: Expression | None) -> "Plan[T_contra]":
         """Prepare a query; unknown fields give cells that say so.
 
         Raises: FilterError: the filter names an unknown field.
@@ -51,7 +51,7 @@ class Things(Generic[T]):
         test = compile_expression(filter, self._filtered, missing=lambda name: lacking.update((name,)))
         return Plan(fields, asked, frozenset((*names, *filter.field_names())), test, self.what, lacking)
 
-    def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "Plan[T]":
+    def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "Plan[T_contra]":
         """Prepare a query of the old form.
 
         Raises: PrerequisiteError: names all unknown fields, in order.
@@ -68,22 +68,22 @@ class Things(Generic[T]):
             return None
         return Some(tuple(Compare(field, Order.EQUAL, name) for field in fields for name in names))
 
-    def _field(self, name: str) -> QueryField[T]:
+    def _field(self, name: str) -> QueryField[T_contra]:
         return self.fields.get(name) or unknown_field(name)
 
-    def _filtered(self, name: str) -> Any:
+    def _filtered(self, name: str) -> Field[T_contra] | None:
         field = self.fields.get(name)
         return field.as_filtered() if field is not None else None
 
 
 @attrs.frozen
-class Plan(Generic[T]):
-    fields: tuple[QueryField[T], ...]
+class Plan(Generic[T_contra]):
+    fields: tuple[QueryField[T_contra], ...]
     # the filter only lists these names; None: it does not
     asked: tuple[Value, ...] | None
     # names of fields that are shown or filtered by
     used: frozenset[str]
-    _test: Callable[[T], bool] | None
+    _test: Callable[[T_contra], bool] | None
     # access as in `Things`
     _what: str = ""
     # field -> how many things were left out for want of its value, so far
@@ -92,7 +92,7 @@ class Plan(Generic[T]):
     def definitions(self) -> list[FieldDefinition]:
         return [field.definition() for field in self.fields]
 
-    def rows(self, things: Iterable[T]) -> list[list[tuple[int, Any]]]:
+    def rows(self, things: Iterable[T_contra]) -> list[list[tuple[int, object]]]:
         """The rows of those things that pass the filter; cells are (status, value).
 
         Raises: FilterError: the filter compares what cannot be compared.
@@ -100,7 +100,7 @@ class Plan(Generic[T]):
         readers = [field.read for field in self.fields]
         return [[_cell(read(thing)) for read in readers] for thing in self._passing(things)]
 
-    def classic_rows(self, things: Iterable[T]) -> list[list[Any]]:
+    def classic_rows(self, things: Iterable[T_contra]) -> list[list[object]]:
         """Rows of bare values, null where there is none. Raises: as `rows`."""
         readers = [field.read for field in self.fields]
         return [[_bare(read(thing)) for read in readers] for thing in self._passing(things)]
@@ -113,13 +113,13 @@ class Plan(Generic[T]):
             for name, count in self._lacking.items()
         ]
 
-    def _passing(self, things: Iterable[T]) -> Iterable[T]:
+    def _passing(self, things: Iterable[T_contra]) -> Iterable[T_contra]:
         return things if self._test is None else filter(self._test, things)
 
 
-def _cell(value: Any) -> tuple[int, Any]:
+def _cell(value: object) -> tuple[int, object]:
     return (value.value, None) if value.__class__ is Status else (NORMAL, value)
 
 
-def _bare(value: Any) -> Any:
+def _bare(value: object) -> object:
     return None if value.__class__ is Status else value

@@ -4,17 +4,17 @@ Source: luxid.md 7.6, "common", "ndp/*".
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from common.objects.entity import Entity
 from common.objects.params import NdParams
 from daemons.luxid.core.query.fields import Kind, QueryField
 from daemons.luxid.core.query.rows import Row
 
-E = TypeVar("E", bound=Entity)
+R = TypeVar("R")
 
 
-def entity_fields(what: str) -> Iterable[QueryField[Row[Any]]]:
+def entity_fields(what: str) -> Iterable[QueryField[Row[Entity]]]:
     """Times, id, serial number and tags of `what`."""
     return (
         QueryField("ctime", "CTime", Kind.TIMESTAMP, f"when the {what} was made", lambda row: row.object.ctime),
@@ -43,7 +43,7 @@ _ND_PARAMS = (
 )
 
 
-def nd_param_fields(params: Callable[[Any], NdParams]) -> Iterable[QueryField[Row[Any]]]:
+def nd_param_fields(params: Callable[[R], NdParams]) -> Iterable[QueryField[R]]:
     """A field for each parameter of nodes."""
     return [
         QueryField(f"ndp/{name}", title, kind, f"{doc} (node parameter)", _param_reader(params, name))
@@ -51,5 +51,5 @@ def nd_param_fields(params: Callable[[Any], NdParams]) -> Iterable[QueryField[Ro
     ]
 
 
-def _param_reader(params: Callable[[Any], NdParams], name: str) -> Callable[[Any], Any]:
+def _param_reader(params: Callable[[R], NdParams], name: str) -> Callable[[R], object]:
     return lambda row: getattr(params(row), name)

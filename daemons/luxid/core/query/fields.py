@@ -4,16 +4,17 @@ Source: luxid.md 7.1.
 """
 
 import enum
-from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Generic, TypeVar
 
 import attrs
 
+from common.objects.naming import short_names
 from common.query.predicate import NO_VALUE, Field
 from common.query.qlang import Value
 from protocol.luxi.queries import FieldDefinition
 
-T = TypeVar("T")
+T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class Kind(enum.Enum):
@@ -47,7 +48,7 @@ NORMAL: Final = 0
 
 
 @attrs.frozen
-class QueryField(Generic[T]):
+class QueryField(Generic[T_contra]):
     """One field of the things of a kind."""
 
     name: str
@@ -55,20 +56,20 @@ class QueryField(Generic[T]):
     kind: Kind
     doc: str
     # the value, JSON-able; or why there is none
-    read: Callable[[T], Any]
+    read: Callable[[T_contra], object]
     # what a filter compares; None: the value
-    comparable: Callable[[Any], Any] | None = None
+    comparable: Callable[[object], object] | None = None
     # what else a filter's `==` takes for the same as a value
-    aliases: Callable[[Any], Iterable[Value]] | None = None
+    aliases: Callable[[object], Iterable[Value]] | None = None
 
     def definition(self) -> FieldDefinition:
         """As clients get it."""
         return FieldDefinition(self.name, self.title, self.kind.value, self.doc)
 
-    def as_filtered(self) -> Field[T]:
+    def as_filtered(self) -> Field[T_contra]:
         read, comparable = self.read, self.comparable
 
-        def value(thing: T) -> Any:
+        def value(thing: T_contra) -> object:
             found = read(thing)
             if isinstance(found, Status):
                 return NO_VALUE
@@ -77,10 +78,15 @@ class QueryField(Generic[T]):
         return Field(value, self.aliases)
 
 
-def unknown_field(name: str) -> QueryField[Any]:
+def unknown_field(name: str) -> QueryField[object]:
     """What stands for a field that does not exist."""
     return QueryField(name, name, Kind.UNKNOWN, f"there is no field {name!r}", lambda _: Status.UNKNOWN_FIELD)
 
 
-def or_unavailable(value: Any) -> Any:
+def or_unavailable(value: object) -> object:
     return Status.UNAVAILABLE if value is None else value
+
+
+def host_aliases(name: object) -> Sequence[str]:
+    """The short forms of a host name; of anything else none."""
+    return short_names(name) if isinstance(name, str) else ()

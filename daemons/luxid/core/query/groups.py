@@ -3,7 +3,8 @@
 Source: luxid.md 7.6, "group".
 """
 
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from common.objects.codec import to_json
 from common.objects.nodegroup import NodeGroup
@@ -21,20 +22,20 @@ def _nd_params(row: GroupRow) -> NdParams:
     return filled(row.config.config.cluster.ndparams, row.object.ndparams)
 
 
-def _ipolicy(row: GroupRow) -> dict[str, Any]:
+def _ipolicy(row: GroupRow) -> dict[str, object]:
     """The group's policy, with the cluster's for what it lacks."""
     policy, own = row.config.config.cluster.ipolicy, row.object.ipolicy
     std = {**to_json(policy.std), **(to_json(own.std) if own.std is not None else {})}
     return {**to_json(policy), **to_json(own), "std": std}
 
 
-def _disk_params(row: GroupRow) -> dict[str, Any]:
+def _disk_params(row: GroupRow) -> dict[str, object]:
     own = _own_disk_params(row)
     of_cluster = row.config.config.cluster.diskparams
     return {each.value: {**params, **own.get(each.value, {})} for each, params in of_cluster.items()}
 
 
-def _own_disk_params(row: GroupRow) -> dict[str, Any]:
+def _own_disk_params(row: GroupRow) -> dict[str, Mapping[str, object]]:
     return {each.value: params for each, params in row.object.diskparams.items()}
 
 

@@ -3,10 +3,12 @@
 Source: luxid.md 7.6, "instance", "hv/*".
 """
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
 
 from daemons.luxid.core.query.fields import Kind, QueryField, Status
+
+R = TypeVar("R")
 
 # fmt: off
 _BOOLS: Final = (
@@ -45,7 +47,7 @@ _KINDS: Final = {
 }
 
 
-def hv_fields(params: Callable[[Any], dict[str, Any]]) -> Iterable[QueryField[Any]]:
+def hv_fields(params: Callable[[R], Mapping[str, object]]) -> Iterable[QueryField[R]]:
     """A field for each parameter.
 
     Args:
@@ -63,5 +65,5 @@ def hv_fields(params: Callable[[Any], dict[str, Any]]) -> Iterable[QueryField[An
     ]
 
 
-def _reader(params: Callable[[Any], dict[str, Any]], name: str) -> Callable[[Any], Any]:
+def _reader(params: Callable[[R], Mapping[str, object]], name: str) -> Callable[[R], object]:
     return lambda row: params(row).get(name, Status.UNAVAILABLE)

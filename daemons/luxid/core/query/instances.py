@@ -4,18 +4,17 @@ Source: luxid.md 7.6, "instance".
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from common.objects.codec import to_json
 from common.objects.instance import AnyInstance, ForthcomingInstance
 from common.objects.kinds import AdminState
-from common.objects.naming import short_names
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import BeParams, filled
 from daemons.luxid.core.query.diskfields import disk_fields
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields
-from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
+from daemons.luxid.core.query.fields import Kind, QueryField, Status, host_aliases, or_unavailable
 from daemons.luxid.core.query.hvfields import NAMES, hv_fields
 from daemons.luxid.core.query.nicfields import nic_fields
 from daemons.luxid.core.query.rows import Row
@@ -28,11 +27,11 @@ def _be_params(row: InstanceRow) -> BeParams:
     return filled(row.config.config.cluster.beparams["default"], row.object.beparams)
 
 
-def _be_param(name: str) -> Callable[[InstanceRow], Any]:
+def _be_param(name: str) -> Callable[[InstanceRow], object]:
     return lambda row: getattr(_be_params(row), name)
 
 
-def _hv_params(row: InstanceRow) -> dict[str, Any]:
+def _hv_params(row: InstanceRow) -> dict[str, object]:
     """What an instance may set, with the values of the operating system and the cluster where it does not."""
     instance, cluster = row.object, row.config.config.cluster
     if instance.hypervisor is None:
@@ -60,11 +59,11 @@ def _secondary_groups(row: InstanceRow) -> list[NodeGroup]:
     return list({group.uuid: group for group in groups if group is not None}.values())
 
 
-def _own(name: str) -> Callable[[InstanceRow], Any]:
+def _own(name: str) -> Callable[[InstanceRow], object]:
     return lambda row: or_unavailable(getattr(row.object, name))
 
 
-def _own_word(name: str) -> Callable[[InstanceRow], Any]:
+def _own_word(name: str) -> Callable[[InstanceRow], object]:
     return lambda row: or_unavailable(getattr(getattr(row.object, name), "value", None))
 
 
@@ -74,7 +73,7 @@ def _live(row: InstanceRow) -> Status:
 
 
 _PLAIN: Final[tuple[_Field, ...]] = (
-    _Field("name", "Instance", Kind.TEXT, "name of the instance", _own("name"), aliases=short_names),
+    _Field("name", "Instance", Kind.TEXT, "name of the instance", _own("name"), aliases=host_aliases),
     _Field("admin_state", "InstanceState", Kind.TEXT, "state that it should have", _own_word("admin_state")),
     _Field("admin_state_source", "InstanceStateSource", Kind.TEXT, "who last said so", _own_word("admin_state_source")),
     _Field(
@@ -97,7 +96,7 @@ _PLAIN: Final[tuple[_Field, ...]] = (
         Kind.TEXT,
         "primary node",
         lambda row: or_unavailable(row.config.node_name(row.object.primary_node)),
-        aliases=short_names,
+        aliases=host_aliases,
     ),
     _Field(
         "pnode.group",

@@ -5,7 +5,7 @@ Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
 
 import bisect
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -55,13 +55,13 @@ class JobView:
         return [self.summary] if self.summary is not None else [reading_of(op.input).summary for op in self.job.ops]
 
 
-Field = Callable[[JobView], Any]
+Field = Callable[[JobView], object]
 
 # `value` of a member takes longer than all else of the field
 _STATE_NAMES: Final = {state: state.value for state in JobState}
 
 
-def _per_op(read: Callable[[JobOp], Any]) -> Field:
+def _per_op(read: Callable[[JobOp], object]) -> Field:
     return lambda view: [read(op) for op in view.job.ops]
 
 
@@ -112,5 +112,5 @@ def select_fields(names: Iterable[str]) -> list[Field]:
     return [FIELDS[name] for name in wanted]
 
 
-def row_of(view: JobView, fields: Sequence[Field]) -> list[Any]:
+def row_of(view: JobView, fields: Sequence[Field]) -> list[object]:
     return [field(view) for field in fields]

@@ -4,7 +4,7 @@ Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -24,23 +24,27 @@ class UnreadJob:
 JobRow = JobView | UnreadJob
 
 
-def _reader(name: str) -> Callable[[JobRow], Any]:
+def _reader(name: str) -> Callable[[JobRow], object]:
     read = FIELDS[name]
 
-    def value(row: JobRow) -> Any:
+    def value(row: JobRow) -> object:
         return read(row) if type(row) is JobView else Status.UNAVAILABLE
 
     return value
 
 
-def _time_reader(name: str) -> Callable[[JobRow], Any]:
+def _time_reader(name: str) -> Callable[[JobRow], object]:
     read = _reader(name)
 
-    def value(row: JobRow) -> Any:
+    def value(row: JobRow) -> object:
         at = read(row)
         return Status.UNAVAILABLE if at is None else at
 
     return value
+
+
+def _whole_seconds(at: object) -> object:
+    return at[0] if isinstance(at, list) else at
 
 
 def _id(row: JobRow) -> JobId:
@@ -49,7 +53,7 @@ def _id(row: JobRow) -> JobId:
 
 def _field(name: str, title: str, kind: Kind, doc: str) -> QueryField[JobRow]:
     if name.endswith("_ts"):
-        return QueryField(name, title, kind, doc, _time_reader(name), comparable=lambda at: at[0])
+        return QueryField(name, title, kind, doc, _time_reader(name), comparable=_whole_seconds)
     return QueryField(name, title, kind, doc, _id if name == "id" else _reader(name))
 
 

@@ -4,7 +4,7 @@ Source: luxid.md 7.6, "network"; wconfd.md 2.4 (pools).
 """
 
 import ipaddress
-from typing import Any, Final
+from typing import Final
 
 from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
@@ -29,17 +29,17 @@ def _taken(row: NetworkRow) -> str | None:
     )
 
 
-def _count(row: NetworkRow, digit: str) -> Any:
+def _count(row: NetworkRow, digit: str) -> object:
     taken = _taken(row)
     return Status.UNAVAILABLE if taken is None else taken.count(digit)
 
 
-def _map(row: NetworkRow) -> Any:
+def _map(row: NetworkRow) -> object:
     taken = _taken(row)
     return Status.UNAVAILABLE if taken is None else taken.translate({ord("0"): ".", ord("1"): "X"})
 
 
-def _external(row: NetworkRow) -> Any:
+def _external(row: NetworkRow) -> object:
     pool = row.object.ext_reservations
     if pool is None:
         return Status.UNAVAILABLE

@@ -4,7 +4,7 @@ Source: luxid.md 7.6, "instance".
 """
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from common.objects.instance import AnyInstance
 from common.objects.kinds import NicMode
@@ -15,7 +15,7 @@ from daemons.luxid.core.query.rows import Row
 
 _Row = Row[AnyInstance]
 _Field = QueryField[_Row]
-_Read = Callable[[_Row, Nic], Any]
+_Read = Callable[[_Row, Nic], object]
 
 _NICS: Final = 8
 
@@ -71,12 +71,12 @@ def nic_fields() -> Iterable[_Field]:
             yield _Field(old, f"{one}/0", Kind.TEXT, f"{doc} of interface 0, under its old name", _of_one(read, 0))
 
 
-def _of_each(read: _Read) -> Callable[[_Row], Any]:
+def _of_each(read: _Read) -> Callable[[_Row], object]:
     return lambda row: [read(row, nic) for nic in row.object.nics]
 
 
-def _of_one(read: _Read, index: int) -> Callable[[_Row], Any]:
-    def value(row: _Row) -> Any:
+def _of_one(read: _Read, index: int) -> Callable[[_Row], object]:
+    def value(row: _Row) -> object:
         nics = row.object.nics
         return or_unavailable(read(row, nics[index])) if index < len(nics) else Status.UNAVAILABLE
 

@@ -4,14 +4,14 @@ Source: luxid.md 7.6, "node", "export".
 """
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from common.objects.codec import to_json
-from common.objects.naming import short_names
 from common.objects.node import Node
+from common.objects.params import NdParams
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields, nd_param_fields
-from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
+from daemons.luxid.core.query.fields import Kind, QueryField, Status, host_aliases, or_unavailable
 from daemons.luxid.core.query.rows import Row
 
 NodeRow = Row[Node]
@@ -29,12 +29,16 @@ def _role(row: NodeRow) -> str:
     return "C" if node.master_candidate else "D" if node.drained else "O" if node.offline else "R"
 
 
-def _powered(row: NodeRow) -> Any:
+def _nd_params(row: NodeRow) -> NdParams:
+    return row.config.nd_params(row.object)
+
+
+def _powered(row: NodeRow) -> object:
     # known of nodes only whose power can be switched
     return row.object.powered if row.config.nd_params(row.object).oob_program else Status.UNAVAILABLE
 
 
-def _group(name: str) -> Callable[[NodeRow], Any]:
+def _group(name: str) -> Callable[[NodeRow], object]:
     return lambda row: or_unavailable(getattr(row.config.config.nodegroups.get(row.object.group), name, None))
 
 
@@ -43,7 +47,7 @@ def _live(row: NodeRow) -> Status:
 
 
 _CONFIGURED: Final[tuple[_Field, ...]] = (
-    _Field("name", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=short_names),
+    _Field("name", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases),
     _Field("pip", "PrimaryIP", Kind.TEXT, "address by which it is reached", lambda row: row.object.primary_ip),
     _Field("sip", "SecondaryIP", Kind.TEXT, "address for storage traffic", lambda row: row.object.secondary_ip),
     _Field("role", "Role", Kind.TEXT, "M master, C candidate, R regular, D drained, O offline", _role),
@@ -138,7 +142,7 @@ NODES: Final[Things[NodeRow]] = Things.of(
     (
         *_CONFIGURED,
         *_LIVE,
-        *nd_param_fields(lambda row: row.config.nd_params(row.object)),
+        *nd_param_fields(_nd_params),
         *entity_fields("node"),
     ),
     name_field="name",
@@ -147,7 +151,7 @@ NODES: Final[Things[NodeRow]] = Things.of(
 EXPORTS: Final[Things[NodeRow]] = Things.of(
     "node",
     (
-        _Field("node", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=short_names),
+        _Field("node", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases),
         _Field("export", "Export", Kind.TEXT, "name of an export on it", _live),
     ),
     name_field="node",

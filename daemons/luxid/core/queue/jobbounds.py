@@ -7,7 +7,6 @@ Source: DESIGN section 6.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import attrs
 
@@ -32,7 +31,7 @@ class JobBounds:
     # number of jobs that one opcode waits for
     depends: int
 
-    def check_input(self, ops: Sequence[Mapping[str, Any]]) -> int:
+    def check_input(self, ops: Sequence[Mapping[str, object]]) -> int:
         """Look at a job before its opcodes are read; its size in bytes.
 
         Raises: InvalidRequest: it has too many opcodes, or is too large; says the number and the bound.

@@ -4,7 +4,7 @@ Source: luxid.md 2.1-2.3, 5.4, 13; DESIGN section 11.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import attrs
 
@@ -30,7 +30,7 @@ Wanted = ParsedJob | GantryError
 
 
 def parse_jobs(
-    jobs: Sequence[Sequence[Mapping[str, Any]]], bounds: JobBounds
+    jobs: Sequence[Sequence[Mapping[str, object]]], bounds: JobBounds
 ) -> Generator[int, None, tuple[Wanted, ...]]:
     """Read every opcode of a submission in steps; each yields the number of opcodes it read.
 
@@ -45,7 +45,9 @@ def parse_jobs(
     return tuple(parsed)
 
 
-def _parse_job(ops: Sequence[Mapping[str, Any]], bounds: JobBounds, where: list[str]) -> Generator[int, None, Wanted]:
+def _parse_job(
+    ops: Sequence[Mapping[str, object]], bounds: JobBounds, where: list[str]
+) -> Generator[int, None, Wanted]:
     yield 1
     if not ops:
         return InvalidRequest(": ".join([*where, "a job needs at least one opcode; got an empty list"]))
@@ -64,7 +66,7 @@ def _parse_job(ops: Sequence[Mapping[str, Any]], bounds: JobBounds, where: list[
     return tuple(parsed)
 
 
-def _parse_op(op: Mapping[str, Any], where: str) -> OpCode:
+def _parse_op(op: Mapping[str, object], where: str) -> OpCode:
     try:
         return parse_opcode(op)
     except GantryError as error:
@@ -142,14 +144,15 @@ def _build_op(
     op: OpCode, index: int, job_id: JobId, before: Sequence[JobId], first_id: JobId, received_ns: int
 ) -> JobOp:
     entry = ReasonEntry(opcode_source(op.OP_ID), f"job={job_id};index={index}", received_ns)
-    changes: dict[str, Any] = {"reason": (*op.reason, entry)}
-    if op.depends:
+    reason, depends = (*op.reason, entry), op.depends
+    if depends:
         where = f"job {len(before) + 1}, opcode {index + 1}: "
-        changes["depends"] = tuple(_absolute(dependency, before, first_id, where) for dependency in op.depends)
-    return JobOp(input=write_opcode(attrs.evolve(op, **changes)), priority=op.priority, extra=_NOTHING)
+        depends = tuple(_absolute(dependency, before, first_id, where) for dependency in depends)
+    given = attrs.evolve(op, reason=reason, depends=depends)
+    return JobOp(input=write_opcode(given), priority=op.priority, extra=_NOTHING)
 
 
-_NOTHING: Mapping[str, Any] = {}
+_NOTHING: Mapping[str, object] = {}
 
 
 def _absolute(dependency: Dependency, before: Sequence[JobId], first_id: JobId, where: str) -> Dependency:

@@ -8,7 +8,7 @@ Source: DESIGN section 4, "Who is calling".
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -63,7 +63,7 @@ def _public_op(op: JobOp) -> JobOp:
     return attrs.evolve(op, input=_public_input(op.input), result=None, log=(), extra={})
 
 
-def _public_input(op_input: Mapping[str, Any]) -> dict[str, Any]:
+def _public_input(op_input: Mapping[str, object]) -> dict[str, object]:
     shown = {key: op_input[key] for key in _PUBLIC if key in op_input}
     argv = op_input.get("argv")
     if isinstance(argv, list | tuple) and argv:

@@ -11,7 +11,7 @@ Source: DESIGN sections 7 and 11; luxid.md 4.4, 5.8, 5.9.
 
 import enum
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import attrs
 
@@ -114,6 +114,6 @@ def _told(job: Job, source: str, text: str, now_ns: int) -> Job:
 
 
 def _with_reason(op: JobOp, entry: ReasonEntry) -> JobOp:
-    trail: Any = op.input.get("reason")
-    known: Sequence[Any] = trail if isinstance(trail, list | tuple) else ()
+    trail: object = op.input.get("reason")
+    known: Sequence[object] = trail if isinstance(trail, list | tuple) else ()
     return attrs.evolve(op, input={**op.input, "reason": [*known, entry.to_wire()]})
