@@ -8,9 +8,7 @@ from contextlib import aclosing
 from typing import Final, Generic, Protocol, TypeVar, assert_never
 
 import attrs
-import trio
 
-from common.asciijson import ascii_json
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
@@ -30,6 +28,7 @@ from daemons.luxid.core.query.rules import RULES
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
+from daemons.luxid.handlers.rowreplies import classic_reply, one_piece, query_reply
 from daemons.luxid.jobviews import JobViews
 from protocol.client import Client
 from protocol.luxi.locks import LockRow
@@ -49,17 +48,9 @@ from protocol.luxi.queries import (
     QueryTags,
     Rows,
 )
-from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from protocol.pieces import Pieces
 from protocol.wconfd.locks import ListLocksWaitingStatus
-
-T = TypeVar("T")
-
-# made and encoded in one go, before others have their turn
-_BATCH: Final = 200
-# so large that the next ones are made of fewer rows
-_PIECE_BYTES: Final = 256 * 2**10
 
 
 class _Tagged(Named, Protocol):
@@ -85,7 +76,7 @@ class _Objects(Generic[O_co]):
         found = self.every(config)
         if plan.asked is not None:
             found = find_named(found, plan.asked, self.things.what, is_host=self.is_host)
-        return _reply(plan, _one_piece(rows_of(found, config)))
+        return query_reply(plan, one_piece(rows_of(found, config)))
 
     async def classic(
         self, names: Sequence[str], fields: Sequence[str], cache: ConfigCache, *, by: Sequence[str]
@@ -93,7 +84,7 @@ class _Objects(Generic[O_co]):
         """Args: by: the fields that may have one of the names."""
         plan = self.things.plan_classic(fields, self.things.named(names, *by))
         config = await cache.current()
-        return _classic_reply(plan, _one_piece(rows_of(self.every(config), config)))
+        return classic_reply(plan, one_piece(rows_of(self.every(config), config)))
 
     def tags(self, name: str, config: ConfigIndex) -> frozenset[str]:
         """Raises: PrerequisiteError: there is no such object."""
@@ -135,13 +126,15 @@ class ObjectQueries:
         match call.what:
             case QueryKind.JOB:
                 jobs = JOBS.plan(call.fields, call.filter)
-                return _reply(jobs, self._job_rows(jobs, None if jobs.asked is None else job_ids_of(jobs.asked), peer))
+                return query_reply(
+                    jobs, self._job_rows(jobs, None if jobs.asked is None else job_ids_of(jobs.asked), peer)
+                )
             case QueryKind.LOCK:
                 locks = LOCKS.plan(call.fields, call.filter)
-                return _reply(locks, _one_piece(await self._lock_rows()))
+                return query_reply(locks, one_piece(await self._lock_rows()))
             case QueryKind.FILTER:
                 rules = RULES.plan(call.fields, call.filter)
-                return _reply(rules, _one_piece(_rules(await self._config.current())))
+                return query_reply(rules, one_piece(_rules(await self._config.current())))
             case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
                 return await _OBJECTS[call.what].query(call, self._config)
             case QueryKind.CLUSTER | QueryKind.OS:
@@ -155,7 +148,7 @@ class ObjectQueries:
     async def query_jobs(self, call: QueryJobs, peer: Peer) -> Pieces[Rows]:
         plan = JOBS.plan_classic(call.fields)
         rows = self._job_rows(plan, list(dict.fromkeys(call.job_ids)) if call.job_ids else None, peer)
-        return _classic_reply(plan, rows)
+        return classic_reply(plan, rows)
 
     async def query_nodes(self, call: QueryNodes, peer: Peer) -> Pieces[Rows]:
         return await self._classic(_NODES, call.names, call.fields, lock=call.lock)
@@ -174,7 +167,7 @@ class ObjectQueries:
 
     async def query_filters(self, call: QueryFilters, peer: Peer) -> Pieces[Rows]:
         plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
-        return _classic_reply(plan, _one_piece(_rules(await self._config.current())))
+        return classic_reply(plan, one_piece(_rules(await self._config.current())))
 
     async def query_tags(self, call: QueryTags, peer: Peer) -> tuple[str, ...]:
         """Raises: PrerequisiteError: there is no such object."""
@@ -243,48 +236,3 @@ async def _seen_by(viewer: Viewer, pieces: AsyncGenerator[list[JobRow], None]) -
     async with aclosing(pieces):
         async for piece in pieces:
             yield [JobViews.seen_by(viewer, row) if isinstance(row, JobView) else row for row in piece]
-
-
-async def _one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
-    yield things
-
-
-async def _encode(
-    make: Callable[[Sequence[T]], Sequence[object]], pieces: AsyncGenerator[Sequence[T], None]
-) -> AsyncGenerator[bytes, None]:
-    """The rows of things as JSON, in pieces, without the brackets around them all."""
-    batch, separator = _BATCH, b""
-    async with aclosing(pieces):
-        async for piece in pieces:
-            start = 0
-            while start < len(piece):
-                rows = make(piece[start : start + batch])
-                start += batch
-                if rows:
-                    encoded = ascii_json(rows)[1:-1]
-                    batch = _next_batch(batch, len(encoded))
-                    yield separator + encoded
-                    separator = b","
-                await trio.lowlevel.checkpoint()
-
-
-def _next_batch(batch: int, size: int) -> int:
-    """Fewer rows at a time when they are large, more again when they are small."""
-    return max(1, batch // 4) if size > _PIECE_BYTES else min(_BATCH, batch * 2)
-
-
-async def _framed(head: bytes, inner: AsyncGenerator[bytes, None], tail: bytes) -> AsyncGenerator[bytes, None]:
-    yield head
-    async with aclosing(inner):
-        async for piece in inner:
-            yield piece
-    yield tail
-
-
-def _reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[QueryResult]:
-    head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
-    return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), plan.notes)
-
-
-def _classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
-    return Pieces(_framed(b"[", _encode(plan.classic_rows, pieces), b"]"))

@@ -1,0 +1,71 @@
+"""Replies of rows, as JSON in pieces: rows are many, and nobody keeps them all.
+
+Source: luxid.md 2.2, 7.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+import trio
+
+from common.asciijson import ascii_json
+from daemons.luxid.core.query.engine import Plan
+from protocol.luxi.queries import QueryResult, Rows
+from protocol.messages import reply_to_wire
+from protocol.pieces import Pieces
+
+T = TypeVar("T")
+
+# made and encoded in one go, before others have their turn
+_BATCH: Final = 200
+# so large that the next ones are made of fewer rows
+_PIECE_BYTES: Final = 256 * 2**10
+
+
+async def one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
+    """Things that are there already, for the replies below."""
+    yield things
+
+
+def query_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[QueryResult]:
+    """Definitions and rows of cells, with what the plan has to tell of the filter at the end."""
+    head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
+    return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), plan.notes)
+
+
+def classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
+    """Rows of bare values."""
+    return Pieces(_framed(b"[", _encode(plan.classic_rows, pieces), b"]"))
+
+
+async def _encode(
+    make: Callable[[Sequence[T]], Sequence[object]], pieces: AsyncGenerator[Sequence[T], None]
+) -> AsyncGenerator[bytes, None]:
+    """The rows of things as JSON, in pieces, without the brackets around them all."""
+    batch, separator = _BATCH, b""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            start = 0
+            while start < len(piece):
+                rows = make(piece[start : start + batch])
+                start += batch
+                if rows:
+                    encoded = ascii_json(rows)[1:-1]
+                    batch = _next_batch(batch, len(encoded))
+                    yield separator + encoded
+                    separator = b","
+                await trio.lowlevel.checkpoint()
+
+
+def _next_batch(batch: int, size: int) -> int:
+    """Fewer rows at a time when they are large, more again when they are small."""
+    return max(1, batch // 4) if size > _PIECE_BYTES else min(_BATCH, batch * 2)
+
+
+async def _framed(head: bytes, inner: AsyncGenerator[bytes, None], tail: bytes) -> AsyncGenerator[bytes, None]:
+    yield head
+    async with aclosing(inner):
+        async for piece in inner:
+            yield piece
+    yield tail
