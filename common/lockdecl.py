@@ -12,6 +12,7 @@ Source: predictive-queue design, "Static locks"; luxid.md 5.11.
 
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Final
 
 import attrs
@@ -23,6 +24,9 @@ class Scope(enum.Enum):
     NAMED = "named"
     UNKNOWN = "unknown"  # some locks of the level; which ones is known only while it runs
     ALL = "all"
+
+    # as members are single; the one of Enum is slow, and scopes are parts of keys
+    __hash__ = object.__hash__
 
 
 @attrs.frozen
@@ -160,32 +164,34 @@ def _instances_as_they_are(level: LockLevel, name: str) -> str | None:
 
 def _apply(level: LockLevel, rule: LevelRule, op: object, resolve: Resolver) -> tuple[LevelDeclaration, ...]:
     if rule.scope is not Scope.NAMED:
-        return (LevelDeclaration(rule.mode, rule.scope),)
-    locks = [*_locks_of_existing(level, rule, op, resolve), *_locks_of_new(rule, op)]
-    known = frozenset(lock for lock in locks if lock is not None)
+        return _nameless(rule.mode, rule.scope)
+    locks = _locks_of_existing(level, rule, op, resolve)
+    for parameter in rule.new:
+        locks += _words(getattr(op, parameter))
     if not locks:
-        return (LevelDeclaration(rule.mode, rule.unset),)
-    if len(known) < len(set(locks)):
-        return (LevelDeclaration(rule.mode, Scope.UNKNOWN),)
-    named = LevelDeclaration(rule.mode, Scope.NAMED, known)
-    return (named, LevelDeclaration(rule.mode, Scope.UNKNOWN)) if rule.and_others else (named,)
+        return _nameless(rule.mode, rule.unset)
+    if None in locks:
+        return _nameless(rule.mode, Scope.UNKNOWN)
+    named = LevelDeclaration(rule.mode, Scope.NAMED, frozenset(locks))  # type: ignore[arg-type]  # holds no None
+    return (named, *_nameless(rule.mode, Scope.UNKNOWN)) if rule.and_others else (named,)
 
 
-def _locks_of_existing(level: LockLevel, rule: LevelRule, op: object, resolve: Resolver) -> Iterator[str | None]:
+@cache
+def _nameless(mode: LockMode, scope: Scope) -> tuple[LevelDeclaration, ...]:
+    """Shared, as there are few and each opcode of a queue has some."""
+    return (LevelDeclaration(mode, scope),)
+
+
+def _locks_of_existing(level: LockLevel, rule: LevelRule, op: object, resolve: Resolver) -> list[str | None]:
+    locks: list[str | None] = []
     for parameter in rule.existing:
         # instances have a parameter by uuid, too, but their locks go by name
         uuids = () if level is LockLevel.INSTANCE else _words(getattr(op, _partner_by_uuid(parameter), None))
-        if uuids:
-            yield from uuids
-        else:
-            yield from (resolve(level, name) for name in _words(getattr(op, parameter)))
+        locks += uuids or [resolve(level, name) for name in _words(getattr(op, parameter))]
+    return locks
 
 
-def _locks_of_new(rule: LevelRule, op: object) -> Iterator[str]:
-    for parameter in rule.new:
-        yield from _words(getattr(op, parameter))
-
-
+@cache
 def _partner_by_uuid(parameter: str) -> str:
     """`node_name` -> `node_uuid`, `target_node` -> `target_node_uuid`, `nodes` -> `node_uuids`."""
     if parameter.endswith("s"):

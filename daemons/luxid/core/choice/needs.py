@@ -18,6 +18,7 @@ from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
 Name = tuple[int, str]
 
 _NOTHING: Final[tuple[Taking, ...]] = (Taking.NONE,)
+_INDEX_OF: Final = {level: index for index, level in enumerate(LEVELS)}
 
 
 @attrs.frozen(cache_hash=True)
@@ -57,7 +58,7 @@ def needs_of(declaration: LockDeclaration) -> Needs:
     shared: list[Name] = []
     exclusive: list[Name] = []
     for level, entries in declaration.levels.items():
-        level_index = LEVELS.index(level)
+        level_index = _INDEX_OF[level]
         takings[level_index] = takings_of(entries)
         for entry in entries:
             names = shared if entry.mode is LockMode.SHARED else exclusive

@@ -17,6 +17,7 @@ Source: predictive-queue design; luxid.md 5.11; DESIGN section 6.
 import enum
 import math
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
 import attrs
@@ -36,6 +37,9 @@ class Taking(enum.IntEnum):
     EXCLUSIVE_NAMED = 4
     EXCLUSIVE_UNKNOWN = 5
     EXCLUSIVE_ALL = 6
+
+    # the one of Enum is slow, and takings are parts of keys
+    __hash__ = int.__hash__
 
 
 # on these levels locks have names, and the weights are summed up
@@ -100,7 +104,13 @@ class WeightRules:
 
 def takings_of(entries: Iterable[LevelDeclaration]) -> tuple[Taking, ...]:
     """What a level's declarations amount to; never empty."""
-    return tuple(sorted({_TAKINGS[entry.mode, entry.scope] for entry in entries})) or (Taking.NONE,)
+    return _takings(tuple([(entry.mode, entry.scope) for entry in entries]))
+
+
+# of some kinds of declarations there are few combinations, and all opcodes of a queue have one on each level
+@cache
+def _takings(kinds: tuple[tuple[LockMode, Scope], ...]) -> tuple[Taking, ...]:
+    return tuple(sorted({_TAKINGS[kind] for kind in kinds})) or (Taking.NONE,)
 
 
 def level_weight(pending: Iterable[Taking], running: Iterable[Taking]) -> float:
