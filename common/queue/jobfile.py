@@ -13,6 +13,7 @@ import orjson
 
 from common.errors import DamagedFile
 from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp
+from common.queue.packedinput import PackedInput, pack
 from common.wire import read_job_id
 
 _OP_KEYS: Final = frozenset(
@@ -40,11 +41,12 @@ def encode_job(job: Job) -> bytes:
     return orjson.dumps({**fields, **job.extra} if job.extra else fields)
 
 
-def decode_job(content: bytes, name: str) -> Job:
+def decode_job(content: bytes, name: str, *, packed: bool = False) -> Job:
     """Read a job file.
 
     Args:
         name: how to call the file in errors.
+        packed: keep the opcodes' inputs as text: for jobs that are many, and that stay.
     Raises: DamagedFile: not JSON, cut off, or not a job; says which file, where and why.
     """
     try:
@@ -52,7 +54,7 @@ def decode_job(content: bytes, name: str) -> Job:
     except orjson.JSONDecodeError as error:
         raise DamagedFile(f"{name} is not JSON: {error.msg} at byte {error.pos} of {len(content)}", file=name) from None
     try:
-        return _job_from_json(value)
+        return _job_from_json(value, packed=packed)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         reason = f"key {error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
         raise DamagedFile(f"{name} is not a job: {reason}", file=name) from error
@@ -64,7 +66,7 @@ def log_to_json(entry: LogEntry) -> list[object]:
 
 def _op_to_json(op: JobOp) -> dict[str, object]:
     fields = {
-        "input": op.input,
+        "input": orjson.Fragment(op.input.text) if isinstance(op.input, PackedInput) else op.input,
         "status": op.state.value,
         "result": op.result,
         "log": [log_to_json(entry) for entry in op.log],
@@ -76,14 +78,14 @@ def _op_to_json(op: JobOp) -> dict[str, object]:
     return {**fields, **op.extra} if op.extra else fields
 
 
-def _job_from_json(value: Mapping[str, object]) -> Job:
+def _job_from_json(value: Mapping[str, object], *, packed: bool) -> Job:
     livelock, process_id = value.get("livelock"), value.get("process_id")
     if not (livelock is None or isinstance(livelock, str)) or not (process_id is None or isinstance(process_id, int)):
         raise TypeError("livelock must be a path and process_id a number")
     # in the order of the fields: names would cost a tenth of it all
     return Job(
         read_job_id(value["id"]),
-        tuple([_op_from_json(op) for op in _list(value["ops"])]),
+        tuple([_op_from_json(op, packed=packed) for op in _list(value["ops"])]),
         _timestamp(value.get("received_timestamp")),
         _timestamp(value.get("start_timestamp")),
         _timestamp(value.get("end_timestamp")),
@@ -93,14 +95,13 @@ def _job_from_json(value: Mapping[str, object]) -> Job:
     )
 
 
-def _op_from_json(value: Mapping[str, object]) -> JobOp:
+def _op_from_json(value: Mapping[str, object], *, packed: bool) -> JobOp:
     op_input = value["input"]
     priority = value.get("priority", 0)
     if not isinstance(op_input, dict) or not isinstance(priority, int):
         raise TypeError("an opcode's input must be an object and its priority a number")
-    _share_names(op_input)
     return JobOp(
-        op_input,
+        pack(op_input) if packed else _with_shared_names(op_input),
         _state(value["status"]),
         value.get("result"),
         tuple([_log_entry(entry) for entry in _list(log)]) if (log := value.get("log")) else (),
@@ -112,7 +113,7 @@ def _op_from_json(value: Mapping[str, object]) -> JobOp:
     )
 
 
-def _share_names(op_input: dict[str, object]) -> None:
+def _with_shared_names(op_input: dict[str, object]) -> dict[str, object]:
     """Let all opcodes have the same objects for the names that most of them bear: a long queue is kept in memory."""
     op_id, trail = op_input.get("OP_ID"), op_input.get("reason")
     if isinstance(op_id, str):
@@ -121,6 +122,7 @@ def _share_names(op_input: dict[str, object]) -> None:
         # source, reason, time
         if isinstance(entry, list) and entry and isinstance(entry[0], str):
             entry[0] = sys.intern(entry[0])
+    return op_input
 
 
 _NOTHING: Final[Mapping[str, object]] = {}

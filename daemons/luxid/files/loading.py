@@ -115,7 +115,7 @@ def _load_job(
     # no Path: each would cost as much as reading the file
     path = f"{folder}/job-{job_id}"
     try:
-        job = decode_job(_read_patiently(path, pause), path)
+        job = decode_job(_read_patiently(path, pause), path, packed=True)
         if job.job_id != job_id:
             raise DamagedFile(f"{path} holds job {job.job_id}")
     except FileNotFoundError:

@@ -29,7 +29,7 @@ from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
-from daemons.luxid.core.queue.dependents import Waits
+from daemons.luxid.core.queue.dependents import Waits, next_dependencies
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.why.history import History
@@ -81,10 +81,16 @@ class JobQueue:
 
     def add_all(self, jobs: Iterable[Job]) -> None:
         """`add` for jobs that may depend on each other, in any order."""
-        added = list(jobs)
-        entries = list(map(self._entry, added))
-        for job, entry in zip(added, entries, strict=True):
-            self._enqueue(job, entry)
+        depending = []
+        for job in jobs:
+            entry = self._entry(job)
+            if next_dependencies(job):
+                depending.append(entry)
+            else:
+                # now, while what was read of its input is at hand
+                self._enqueue(job, entry)
+        for entry in depending:
+            self._enqueue(entry.job, entry)
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""

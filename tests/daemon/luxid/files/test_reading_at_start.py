@@ -8,8 +8,10 @@ import pytest
 
 from common.ids import JobId
 from common.paths import Paths
+from common.queue import packedinput
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
+from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.loading import load_queue
 
 JOBS = 20
@@ -62,3 +64,20 @@ def counting(name: str, calls: list[str]) -> Any:
         return real(*args, **kwargs)
 
     return counted
+
+
+def test_an_input_is_looked_at_once_when_its_job_is_taken_in(paths: Paths) -> None:
+    for number in range(1, JOBS + 1):
+        op_input: dict[str, Any] = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true", str(number)], "reason": []}
+        if number == JOBS:
+            op_input["depends"] = [[1, []]]
+        paths.job_file(number).write_bytes(encode_job(Job(JobId(number), (JobOp(op_input),))))
+    found = load_queue(paths)
+    queue = JobQueue(10, 10, lambda _: None)
+    before = packedinput._read.cache_info().misses
+
+    queue.add_all(each.job for each in found.jobs)
+
+    # that of the one that depends on another is looked at once more, when all are there
+    assert packedinput._read.cache_info().misses - before <= JOBS + 1
+    assert queue.is_blocked(JobId(JOBS))
