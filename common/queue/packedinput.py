@@ -9,7 +9,7 @@ Source: DESIGN section 6.
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import attrs
 import orjson
@@ -18,16 +18,16 @@ _AT_HAND: Final = 16
 
 
 @attrs.frozen(eq=False, weakref_slot=False)
-class PackedInput(Mapping[str, Any]):
+class PackedInput(Mapping[str, object]):
     """The input of an opcode; equal to an object with the same content. Cost of a look: that of reading the JSON."""
 
     # compact; one object
     text: str
 
-    def __getitem__(self, key: str) -> Any:
+    def __getitem__(self, key: str) -> object:
         return _read(self.text)[key]
 
-    def get(self, key: str, default: Any = None) -> Any:
+    def get(self, key: str, default: object = None) -> object:
         return _read(self.text).get(key, default)
 
     def __iter__(self) -> Iterator[str]:
@@ -36,14 +36,14 @@ class PackedInput(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(_read(self.text))
 
-    def items(self) -> ItemsView[str, Any]:
+    def items(self) -> ItemsView[str, object]:
         return _read(self.text).items()
 
     def keys(self) -> KeysView[str]:
         return _read(self.text).keys()
 
 
-def pack(op_input: dict[str, Any]) -> Mapping[str, Any]:
+def pack(op_input: Mapping[str, object]) -> Mapping[str, object]:
     """The same input in little room; as it is if it cannot be written: JSON may be nested deeper than we write it."""
     try:
         # as text: orjson leaves four kilobytes behind its bytes, and these are kept
@@ -53,6 +53,6 @@ def pack(op_input: dict[str, Any]) -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=_AT_HAND)
-def _read(text: str) -> dict[str, Any]:
-    found: dict[str, Any] = orjson.loads(text)
+def _read(text: str) -> dict[str, object]:
+    found: dict[str, object] = orjson.loads(text)
     return found
