@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
-# inputs and results of opcodes, hooks of cattrs, and what click calls
-MOST = {"common": 11, "protocol": 3, "daemons": 100, "cli": 10}
+# inputs and results of opcodes, hooks of cattrs, and where mypy asks for it
+MOST = {"common": 15, "protocol": 5, "daemons": 10, "cli": 5}
 
 
 def _count(folder: str) -> int:
@@ -14,5 +14,6 @@ def _count(folder: str) -> int:
 
 
 def test_any_is_rare() -> None:
-    assert {folder: most for folder, most in MOST.items() if _count(folder) > most} == {}
-    assert sum(map(_count, MOST)) <= 150
+    found = {folder: _count(folder) for folder in MOST}
+
+    assert {folder: count for folder, count in found.items() if count > MOST[folder]} == {}
