@@ -1,7 +1,7 @@
-"""The shape of every command: common options, lazily imported verbs, examples in the help.
+"""The shape of every command: common options, verbs that are imported late, examples in the help.
 
-A group knows its verbs by name, module and one line of help; a verb's module is imported when
-the verb is used. That keeps the start of a program short.
+A group knows each verb by its name, its module and one line of help. The module is imported when
+the verb is used, which keeps the start of a program short.
 
 Source: DESIGN section 9 (start of the command line); STYLE sections 2.5 and 8.
 """
@@ -21,7 +21,7 @@ from common.errors import Unavailable
 
 @attrs.frozen
 class Verb:
-    """Where a command lives, and what the list of commands says of it."""
+    """Where a command is defined, and its line in the list of commands."""
 
     # module:attribute
     target: str
@@ -55,7 +55,7 @@ class Command(click.Command):
         try:
             return super().invoke(ctx)
         except Unavailable as error:
-            # imported late, as it is needed on the way to an error only
+            # imported late: only an error needs it
             from cli.connection import with_next_step
 
             raise with_next_step(error) from error
@@ -65,10 +65,10 @@ class Command(click.Command):
 
 
 class WaitingCommand(Command):
-    """A verb that with `--wait` ends as the command of its job did; the table of exit codes is in its help."""
+    """A verb that under `--wait` ends with the exit code of the job's command; the help has the table of exit codes."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        # a copy: what was read is taken out of it
+        # a copy: parsing removes what it has read
         own = args[: args.index("--")] if "--" in args else list(args)
         try:
             return super().parse_args(ctx, args)
@@ -96,7 +96,7 @@ class Group(click.Group):
 
     Args:
         verbs: name -> where it is; listed in this order.
-        aliases: other names for some of them, not listed.
+        aliases: alias -> verb; aliases are not listed.
     """
 
     def __init__(
@@ -128,7 +128,7 @@ class Group(click.Group):
         raise click.UsageError(f"no such command '{args[0]}'{self._advice(ctx, args[0])}", ctx)
 
     def _advice(self, ctx: click.Context, name: str) -> str:
-        # imported late, as it is needed on the way to an error only
+        # imported late: only an error needs it
         import difflib
 
         nearest = difflib.get_close_matches(name, [*self.verbs, *self.aliases], n=1)
@@ -152,7 +152,7 @@ def _write_examples(examples: Sequence[str], formatter: click.HelpFormatter) -> 
 
 
 class RootType(click.Path):
-    """A folder; no name is not the one we are in."""
+    """A folder; the empty name is refused, it does not mean the current folder."""
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
@@ -163,7 +163,7 @@ class RootType(click.Path):
 
 
 def common_options() -> list[click.Parameter]:
-    """`--root`, `--output` and `--no-color`; they may stand before or behind the verb."""
+    """`--root`, `--output` and `--no-color`; they may stand before or after the verb."""
     return [
         click.Option(
             ["--root"],
@@ -191,6 +191,6 @@ def common_options() -> list[click.Parameter]:
 
 
 def _remember(meta: MutableMapping[str, object], key: str, value: object) -> None:
-    # a group and its verb share `meta`; an option that is not given must not hide the other's
+    # a group and its verb share `meta`; an option that is not given must not overwrite the other's
     if value is not None:
         meta[key] = value

@@ -1,4 +1,4 @@
-"""Connections to the daemons of the installation meant."""
+"""Connections to the daemons of the chosen installation."""
 
 import errno
 from pathlib import Path
@@ -14,24 +14,24 @@ from protocol.messages import Request
 
 R = TypeVar("R")
 
-# seconds; a restart takes a fraction of one, unless the queue is long or the machine busy
+# seconds; a restart takes less than one, unless the queue is long or the machine busy
 RESTART_PATIENCE_S: Final = 10.0
 _NOBODY_THERE: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR)
 
 
 def open_luxid(*, is_patient: bool = True) -> BlockingClient:
-    """A client of luxid; connects at its first call.
+    """Return a client of luxid; it connects at its first call.
 
     Args:
-        is_patient: wait for a luxid that is away for a few seconds, if a supervisor is there to
-            start it again. False for a command that only asks whether it is there.
-    Raises: NotFound, InvalidRequest, OSError: there is no such installation.
+        is_patient: wait a few seconds for a luxid that is away, if a supervisor will start it again.
+            False for a command that only asks whether luxid is there.
+    Raises: NotFound, InvalidRequest, OSError: the installation does not exist.
     """
     return _client(paths().query_socket, "luxid", is_patient)
 
 
 def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
-    """The same of wconfd."""
+    """Return a client of wconfd; otherwise as `open_luxid`."""
     return _client(paths().wconfd_socket, "wconfd", is_patient)
 
 
@@ -45,7 +45,7 @@ def _show_note(text: str) -> None:
 
 
 def _is_supervised() -> bool:
-    """Whether a supervisor starts daemons again; False where this user may not know."""
+    """Whether a supervisor restarts the daemons; False where this user may not know."""
     try:
         return find_supervisor(paths()) is not None
     except (GantryError, OSError):
@@ -65,9 +65,9 @@ def ask_wconfd(request: Request[R]) -> R:
 
 
 def with_next_step(error: Unavailable) -> Unavailable:
-    """The error with what to do about it, if nobody listens at the daemon's socket.
+    """Add to the error what to do about it, if no process listens at the daemon's socket.
 
-    Raises: InvalidRequest: nobody can ever listen there.
+    Raises: InvalidRequest: the path of the socket is too long to listen at.
     """
     cause = error.__cause__
     if isinstance(error, RemoteError | Denied) or not isinstance(cause, OSError) or cause.errno not in _NOBODY_THERE:
@@ -79,6 +79,6 @@ def with_next_step(error: Unavailable) -> Unavailable:
             f"{name} is being restarted and is not yet back; try again, or see why with: "
             f"{command_line('gantry', 'status')}; tail {paths().log_file(name)}"
         )
-    # it never will be, if its socket has no room
+    # a socket path that is too long can never be listened at
     paths().check_socket_paths()
     return Unavailable(f"{name} is not running; start it with: {up_command()}")

@@ -1,4 +1,4 @@
-"""What the common options say, for the command that runs: which installation, which form, colour or not."""
+"""The common options as given to the running command: installation, output form, colour."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import click
 from common.paths import Paths
 from common.settings import Settings, find_installation, named_root
 
-# keys of click's context, under which the common options leave what was said
+# keys of click's context under which the common options store their values
 ROOT: Final = "gantry.root"
 OUTPUT: Final = "gantry.output"
 NO_COLOR: Final = "gantry.no_color"
@@ -28,7 +28,7 @@ def effective_root() -> Path | None:
 
 
 def installation() -> Settings:
-    """The settings of the installation meant.
+    """The settings of the chosen installation.
 
     Raises: NotFound, InvalidRequest, OSError: as `find_installation`.
     """
@@ -51,36 +51,36 @@ def uses_color() -> bool:
 
 
 def command_line(program: str, *words: object) -> str:
-    """A command for the user to type: with `--root` if this one was called with it."""
+    """A command for the user to type; it has `--root` if this command was called with it."""
     root = given_root()
     place = [] if root is None else ["--root", _quoted(root)]
     return " ".join([program, *place, *map(str, words)])
 
 
 def up_command() -> str:
-    """The command that starts the daemons meant."""
-    # imported late, as only hints need it
+    """The command that starts the daemons of the chosen installation."""
+    # imported late: only hints need it
     from common.installation import up_command
 
     return up_command(effective_root())
 
 
 def _quoted(path: Path) -> str:
-    # imported late, as only hints need it
+    # imported late: only hints need it
     import shlex
 
     return shlex.quote(str(path))
 
 
 def job_program() -> str:
-    """How the user, who called us thus, calls the group of jobs: `gnt-job`, or `gantry job`."""
+    """How the user calls the group of jobs: `gnt-job` or `gantry job`, after the way this command was called."""
     return "gantry job" if program().split()[0] == "gantry" else "gnt-job"
 
 
 def program() -> str:
-    """How the user called the group of the verb that runs: `gnt-job`, or `gantry job`."""
+    """How the user called the group of the running verb: `gnt-job`, or `gantry job`."""
     ctx = click.get_current_context()
     while ctx.parent is not None and not isinstance(ctx.command, click.Group):
         ctx = ctx.parent
-    # click puts nothing but names into the path of a command whose groups take no arguments
+    # click puts only names into the path of a command whose groups take no arguments
     return ctx.command_path

@@ -23,13 +23,13 @@ class DurationType(click.ParamType):  # type: ignore[type-arg]  # generic in new
             seconds = float(number) * factor
         except ValueError:
             seconds = -1.0
-        # not (...): refuses nan as well
+        # this form refuses nan as well
         if not 0 <= seconds < 1e12:
             self.fail(
-                f"'{value}' is no duration; write seconds, or a number with s, m, h, d or w, as in 90s", param, ctx
+                f"'{value}' is not a duration; write seconds, or a number with s, m, h, d or w, as in 90s", param, ctx
             )
         if self._is_positive and seconds == 0:
-            self.fail(f"'{value}' is no time at all; it must be longer than 0", param, ctx)
+            self.fail(f"'{value}' is too short; it must be longer than 0", param, ctx)
         return seconds
 
 

@@ -1,7 +1,7 @@
 """The exit codes of all our programs: one table.
 
-Tools that wait for a command (`gnt-job run --wait`, `gnt-job submit --wait`) end as the command did, and what is
-ours lies where timeout(1) has it, so that it cannot be taken for the command's. All others keep Ganeti's.
+The tools that wait for a command (`gnt-job run --wait`, `gnt-job submit --wait`) end with its exit code. Our own
+codes lie where timeout(1) has its own, so that they cannot be taken for the command's. All other tools keep Ganeti's.
 
 Source: everyday.md i, j; cli.md 1.1; STYLE section 8.
 """
@@ -19,13 +19,13 @@ UNKNOWN_FIELD: Final = 14
 TIME_OVER: Final = 124
 OURS: Final = 125
 NEVER_RAN: Final = 126
-# and the number of a signal
+# the number of the signal is added
 SIGNALLED: Final = 128
 INTERRUPTED: Final = 130
 
 
 class FailedToWait(Exception):
-    """A tool that ends as the command that it waits for failed by itself; whatever it was must not look like that."""
+    """An error of a tool that should end with its command's exit code; no error may look like that code."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__(str(error))
@@ -36,7 +36,7 @@ class FailedToWait(Exception):
 class ExitCode:
     """A row of the table."""
 
-    # a number, or several in words
+    # a number, or a range as text
     code: str
     meaning: str
 
@@ -45,7 +45,7 @@ def _row(code: int, meaning: str) -> ExitCode:
     return ExitCode(str(code), meaning)
 
 
-# of every verb but those below
+# codes of every verb but those below
 EVERYWHERE: Final = (
     _row(DONE, "done; of wait and watch: all jobs succeeded"),
     _row(FAILED, "failed; of wait and watch: a job did not succeed, or the time was over"),
@@ -55,7 +55,7 @@ EVERYWHERE: Final = (
     _row(UNKNOWN_FIELD, "a field does not exist"),
     _row(INTERRUPTED, "Ctrl-C; jobs go on"),
 )
-# of gnt-job run --wait and gnt-job submit --wait
+# codes of gnt-job run --wait and gnt-job submit --wait
 WAITING: Final = (
     ExitCode("0-123", "one job: the exit code of its command, 0 if it has none; 1: it failed, whatever its code was"),
     ExitCode("0, 1", "several jobs: all succeeded, or not"),

@@ -1,4 +1,4 @@
-"""Asking luxid how jobs ended, and telling of those that failed."""
+"""Ask luxid how jobs ended, and report those that failed."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,13 @@ from protocol.blocking import BlockingClient
 def fetch_outcomes(client: BlockingClient, job_ids: Sequence[int]) -> list[Outcome]:
     """How these jobs ended, in the order asked.
 
-    Raises: JobLost: one does not exist; as `BlockingClient.call`.
+    Raises: JobLost: a job does not exist. Else as `BlockingClient.call`.
     """
     return [outcome_of(row) for row in query_jobs(client, job_ids, FIELDS)] if job_ids else []
 
 
 def judge(outcomes: Sequence[Outcome]) -> int:
-    """Tell of each job that did not succeed; the exit code for all of them together."""
+    """Report each job that did not succeed; return one exit code for all."""
     tell_failures(outcomes)
     return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
 

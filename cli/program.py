@@ -1,4 +1,4 @@
-"""Run a program to its exit code: every failure becomes one line that says what to do next.
+"""Run a program to its exit code: each failure becomes one line that says what to do next.
 
 Source: STYLE section 8; cli.md 1.1.
 """
@@ -28,10 +28,10 @@ DEBUG_VARIABLE: Final = "GANTRY_DEBUG"
 
 
 def run(command: click.Command, program: str) -> NoReturn:
-    """Run `command` with the arguments of this process, and end it."""
+    """Run `command` with the arguments of this process, then end the process."""
     _replace_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # lines reach a pipe at once, too: its reader may wait for them
+        # lines go to a pipe at once, too: its reader may wait for them
         sys.stdout.reconfigure(line_buffering=True)
     code = exit_code(command, program)
     try:
@@ -42,15 +42,15 @@ def run(command: click.Command, program: str) -> NoReturn:
 
 
 def _replace_closed_streams() -> None:
-    """The null device for standard streams that are closed: no socket of ours may take their place.
+    """Open the null device for closed standard streams, so that no socket of ours takes their numbers.
 
-    `sys.stdin` stays None, so that a command that wants to read from it can say so.
+    `sys.stdin` stays None, so that a command that reads from it can refuse.
     """
     for fd in range(3):
         try:
             os.fstat(fd)
         except OSError:
-            # the lowest number that is free: this one
+            # open takes the lowest free number, which is this one
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", errors="replace", closefd=False)
@@ -59,9 +59,9 @@ def _replace_closed_streams() -> None:
 
 
 def exit_code(command: click.Command, program: str, args: Sequence[str] | None = None) -> int:
-    """Run `command` and report how it ended; every error has been told to the user.
+    """Run `command` and return its exit code; every error has been told to the user.
 
-    Args: args: those of this process if left out.
+    Args: args: arguments; those of this process if left out.
     """
     try:
         code = command.main(args, prog_name=program, standalone_mode=False)
@@ -74,7 +74,7 @@ def exit_code(command: click.Command, program: str, args: Sequence[str] | None =
 
 
 def _code_of(error: BaseException, program: str) -> int:
-    """Tell of the error; the exit code."""
+    """Tell the user of the error; return the exit code."""
     match error:
         case click.exceptions.NoArgsIsHelpError():
             error.show()
@@ -95,13 +95,13 @@ def _code_of(error: BaseException, program: str) -> int:
 
 
 def _reader_left() -> int:
-    # Python flushes standard output once more at its end, which must not fail
+    # Python flushes standard output once more at its end, and that flush must not fail
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return FAILED
 
 
 def _usage_text(error: click.ClickException, program: str) -> str:
-    # a bad argument is told by its value; an option is named
+    # a bad argument is shown by its value, an option by its name
     is_bare = type(error) is click.BadParameter and not isinstance(error.param, click.Option)
     text = (error.message if is_bare else error.format_message()).rstrip(".")
     text = text[:1].lower() + text[1:]
@@ -128,7 +128,7 @@ def _report(error: GantryError | OSError) -> int:
 
 
 def explain(error: GantryError | OSError) -> str:
-    """What to tell the user of an error, with the next step."""
+    """The text of an error for the user, with the next step."""
     if isinstance(error, ConnectionLost):
         return f"{error.message}; whether it acted is unknown, look with 'gnt-job list' and 'gantry status'"
     if isinstance(error, GantryError):
@@ -137,7 +137,7 @@ def explain(error: GantryError | OSError) -> str:
 
 
 def _report_bug(error: Exception, program: str) -> int:
-    # imported late, as it is needed on the way to an error only
+    # imported late: only an error needs it
     import secrets
 
     bug_id = secrets.token_hex(4)
@@ -149,7 +149,7 @@ def _report_bug(error: Exception, program: str) -> int:
 
 
 def _log_bug(bug_id: str, error: Exception, program: str) -> str:
-    """Write the traceback to the log of the commands; tell where, or how to see it otherwise."""
+    """Write the traceback to the log of the commands; return where it is, or how to see it otherwise."""
     from common.settings import load_settings
     from common.system.log import get_log, set_up_logging
 

@@ -1,4 +1,4 @@
-"""Asking luxid for jobs: rows with names to their values."""
+"""Query luxid for jobs: rows of field name -> value."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, cast
@@ -24,10 +24,10 @@ _ID_DIGITS: Final = len(str(_ID_MAX))
 def query_jobs(
     client: BlockingClient, job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()
 ) -> list[Row]:
-    """Jobs by their ids, also archived ones; without ids all that are not archived.
+    """Return jobs by their ids, archived ones included; without ids all jobs that are not archived.
 
     Args:
-        fields: of luxid; `status` is among them where `statuses` are given.
+        fields: names of luxid's job fields; with `statuses` given, `status` must be among them.
         statuses: leave out jobs in other states; empty: leave out none.
     Returns: rows in the order asked. A job that does not exist has a row with null in all
         fields but `id`, and is never left out.
@@ -41,22 +41,22 @@ def query_jobs(
 
 
 def _requests(job_ids: Sequence[int] | None, fields: Sequence[str]) -> Iterator[QueryJobs]:
-    """Of many jobs some at a time: luxid bounds the names in a call."""
+    """Split many jobs over several calls: luxid bounds the number of ids in a call."""
     if not job_ids:
         yield QueryJobs(None, tuple(fields))
         return
-    # named twice, a job has one row
+    # a job named twice has one row
     ids = [JobId(job_id) for job_id in dict.fromkeys(job_ids)]
     for start in range(0, len(ids), _IDS_AT_ONCE):
         yield QueryJobs(tuple(ids[start : start + _IDS_AT_ONCE]), tuple(fields))
 
 
 def filter_jobs(client: BlockingClient, condition: Expression, fields: Sequence[str]) -> list[Row]:
-    """The jobs for which a condition holds, judged by luxid; archived ones too if `archived` is among the fields.
+    """Return the jobs for which luxid finds a condition true; archived ones too if `archived` is among the fields.
 
-    Args: condition: as JSON of the query language.
+    Args: condition: JSON of the query language.
     Returns: rows by id; null where a job has no value.
-    Raises: InvalidRequest: no such condition; as `BlockingClient.call`.
+    Raises: InvalidRequest: the condition is malformed. Else as `BlockingClient.call`.
     """
     answer = client.call(Query(QueryKind.JOB, tuple(fields), QueryExpression.from_wire(condition)))
     return cast(list[Row], [dict(zip(fields, row, strict=True)) for row in answer.values()])
@@ -81,10 +81,10 @@ class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        # ids fit into 63 bits; no text longer than that is made a number
+        # ids fit into 63 bits; longer texts are refused before the conversion
         if not (value.isascii() and value.isdigit() and len(value) <= _ID_DIGITS and int(value) <= _ID_MAX):
             shown = value if len(value) <= 2 * _ID_DIGITS else f"{value[: 2 * _ID_DIGITS]}..."
-            self.fail(f"'{shown}' is no job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
+            self.fail(f"'{shown}' is not a job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
         return int(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

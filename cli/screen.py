@@ -1,4 +1,4 @@
-"""Where words go: results to standard output, all else to standard error.
+"""Where text goes: results to standard output, all else to standard error.
 
 Source: STYLE section 8.
 """
@@ -10,34 +10,34 @@ from common.words.text import defused, json_text
 
 
 def say(text: str) -> None:
-    """A line of results; what a terminal would obey is made visible."""
+    """Print a line of results; control sequences are made visible."""
     sys.stdout.write(f"{defused(text)}\n")
 
 
 def say_styled(text: str) -> None:
-    """A line of results that we have coloured; all that came from elsewhere in it has been made visible."""
+    """Print a line of results with our own colours; the caller has made foreign control sequences visible."""
     sys.stdout.write(f"{text}\n")
 
 
 def write(text: str) -> None:
-    """Results as they are, shown at once."""
+    """Print results unchanged, at once."""
     sys.stdout.write(text)
     sys.stdout.flush()
 
 
 def say_json(value: object) -> None:
-    """A result in its wire form, as one line."""
+    """Print a result in its wire form, as one line."""
     sys.stdout.write(f"{json_text(value)}\n")
 
 
 def remark(text: str) -> None:
-    """A line that is no result; what a terminal would obey is made visible."""
+    """Print a line to standard error; control sequences are made visible."""
     sys.stdout.flush()
     print(defused(text), file=sys.stderr, flush=True)
 
 
 def complain(text: str) -> None:
-    """An error; only the end of a log makes it longer than a line."""
+    """Print an error; it is one line, unless it quotes the end of a log."""
     remark("error: " + "\n".join(map(printable, text.splitlines())))
 
 
@@ -46,8 +46,8 @@ def warn(text: str) -> None:
 
 
 def is_interactive() -> bool:
-    """Whether a person can be asked: standard input and standard error are terminals."""
-    # None: it is closed
+    """Whether the user can be asked: standard input and standard error are terminals."""
+    # None: standard input is closed
     return sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 

@@ -1,4 +1,4 @@
-"""Submitting jobs: the common options, the call, and what is told of it.
+"""Submit jobs: the common options, the call, and its report.
 
 Source: cli.md 1.2; luxid.md 2.2.
 """
@@ -32,35 +32,35 @@ from protocol.messages import Request
 F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")
 
-# seconds for which a luxid that left without an answer is waited for
+# seconds to wait for a luxid that left without a reply
 RETRY_S: Final = 10.0
 PRIORITIES: Final = tuple(SUBMIT_PRIORITIES)
 
 
 @attrs.frozen
 class Wishes:
-    """What the common options of a submission say."""
+    """The common options of a submission."""
 
-    # None: as the opcode says
+    # priority by name; None: the opcode's own
     priority: str | None
     reason: str | None
-    # follow the jobs to their end
+    # whether to follow the jobs to their end
     is_waiting: bool
-    # Ganeti's `--submit`: the ids go to standard error, in its form
+    # whether to print the ids on standard error in Ganeti's form (`--submit`)
     is_ganeti_form: bool
-    # the ids alone, first on standard output
+    # whether to print the bare ids first on standard output
     prints_ids: bool
-    # check only; the opcodes change nothing
+    # whether to check only: the opcodes change nothing
     is_dry: bool = False
-    # one call for each job
+    # whether to submit each job by a call of its own
     is_each: bool = False
-    # seconds that it is waited for at most; None: to the end
+    # seconds to wait at most; None: to the end
     wait_s: float | None = None
-    # show output with its control sequences, also on a terminal
+    # whether to show output with its control sequences, also on a terminal
     is_raw: bool = False
-    # the exit code is the command's, if it is waited for
+    # whether the exit code is the command's, when the job is waited for
     ends_as_command: bool = False
-    # under whose name the reason trail tells of it
+    # name of the program in the reason trail
     program: str = "gnt-job"
 
 
@@ -98,13 +98,13 @@ def submit_options(function: F) -> F:
 
 
 def wait_options(function: F) -> F:
-    """`--wait-timeout` and `--raw`, of verbs that end as their command did."""
+    """`--wait-timeout` and `--raw`, for verbs that end with their command's exit code."""
     text = "With --wait: wait no longer; the job goes on."
     return click.option("--wait-timeout", "wait_s", type=POSITIVE_DURATION, help=text)(raw_option(function))
 
 
 def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
-    """The opcode with the priority asked for, and who asked at the end of its reason trail."""
+    """The opcode with the chosen priority, and with its submitter at the end of the reason trail."""
     now_ns = time.time_ns()
     entries = (submitter_entry(user_name(), now_ns), *user_trail(wishes.reason, wishes.program, command, now_ns))
     trail = [entry.to_wire() for entry in entries]
@@ -118,9 +118,9 @@ def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
 
 
 def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
-    """Submit, tell the ids, and follow the jobs if that is asked for; the exit code."""
+    """Submit, print the ids, and follow the jobs if wanted; return the exit code."""
     if wishes.is_waiting:
-        # most submissions are not followed; what is to be is ready for Ctrl-C as soon as its id is told
+        # imported late: most submissions are not followed; imported now, Ctrl-C works as soon as the id is printed
         pass
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
@@ -138,7 +138,7 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
 
 
 def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:
-    """Follow the jobs to their end; the exit code."""
+    """Follow the jobs to their end; return the exit code."""
     from cli.live.watching import GoesOn, follow_own
     from cli.waitcodes import wait_code
 
@@ -153,13 +153,13 @@ def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes,
 
 
 def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> Sequence[SubmitAnswer]:
-    """Submit; tells for each job what became of it.
+    """Submit the jobs; return what became of each.
 
-    Each call has a key, so that it is sent again when luxid goes away before it answers, and gives the
-    same ids if it had been heard.
+    Each call has a key. If luxid goes away before it replies, the call is sent again, and luxid returns the
+    same ids if it had received the first one.
 
     Raises: ConnectionLost: luxid did not come back; whether it took the jobs is unknown. Else as
-        `BlockingClient.call`, and none was taken; but some may have been, if they go one by one.
+        `BlockingClient.call`: no job was taken; with one call per job, earlier ones may have been.
     """
     if len(jobs) == 1 or wishes.is_each:
         return [Submitted(_call_once(client, SubmitJob(tuple(job), _new_key()))) for job in jobs]
@@ -176,7 +176,7 @@ def _new_key() -> str:
 
 
 def _call_once(client: BlockingClient, request: Request[R]) -> R:
-    """Call, and call again if the answer was lost; the request has a key, and so is carried out once."""
+    """Call, and call again if the reply was lost; the request has a key, so luxid carries it out once."""
     try:
         return client.call(request)
     except ConnectionLost as lost:
@@ -202,7 +202,7 @@ def _tell_ids(ids: Sequence[int], answer: object, wishes: Wishes) -> None:
 
 
 def tell_refused(answers: Sequence[SubmitAnswer]) -> int:
-    """Tell which jobs were not taken; the exit code."""
+    """Report the jobs that were not taken; return the exit code."""
     code = 0
     for place, answer in enumerate(answers):
         if isinstance(answer, Refused):

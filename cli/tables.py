@@ -12,7 +12,7 @@ import click
 from common.printable import printable
 
 NOTHING: Final = "-"
-# the same, and what stands for the value of a field that does not exist, in words
+# the text for an empty cell, and for a field that does not exist, in words
 UNAVAILABLE: Final = "(unavail)"
 UNKNOWN: Final = "(unknown)"
 _GAP: Final = "  "
@@ -24,7 +24,7 @@ Style = Callable[[str], str]
 class Column:
     title: str
     is_number: bool = False
-    # colours a cell; sees its text, and is asked only if colours are wanted
+    # function that colours the text of a cell; called only if colours are wanted
     style: Style | None = None
 
 
@@ -33,10 +33,10 @@ class Layout:
     """How a table is printed."""
 
     has_header: bool = True
-    # joins cells that are not aligned; None: aligned columns
+    # text between cells that are not aligned; None: aligned columns
     separator: str | None = None
     has_color: bool = False
-    # what an empty cell shows
+    # text of an empty cell
     nothing: str = NOTHING
 
 

@@ -4,13 +4,13 @@ import os
 
 
 def user_name() -> str:
-    """The name of the user who runs this process; the number, if it has none."""
+    """The name of the user who runs this process; the uid, if the user has no name."""
     return login_of(os.getuid()) or str(os.getuid())
 
 
 def login_of(uid: int) -> str | None:
-    """The name of a user; None: there is none."""
-    # imported late, as few commands need it
+    """The name of a user; None: the uid has no name."""
+    # imported late: few commands need it
     import pwd
 
     try:

@@ -1,4 +1,4 @@
-"""The exit code of a tool that waits for a command, from how its jobs ended.
+"""The exit code of a tool that waits for a command, computed from the ends of its jobs.
 
 Source: everyday.md i; `cli.exitcodes`.
 """
@@ -15,7 +15,7 @@ _NOT_AS_NEEDED: Final = "OpPrereqError"
 
 
 def wait_code(outcomes: Sequence[Outcome]) -> int:
-    """Of one job the code of its command; of several 0 if all succeeded, else 1."""
+    """For one job the exit code of its command; for several 0 if all succeeded, else 1."""
     if len(outcomes) == 1:
         return _code_of(outcomes[0])
     return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
@@ -49,13 +49,13 @@ def _code_of_failure(job: Outcome, place: int) -> int:
 
 
 def _code_of_end(code: object, end: Mapping[object, object]) -> int:
-    """Args: end: what else the opcode tells of a command that failed."""
+    """Args: end: the other fields that the opcode's error has about the command."""
     if not end.get("has_begun", True):
         return NEVER_RAN
     if end.get("timed_out"):
         return TIME_OVER
     if isinstance(code, int):
-        # 0 where another code was wanted is no success
+        # 0 is a failure where another code was wanted
         return code or FAILED
     name = str(end.get("signal") or "")
     if name in signal.Signals.__members__:

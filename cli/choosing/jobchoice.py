@@ -1,4 +1,4 @@
-"""Which jobs a verb is about: ids, or conditions in options or in a text; the same for all verbs.
+"""The jobs that a verb acts on: ids, or conditions given as options or as a text; the same for all verbs.
 
 Source: cli.md 1.4 and 2.
 """
@@ -18,7 +18,7 @@ from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, st
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# --option -> the states it means, and its help
+# --option -> the states it selects, and its help
 _STATES: Final = {
     "--pending": (PENDING, "Jobs that have not begun."),
     "--queued": (("queued",), "Jobs that wait for a place."),
@@ -31,21 +31,21 @@ _STATES: Final = {
 
 @attrs.frozen
 class JobChoice:
-    """What the user said; nothing said: all jobs that are not archived."""
+    """What the user chose; without any choice: all jobs that are not archived."""
 
     job_ids: tuple[int, ...]
     conditions: tuple[Expression, ...]
-    # the states asked for by an option; empty: none was given
+    # states selected by an option; empty: no such option was given
     statuses: tuple[str, ...]
     with_archived: bool
 
     @property
     def is_plain(self) -> bool:
-        """Only ids, or nothing at all: no condition is to be judged."""
+        """Whether the choice has only ids, or nothing at all, so that no condition must be evaluated."""
         return not (self.conditions or self.statuses or self.with_archived)
 
     def expression(self, besides: Expression | None = None) -> Expression:
-        """All conditions in one, and the one given."""
+        """All conditions joined, and `besides` with them."""
         parts = list(self.conditions)
         if self.job_ids:
             parts.append(ids_filter(self.job_ids))
@@ -95,7 +95,7 @@ def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> li
 def read_choice(
     words: Sequence[str], is_filtering: bool, where: str | None, states: str | None, is_mine: bool, with_archived: bool
 ) -> JobChoice:
-    """What the options of `choice_options` say.
+    """Read the options of `choice_options`.
 
     Raises: InvalidRequest: a filter cannot be read. UsageError: an argument is neither id nor filter.
     """

@@ -31,7 +31,7 @@ _COLUMNS: Final = (Column("NAME"), Column("TYPE"), Column("TITLE"), Column("DESC
 
 @attrs.frozen
 class OwnField:
-    """A column that is worked out here, and that luxid knows nothing of."""
+    """A column that the client computes; luxid does not know it."""
 
     name: str
     doc: str
@@ -41,7 +41,7 @@ class OwnField:
 
 
 def tell_fields(what: QueryKind, names: Sequence[str], layout: Layout, own: Sequence[OwnField] = ()) -> int:
-    """Print the fields named, or all by name; the exit code."""
+    """Print the named fields, or all fields by name; return the exit code."""
     definitions = _definitions(what, names, {field.name: field for field in own})
     if wants_json():
         say_json(definitions)

@@ -12,7 +12,7 @@ from common.errors import InvalidRequest
 from common.locks import LockLevel, asked_lock, parse_lock
 
 _MODES: Final = ("shared", "exclusive")
-# the end of an IPv6 or MAC address: a name that has colons of its own
+# the end of an IPv6 or MAC address: such a name contains colons itself
 _ADDRESS: Final = re.compile(r".*:.*:[0-9a-fA-F]{1,4}")
 
 
@@ -37,7 +37,7 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
             name, mode = value, "exclusive"
         if mode not in _MODES:
             self.fail(
-                f"no lock is held as '{mode}'; write shared or exclusive, "
+                f"'{mode}' is not a lock mode; write shared or exclusive, "
                 f"or '{value}:exclusive' if the colon belongs to the name",
                 param,
                 ctx,
@@ -62,7 +62,7 @@ LOCK: Final = LockType()
 
 
 def lock_modes(wishes: Iterable[LockWish]) -> dict[str, str]:
-    """Lock -> mode. Raises: UsageError: one is wanted in two modes."""
+    """Lock -> mode. Raises: UsageError: a lock is wanted in two modes."""
     modes: dict[str, str] = {}
     for wish in wishes:
         if modes.setdefault(wish.lock, wish.mode) != wish.mode:

@@ -1,4 +1,4 @@
-"""Choosing the jobs that a verb changes: by ids, or by conditions and after a question.
+"""Choose the jobs that a verb changes: by ids, or by conditions and after a confirmation.
 
 Source: cli.md 2, "cancel, change-priority".
 """
@@ -36,11 +36,11 @@ class NotConfirmed(click.exceptions.Exit):
 
 @attrs.frozen
 class Action:
-    """What is to be done with jobs."""
+    """What a verb does with the chosen jobs."""
 
-    # "cancel", for a question
+    # words of the question: "cancel"
     words: str
-    # only jobs for which this holds can be meant
+    # condition that every job must meet for the verb to apply to it
     possible: Expression
 
 
@@ -59,12 +59,12 @@ def selection_options(function: F) -> F:
 
 
 def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: bool, is_json: bool) -> Sequence[int]:
-    """The jobs meant; those chosen by conditions are shown and the user is asked.
+    """Return the chosen jobs; jobs chosen by conditions are shown first, and the user confirms.
 
     Raises:
         UsageError: neither ids nor a condition.
-        Exit: no job is meant, or it was a dry run.
-        NotConfirmed: the user says no, or cannot be asked.
+        Exit: no job matches, or it was a dry run.
+        NotConfirmed: the user declines, or cannot be asked.
     """
     if choice.is_plain and not choice.job_ids:
         raise click.UsageError("name jobs by their ids, or by a condition such as --pending or --where FILTER")
@@ -123,7 +123,7 @@ def _ask(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
 
 
 def tell_answers(job_ids: Sequence[int], answers: Sequence[Done], *, is_json: bool) -> int:
-    """Show what luxid answered for each job; the exit code for all of them together."""
+    """Show what luxid did with each job; return one exit code for all."""
     if is_json:
         say_json(answers)
     for job_id, answer in zip(job_ids, answers, strict=True):

@@ -34,7 +34,7 @@ def info() -> int:
 
 
 def _groups(answer: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
-    """Title -> name -> value: single ones first, then the limits, then each group of parameters."""
+    """Title -> name -> value: single values first, then the limits, then each group of parameters."""
     single = {key: value for key, value in answer.items() if not (value and isinstance(value, dict))}
     limits: dict[str, object] = {key: single.pop(key) for key in _LIMITS if key in single}
     settings = installation().luxid
@@ -44,7 +44,7 @@ def _groups(answer: Mapping[str, object]) -> Mapping[str, Mapping[str, object]]:
 
 
 def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Values by their names, those inside others with a dot: `kvm.acpi`."""
+    """Values by name; nested names are joined with a dot: `kvm.acpi`."""
     for key, value in values.items():
         if value and isinstance(value, dict):
             yield from _flat(value, f"{prefix}{key}.")

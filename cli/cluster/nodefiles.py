@@ -1,4 +1,4 @@
-"""Faults in the files of an installation that a user sees who may read them.
+"""Faults in the files of an installation, as far as the calling user may read them.
 
 Source: luxid.md 3; wconfd.md 1.1, 3.2, 6.1.
 """
@@ -16,14 +16,14 @@ from common.errors import GantryError
 from common.paths import QUEUE_VERSION, Paths
 from protocol.dial import dial
 
-# of the largest job that is taken, unless the settings say otherwise (`max_job_bytes`), with its log
+# bytes of the largest job that luxid accepts, with its log; the settings can raise it (`max_job_bytes`)
 JOB_BYTES: Final = 2 * 2**20
-# of one job: its file, log, output, lock and messages, each with a temporary one
+# files of one job: job file, log, output, lock and messages, each with a temporary one
 FILES: Final = 16
 
 
 def check_files(paths: Paths) -> Mapping[str, list[str]]:
-    """What is wrong, by what was looked at; an empty list: nothing is."""
+    """Return the problems by name of the check; an empty list: none were found."""
     return {name: list(_tolerant(check, paths)) for name, check in _CHECKS.items()}
 
 
@@ -36,7 +36,7 @@ def _tolerant(check: Callable[[Paths], Iterator[str]], paths: Paths) -> Iterator
 
 
 def _config(paths: Paths) -> Iterator[str]:
-    # imported late: large, and of all commands only this one needs it
+    # imported late: it is large, and only this command needs it
     from common.objects.codec import decode_config
 
     try:
@@ -46,7 +46,7 @@ def _config(paths: Paths) -> Iterator[str]:
 
 
 def _locks(paths: Paths) -> Iterator[str]:
-    # made when the first lock is taken
+    # the file is created when the first lock is taken
     if paths.locks_data.exists():
         yield from _json(paths.locks_data)
 
@@ -71,7 +71,7 @@ def _queue(paths: Paths) -> Iterator[str]:
 
 
 def _sockets(paths: Paths) -> Iterator[str]:
-    # as they are stopped: the one that most of the others miss comes first
+    # in the order in which they are stopped: the daemon that most others need comes first
     for daemon in reversed(start_order()):
         if daemon.socket is None:
             continue
@@ -94,19 +94,19 @@ def _livelocks(paths: Paths) -> Iterator[str]:
 
 def _disk(paths: Paths) -> Iterator[str]:
     for folder in (paths.data, paths.queue):
-        # one that is mounted by itself is looked at by itself
+        # a folder on a file system of its own is checked separately
         if folder == paths.data or folder.stat().st_dev != paths.data.stat().st_dev:
             yield from room_problems(folder, os.statvfs(folder), _needed_bytes(paths))
 
 
 def _needed_bytes(paths: Paths) -> int:
-    """What the largest change writes: each file is written anew beside the old one."""
+    """Bytes of the largest change: a changed file is written in full beside the old one."""
     files = (paths.config_data, paths.locks_data)
     return JOB_BYTES + sum(path.stat().st_size for path in files if path.exists())
 
 
 def room_problems(folder: Path, room: os.statvfs_result, needed: int) -> Iterator[str]:
-    """What keeps the daemons from writing to a folder.
+    """Tell what keeps the daemons from writing to a folder.
 
     Args: needed: bytes of the largest write.
     """
@@ -115,7 +115,7 @@ def room_problems(folder: Path, room: os.statvfs_result, needed: int) -> Iterato
         yield f"'{folder}' is on a disk that is read-only; nothing can be submitted, and no job can end"
     elif free < needed:
         yield f"'{folder}' has {free} bytes free, and a write may need {needed}; make room, or jobs wait for it"
-    # some file systems count none
+    # some file systems do not count files
     if room.f_files and room.f_favail < FILES:
         yield f"'{folder}' has room for {room.f_favail} more files, and {FILES} may be needed; remove some"
 

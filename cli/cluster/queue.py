@@ -1,4 +1,4 @@
-"""`gnt-cluster queue`: close or open the queue to new jobs, or tell what holds jobs back.
+"""`gnt-cluster queue`: close or open the queue to new jobs, or show what holds jobs back.
 
 Source: cli.md 5; the filter rules are ours.
 """

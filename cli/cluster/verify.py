@@ -1,4 +1,4 @@
-"""`gnt-cluster verify`: look for what is wrong with the configuration and with the files of this node."""
+"""`gnt-cluster verify`: check the configuration and the files of this node."""
 
 import click
 
@@ -26,7 +26,7 @@ _COLUMNS = (Column("CHECK"), Column("RESULT", style=_style))
 
 @click.command("verify", cls=Command, examples=("gnt-cluster verify", "gnt-cluster verify --output json"))
 def verify() -> int:
-    """Check the configuration and the files of this node, and list all that is wrong; 0 if nothing is."""
+    """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none."""
     found = {"configuration": _config_problems(), **check_files(paths()), "processes": _left_processes()}
     if wants_json():
         say_json(found)
@@ -41,7 +41,7 @@ def verify() -> int:
 
 
 def _left_processes() -> list[str]:
-    """Of jobs that have ended; none if wconfd or luxid cannot be asked, which is told of them elsewhere."""
+    """Processes left by ended jobs; empty if luxid cannot be asked, which another check reports."""
     try:
         with open_luxid() as client:
             return left_processes(ask_lock_view(client))
@@ -50,7 +50,7 @@ def _left_processes() -> list[str]:
 
 
 def _config_problems() -> list[str]:
-    """What wconfd finds, or why it cannot be asked."""
+    """The problems that wconfd finds, or the reason why it cannot be asked."""
     try:
         ask_wconfd(VerifyConfig())
     except RemoteError as error:

@@ -16,7 +16,7 @@ from cli.submission import SubmitOptions, Wishes, submit_jobs, submit_options, w
 @click.command("delay", cls=Command, examples=("gnt-debug delay 2.5", "gnt-debug delay --node node1 --wait 1"))
 @click.option("-n", "--node", "nodes", multiple=True, metavar="NAME", help="Sleep on this node; repeatable.")
 @click.option("--no-master", is_flag=True, help="Do not sleep on the master.")
-@click.option("-r", "--repeat", type=click.IntRange(min=0), default=0, help="So many times.")
+@click.option("-r", "--repeat", type=click.IntRange(min=0), default=0, help="Repeat the sleep N times.")
 @click.option("-i", "--interruptible", is_flag=True, help="Let it be ended through a socket.")
 @click.option("-l", "--no-locks", is_flag=True, help="Do not lock the nodes.")
 @submit_options
@@ -30,7 +30,7 @@ def delay(
     no_locks: bool,
     **options: Unpack[SubmitOptions],
 ) -> int:
-    """Submit a job that sleeps for SECONDS, and holds the locks of its nodes meanwhile."""
+    """Submit a job that sleeps for SECONDS; it holds the locks of its nodes meanwhile."""
     wishes = Wishes(**options, program="gnt-debug")
     op = {
         "OP_ID": "OP_TEST_DELAY",

@@ -1,4 +1,4 @@
-"""Following a job that stops at each step until somebody has come to its socket.
+"""Follow a job that stops at each step until a client has connected to its socket.
 
 Source: opcodes.md 7, TEST_JQUEUE.
 """
@@ -16,7 +16,7 @@ from protocol.blocking import BlockingClient
 
 # the kind of log entry that names a socket
 _KIND: Final = "jqueue-test"
-# seconds for which the job waits, and longer
+# seconds for the connection; the job waits longer than that
 _CONNECT_S: Final = 20.0
 
 
@@ -29,14 +29,14 @@ class JobSeen:
     messages: tuple[str, ...]
     # (step, its argument, the job's state in it), in order
     steps: tuple[tuple[str, object, str | None], ...]
-    # of the opcodes at the end
+    # final states of the opcodes
     statuses: tuple[str, ...]
 
 
 def witness(client: BlockingClient, job_id: int) -> JobSeen:
-    """Follow a job to its end, and go to each socket that its log names.
+    """Follow a job to its end, and connect to each socket that its log names.
 
-    Raises: OSError: a socket cannot be reached. ProtocolError: an entry names none. Else as `job_changes`.
+    Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `job_changes`.
     """
     messages: list[str] = []
     steps: list[tuple[str, object, str | None]] = []
@@ -51,7 +51,7 @@ def witness(client: BlockingClient, job_id: int) -> JobSeen:
 
 
 def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, object, str | None]:
-    """The step, and the job's state while it waits for us; it goes on when we hang up."""
+    """Return the step, and the job's state during it; the job goes on when the connection closes."""
     path, step, argument = _parts(line.message)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:
         sock.settimeout(_CONNECT_S)

@@ -23,25 +23,25 @@ from cli.why.lockview import ask_lock_view
 from protocol.blocking import BlockingClient
 from protocol.luxi.locks import LockRow
 
-# field -> what a cell shows of a lock
+# field -> the text of its cell
 _FIELDS: Final[Mapping[str, Callable[[LockRow], str]]] = {
     "name": lambda row: row.name,
     "mode": lambda row: row.mode or "",
     "owner": lambda row: ",".join(row.owners),
     "pending": lambda row: ",".join(f"{mode}:{','.join(owners)}" for mode, owners in row.pending),
 }
-# top left corner, then erase all: the picture is redrawn in place
+# top left corner, then erase all, so that the table is redrawn in place
 _CLEAR: Final = "\x1b[H\x1b[2J"
 
 
 @click.command("locks", cls=Command, examples=("gnt-debug locks", "gnt-debug locks --interval 2 -o name,pending"))
-@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Of name, mode, owner and pending, with commas.")
+@click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas: name, mode, owner, pending.")
 @click.option("--interval", type=DURATION, help="Show it again and again, with this pause; Ctrl-C ends it.")
 @click.option("--no-headers", is_flag=True, help="Leave out the header.")
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 def locks(chosen: str | None, interval: float | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
-    """Show the locks that somebody holds or waits for, in lock order, then jobs that others wait for."""
+    """Show the locks that are held or waited for, in lock order, then the jobs that others wait for."""
     names = [name for name in chosen.removeprefix("+").split(",") if name] if chosen else []
     names = [*_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
     layout = Layout(not no_headers, separator)

@@ -1,6 +1,6 @@
-"""`gnt-debug simulate`: a load in virtual time, by the program that has luxid's core.
+"""`gnt-debug simulate`: run a load in virtual time through luxid's core.
 
-The command line does not import daemons; so it becomes that program, with the same arguments.
+The command line does not import daemons, so it becomes the program that has the core, with the same arguments.
 """
 
 import os
@@ -16,7 +16,7 @@ from cli.context import given_root, wants_json
 _MODULE: Final = "daemons.luxid.simulate.main"
 _COUNT: Final = click.IntRange(min=1)
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
-# judged by who reads it, as every file that is read
+# the simulation itself checks whether the file is readable, as for every file
 _INPUT: Final = click.Path(readable=False, path_type=Path)
 
 
@@ -34,17 +34,17 @@ _INPUT: Final = click.Path(readable=False, path_type=Path)
 )
 @click.option("--export", type=_FILE, metavar="FILE", help="Write the trace of the installation's jobs.")
 @click.option("--jobs", type=_COUNT, help="How many to generate (2000).")
-@click.option("--seed", type=int, help="Of the generator (1).")
+@click.option("--seed", type=int, help="Seed of the generator (1).")
 @click.option("--slots", type=_COUNT, help="Jobs that run at once (the setting max_running_jobs).")
 @click.option("--ticks", type=_COUNT, multiple=True, metavar="K", help="A K to compare; several times (5, 30, 120).")
 @click.option("--plot", type=_FILE, metavar="FILE", help="Draw the waits as PNG; needs matplotlib.")
 @click.argument("trace", metavar="[TRACE]", required=False, type=_INPUT)
 def simulate(trace: Path | None, ticks: tuple[int, ...], **options: object) -> NoReturn:
-    """Run a trace of jobs in virtual time, and compare who waits how long under several policies.
+    """Run a trace of jobs in virtual time, and compare how long jobs wait under several policies.
 
-    A trace has a JSON object a line: arrival and duration in seconds, priority, and locks as in
-    {"node/web1": "exclusive"}. STARVATION is the longest wait over that of first come, BLOCKED what jobs
-    spent in a slot while they waited for locks, and SHARE its share of all time in slots.
+    A trace has one JSON object per line: arrival and duration in seconds, priority, and locks as in
+    {"node/web1": "exclusive"}. STARVATION is the longest wait divided by that of first come. BLOCKED is the time that
+    jobs spent in a slot while they waited for locks, and SHARE its share of all time in slots.
     """
     if sum(each is not None for each in (trace, options["generate"], options["export"])) != 1:
         raise click.UsageError("give one of TRACE, --generate and --export")

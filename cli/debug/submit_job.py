@@ -39,9 +39,9 @@ from protocol.luxi.submission import OpInput
         "gnt-debug submit-job --job-repeat 100 --timing-stats delay.json",
     ),
 )
-@click.option("-v", "--verbose", is_flag=True, help="Tell what is done, and the ids.")
+@click.option("-v", "--verbose", is_flag=True, help="Tell each step, and the ids.")
 @click.option("--op-repeat", type=click.IntRange(min=1), default=1, help="Repeat the opcodes inside each job.")
-@click.option("--job-repeat", type=click.IntRange(min=1), default=1, help="Submit each job so many times.")
+@click.option("--job-repeat", type=click.IntRange(min=1), default=1, help="Submit each job N times.")
 @click.option("--timing-stats", is_flag=True, help="Wait for the jobs, and print how long it took.")
 @click.option("--each", "is_each", is_flag=True, help="Submit the jobs one by one, not all at once.")
 @submit_options
@@ -66,7 +66,7 @@ def submit_job(
 
 
 def _measure(jobs: Sequence[Sequence[OpInput]], wishes: Wishes, is_verbose: bool) -> int:
-    """Submit, wait for all, and print counts and times in seconds; that a job failed is told, and no error."""
+    """Submit, wait for all, and print counts and times in seconds; a failed job is reported, but is not an error."""
     begin = time.monotonic()
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)

@@ -28,18 +28,18 @@ from protocol.luxi.submission import OpInput, SubmitAnswer, SubmitJob, SubmitMan
 from protocol.messages import AnyRequest
 
 _VALID: Final = frozenset(SUBMIT_PRIORITIES.values())
-# the ends of what a process can have, and all that may be submitted, with their neighbours
+# the ends of the range of process priorities and of the submittable ones, with their neighbours
 _TRIED: Final = sorted({edge + step for edge in (-20, -10, 0, 10, 19) for step in (-1, 0, 1)} - _VALID)
 
 
 class Broken(Exception):
-    """A promise that was not kept; the text says which."""
+    """A promise that the queue did not keep; the text says which."""
 
 
 @click.command("test-jobqueue", cls=Command, examples=("gnt-debug test-jobqueue",))
-@click.option("--priority", type=click.Choice(PRIORITIES), default="normal", help="Of the jobs that are submitted.")
+@click.option("--priority", type=click.Choice(PRIORITIES), default="normal", help="Priority of the submitted jobs.")
 def test_jobqueue(priority: str) -> int:
-    """Submit jobs, some of them wrong on purpose, and check what becomes of them; 0 if all is as it should be."""
+    """Submit jobs, some of them wrong on purpose, and check what becomes of them; exit code 0 if all is right."""
     delay: OpInput = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "priority": SUBMIT_PRIORITIES[priority]}
     results = {}
     with open_luxid() as client:
@@ -56,7 +56,7 @@ def test_jobqueue(priority: str) -> int:
 
 
 def _verdict(check: Callable[[BlockingClient, OpInput], None], client: BlockingClient, delay: OpInput) -> str:
-    """What is wrong; "" if nothing is."""
+    """Return what is wrong; "" if nothing is."""
     try:
         check(client, delay)
     except (Broken, RemoteError, ProtocolError, OSError) as error:
@@ -81,14 +81,14 @@ def _must_refuse(client: BlockingClient, request: AnyRequest, what: str) -> None
     try:
         answer = client.call(request)
     except RemoteError:
-        # luxid hangs up after what it could not read
+        # luxid hangs up after a request that it could not read
         client.close()
         return
     raise Broken(f"{what} was taken: {answer}")
 
 
 def _check_dependencies(client: BlockingClient, delay: OpInput) -> None:
-    # job -> how far before it the job is that it depends on
+    # for each job, the distance back to the job that it depends on
     backwards = (None, -1, -2, None, -2)
     jobs = [delay if step is None else {**delay, "depends": [[step, ["success"]]]} for step in backwards]
     answers = client.call(SubmitManyJobs(tuple((op,) for op in jobs)))
@@ -110,7 +110,7 @@ def _ids(answers: Sequence[SubmitAnswer], count: int) -> list[JobId]:
 
 
 def _must_follow(row: Row, before: Row) -> None:
-    """The job depends on the one before by its id, and was executed after it."""
+    """Check that the job depends on `before` by its id, and was executed after it."""
     depends = row["ops"][0].get("depends")
     shown = [dependency[0] for dependency in depends] if isinstance(depends, list) else []
     if shown != [before["id"]]:
@@ -128,7 +128,7 @@ def _wait(client: BlockingClient, job_ids: Sequence[int]) -> None:
 
 @attrs.frozen
 class _Trial:
-    """A job of opcodes that tell us where they are; each by (messages, whether it fails)."""
+    """A job whose opcodes report each step; each opcode is (messages, whether it fails)."""
 
     ops: tuple[tuple[tuple[str, ...], bool], ...]
     expected: tuple[str, ...]
@@ -165,7 +165,7 @@ def _witnessed(delay: OpInput, messages: Sequence[str], fails: bool) -> OpInput:
 
 
 def _wrong(trial: _Trial, seen: JobSeen) -> str:
-    """What does not fit; "" if all does."""
+    """Return what does not fit; "" if all does."""
     count = trial.expected.index("error") + 1 if "error" in trial.expected else len(trial.expected)
     messages = [f"TESTMSG={text}" for texts, _ in trial.ops[:count] for text in texts]
     if list(seen.messages) != messages:
@@ -179,7 +179,7 @@ def _wrong(trial: _Trial, seen: JobSeen) -> str:
 
 
 def _steps(messages: Sequence[str]) -> list[tuple[str, object, str]]:
-    """(step, its argument, the state of the job in it) of an opcode."""
+    """(step, its argument, the job's state during it) for one opcode."""
     logged = [("logmsg", count, "running") for count in range(1, len(messages) + 1)]
     start = [("startmsg", len(messages), "running")] if messages else []
     return [("expandnames", None, "waiting"), ("exec", None, "running"), *start, *logged]

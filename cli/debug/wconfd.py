@@ -41,7 +41,7 @@ _COLUMNS: Final = (Column("METHOD"), Column("ARGUMENTS"), Column("WHAT IT DOES")
 def wconfd(method: str | None, words: Sequence[str]) -> int:
     """Call METHOD with these arguments, each as JSON; without METHOD list all methods.
 
-    Upper and lower case do not matter in METHOD. What is no JSON is taken as text. 'listlocks JOB'
+    Upper and lower case do not matter in METHOD. A word that is not JSON is taken as text. 'listlocks JOB'
     tells the locks of a job, whatever its livelock is.
     """
     if method is None:
@@ -64,7 +64,7 @@ def _method(name: str) -> type[AnyRequest]:
     methods = {kind.METHOD.lower(): kind for kind in requests_of(protocol.wconfd)}
     kind = methods.get(name.lower())
     if kind is None:
-        # imported late, as it is needed on the way to an error only
+        # imported late: only an error needs it
         import difflib
 
         nearest = difflib.get_close_matches(name.lower(), methods, n=1)
@@ -81,7 +81,7 @@ def _value(word: str) -> object:
 
 
 def _locks_of_job(job_id: JobId) -> object:
-    """As `listLocks` answers."""
+    """The locks of a job in the form of `listLocks`."""
     held = ask_wconfd(ListAllLocksOwners())
     return reply_to_wire([(lock, mode) for lock, owners in held for owner, mode in owners if owner.ident == job_id])
 
@@ -97,12 +97,12 @@ def _tell_methods() -> int:
 
 
 def _arguments(kind: type[AnyRequest]) -> Iterator[str]:
-    """Names in order; in brackets those that may be left out."""
+    """Names in order; optional ones in brackets."""
     for field in attrs.fields(kind):  # type: ignore[arg-type]  # subclasses are attrs classes
         yield field.name if field.default is attrs.NOTHING else f"[{field.name}]"
 
 
 def _first_line(kind: type[AnyRequest]) -> str:
-    # a class without words of its own does what its name says
+    # a class without a docstring does what its name says
     own = kind.__dict__.get("__doc__") or ""
     return "" if own.startswith("Method generated") else own.partition("\n")[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""`gnt-filter limit`: let only so many jobs run at once.
+"""`gnt-filter limit`: limit how many jobs run at once.
 
 Source: filters design, "Examples"; luxid.md 6.2.
 """
@@ -21,9 +21,9 @@ class CountType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
     def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
         if isinstance(value, int):
             return value
-        # a count that is longer limits nothing
+        # a longer count would limit nothing
         if not (value.isascii() and value.isdigit() and len(value) <= _COUNT_DIGITS and int(value) > 0):
-            self.fail(f"'{value}' is no number of jobs; N is a whole number of at least 1", param, ctx)
+            self.fail(f"'{value}' is not a number of jobs; N is a whole number of at least 1", param, ctx)
         return int(value)
 
 

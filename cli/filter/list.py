@@ -30,7 +30,7 @@ _NUMBERS: Final = ("watermark", "priority")
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 @click.argument("uuids", metavar="[UUID]...", nargs=-1)
 def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
-    """List the rules, or those named, in the order in which they are asked."""
+    """List all rules, or the named ones, in the order in which they are evaluated."""
     names = [name for name in (chosen or "").removeprefix("+").split(",") if name]
     fields = [*RULE_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
     unknown = [name for name in fields if name not in RULE_FIELDS]
@@ -48,7 +48,7 @@ def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separ
 
 
 def rules_in_order(uuids: Sequence[str] = ()) -> list[dict[str, object]]:
-    """The rules, all or those named, in the order in which they are asked; by their fields."""
+    """All rules, or the named ones, in the order in which they are evaluated; each by its fields."""
     named = ["|", *(["==", "uuid", uuid] for uuid in uuids)] if uuids else None
     answer = ask_luxid(Query(QueryKind.FILTER, RULE_FIELDS, Expression.from_wire(named)))
     rows: list[dict[str, object]] = [dict(zip(RULE_FIELDS, row, strict=True)) for row in answer.values()]
@@ -61,7 +61,7 @@ def rule_table(
     """The lines of a table of rules.
 
     Args:
-        unknown: what stands for fields that rules do not have.
+            unknown: text for fields that rules do not have.
     """
     columns = [Column(name.upper() if name in RULE_FIELDS else name, name in _NUMBERS) for name in fields]
     cells = [[_text(row[name]) if name in row else unknown for name in fields] for row in rows]
@@ -69,7 +69,7 @@ def rule_table(
 
 
 def tell_missing(asked: Sequence[str], found: Sequence[str]) -> bool:
-    """Complain about each uuid that no rule has; whether there was one."""
+    """Complain about each uuid that no rule has; return whether there was one."""
     lost = [uuid for uuid in asked if uuid not in found]
     for uuid in lost:
         complain(f"there is no filter rule '{uuid}'; list them with 'gnt-filter list'")

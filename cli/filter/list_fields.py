@@ -15,5 +15,5 @@ from common.query.kinds import QueryKind
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
 @click.argument("names", metavar="[FIELD]...", nargs=-1)
 def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-filter list can show; all, or those named."""
+    """Tell the fields that gnt-filter list can show; all, or the named ones."""
     return tell_fields(QueryKind.FILTER, names, Layout(not no_headers, separator))

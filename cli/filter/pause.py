@@ -1,4 +1,4 @@
-"""`gnt-filter pause`: let jobs wait.
+"""`gnt-filter pause`: make jobs wait.
 
 Source: filters design, "Examples"; luxid.md 6.2.
 """
@@ -19,7 +19,7 @@ from cli.filter.rulesubmission import rule_options, set_new_rule
 )
 @rule_options
 def pause(where: str | None, priority: int, reason: str | None, is_dry: bool) -> int:
-    """Let jobs wait until the rule is deleted: those that the filter is true for, or all; print its uuid.
+    """Make jobs wait until the rule is deleted: those for which the filter is true, or all; print the rule's uuid.
 
     A filter compares op, id, reason (a text in the reason trail), source, and the opcode's parameters by name.
     """

@@ -1,4 +1,4 @@
-"""`gnt-filter replace`: another rule in the place of one."""
+"""`gnt-filter replace`: put another rule in the place of one."""
 
 from typing import Unpack
 
@@ -14,5 +14,5 @@ from cli.filter.wireform import WireOptions, set_wire_rule, wire_options
 @wire_options
 @click.argument("uuid")
 def replace(uuid: str, **options: Unpack[WireOptions]) -> int:
-    """Replace the rule with this UUID by another one, or make it; print the uuid."""
+    """Replace the rule with this UUID by another one, or create it; print the uuid."""
     return set_wire_rule(uuid, **options)

@@ -1,4 +1,4 @@
-"""Setting a filter rule: the common options, the call, and what is told of it.
+"""Set a filter rule: the common options, the call, and its report.
 
 Source: cli.md 3; luxid.md 2.2, 6.
 """
@@ -22,7 +22,7 @@ from protocol.luxi.filters import ReplaceFilter, TryFilterRule
 
 F = TypeVar("F", bound=Callable[..., object])
 
-# a predicate: jobs that come after the rule was made
+# predicate: the job was submitted after the rule was made
 NEWER: Final = ["jobid", [">", "id", "watermark"]]
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
 _JOB_FIELDS: Final = ("id", "status", "summary")
@@ -33,14 +33,14 @@ _COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMA
 class RuleWish:
     """A rule as the user wants it."""
 
-    # uuid of the rule to replace; None: a new one
+    # uuid of the rule to replace; None: create a new one
     uuid: str | None
     predicates: tuple[object, ...]
     # action as on the wire
     action: object
-    # verb for what becomes of a job: "wait"
+    # verb for what the rule makes a job do: "wait"
     effect: str
-    # place in the chain; smaller comes first
+    # place in the chain; the smallest is evaluated first
     priority: int
     reason: str | None
 
@@ -64,7 +64,7 @@ def predicates_of(where: str | None) -> list[Predicate]:
 
 
 def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
-    """Set the rule and print its uuid, or tell for which jobs it would be; the exit code."""
+    """Set the rule and print its uuid, or show for which jobs it would hold; return the exit code."""
     if is_dry:
         _tell_touched(wish)
         return DONE
@@ -82,11 +82,11 @@ def set_rule(wish: RuleWish, *, is_dry: bool) -> int:
 def set_new_rule(
     action: object, effect: str, where: str | None, priority: int, reason: str | None, is_dry: bool, *predicates: object
 ) -> int:
-    """Set a rule for the jobs of a filter; the exit code.
+    """Set a rule for the jobs of a filter; return the exit code.
 
     Args:
-        effect: what becomes of a job: "wait".
-        predicates: that hold besides the filter.
+        effect: verb for what the rule makes a job do: "wait".
+        predicates: further predicates beside the filter.
     """
     wish = RuleWish(None, (*predicates, *predicates_of(where)), action, effect, priority, reason)
     return set_rule(wish, is_dry=is_dry)

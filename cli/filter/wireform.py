@@ -1,4 +1,4 @@
-"""The options of `gnt-filter add` and `replace`: a rule as it stands on the wire, predicates and action.
+"""The options of `gnt-filter add` and `replace`: a rule in its wire form, with predicates and action.
 
 Source: cli.md 3, "add", "replace".
 """
@@ -34,12 +34,12 @@ class PredicatesType(click.ParamType):  # type: ignore[type-arg]  # generic in n
         except orjson.JSONDecodeError as error:
             self.fail(f"'{value}' is not JSON: {error}", param, ctx)
         if not isinstance(predicates, list):
-            self.fail(f'\'{value}\' is no list; write [["jobid", [">", "id", 12]]]', param, ctx)
+            self.fail(f'\'{value}\' is not a list; write [["jobid", [">", "id", 12]]]', param, ctx)
         return predicates
 
 
 class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """What the rule does, as on the wire."""
+    """The action of a rule, in its wire form."""
 
     name = "action"
 
@@ -52,7 +52,9 @@ class ActionType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
             return value
         match = _RATE_LIMIT.fullmatch(value)
         if match is None:
-            self.fail(f"'{value}' is no action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx)
+            self.fail(
+                f"'{value}' is not an action; write {', '.join(_WORDS)} or 'RATE_LIMIT N', N at least 1", param, ctx
+            )
         return ["RATE_LIMIT", int(match[1])]
 
 
@@ -68,7 +70,7 @@ class WireOptions(TypedDict):
 
 
 def wire_options(function: F) -> F:
-    """`--predicates`, `--action`, and those that all rules have."""
+    """`--predicates`, `--action`, and the options of every rule."""
     options = (
         click.option("--predicates", type=PredicatesType(), default="[]", help="All must hold; none if left out."),
         click.option(
@@ -86,7 +88,7 @@ def wire_options(function: F) -> F:
 
 
 def set_wire_rule(uuid: str | None, **options: Unpack[WireOptions]) -> int:
-    """Set the rule and print its uuid; the exit code. Args: uuid: None: a new one."""
+    """Set the rule and print its uuid; return the exit code. Args: uuid: None: create a new rule."""
     action = options["action"]
     if isinstance(action, list):
         effect = f"run {action[1]} at a time"

@@ -1,6 +1,6 @@
-"""Completion in the shell: its scripts, and the values that only the daemons know.
+"""Completion in the shell: the scripts, and the values that only the daemons know.
 
-A key press must not wait: a daemon that does not answer at once completes nothing.
+A key press must not wait: a daemon that does not reply at once contributes no values.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def completion(shell: str) -> int:
 
 
 def complete_job_ids(incomplete: str) -> list[CompletionItem]:
-    """The newest jobs whose ids begin so, each with what it does."""
+    """The newest jobs whose ids begin with the typed text, each with its summary."""
     return _quietly(lambda: _job_items(incomplete))
 
 
@@ -61,7 +61,7 @@ def _job_items(incomplete: str) -> list[CompletionItem]:
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:
-    """Locks that are held now, the locks over whole levels, and the beginnings of names."""
+    """Locks that are held now, the group locks, and the levels that begin names."""
     level, slash, _ = incomplete.partition("/")
     if not slash:
         levels = [each for each in LockLevel if each is not LockLevel.CONFIG and each.value.startswith(level)]

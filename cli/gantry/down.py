@@ -37,7 +37,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
     supervisor = find_supervisor(paths)
     if supervisor is not None:
         _end("the supervisor", supervisor.pid, timeout)
-    # without a supervisor, or left behind by one that was killed
+    # daemons without a supervisor, or left behind by a killed one
     for name, pid in _daemons(paths):
         _end(name, pid, timeout)
     _tell("down", was_up=True, left=left)
@@ -82,7 +82,7 @@ def _count_jobs(paths: Paths) -> int:
 
 
 def _kill_jobs(timeout_s: float) -> int:
-    """Returns: how many have not ended in that time; what can be ended of them ends without daemons, too."""
+    """Return how many jobs have not ended in that time; a killed job goes on ending without daemons."""
     deadline, left = time.monotonic() + timeout_s, 0
     with open_luxid() as client:
         jobs = [row["id"] for row in jobs_now(None, ("id", "status"), _WITH_PROCESS)]

@@ -1,4 +1,4 @@
-"""`gantry help`: what concerns several commands.
+"""`gantry help`: topics that concern several commands.
 
 Source: STYLE section 8.
 """
@@ -18,7 +18,7 @@ from cli.tables import Column, Layout, render
 
 @attrs.frozen
 class Topic:
-    """Something to be told about."""
+    """A topic that `gantry help` explains."""
 
     heading: str
     tell: Callable[[], None]
@@ -26,7 +26,7 @@ class Topic:
 
 
 def _tell_exit_codes() -> None:
-    # as wide as all help
+    # the width of all help texts
     formatter = click.get_current_context().make_formatter()
     _write_table(formatter, "Of gnt-job run --wait and gnt-job submit --wait", WAITING)
     _write_table(formatter, "Of all other commands", EVERYWHERE)
@@ -53,7 +53,7 @@ TOPICS: Final[Mapping[str, Topic]] = {
 @click.command("help", cls=Command, examples=("gantry help exit-codes",))
 @click.argument("topic", type=click.Choice(list(TOPICS)), required=False)
 def help_on(topic: str | None) -> int:
-    """Tell about a topic; without one, which there are."""
+    """Explain a topic; without one, list the topics."""
     if topic is not None:
         chosen = TOPICS[topic]
         if wants_json():

@@ -1,4 +1,4 @@
-"""Which daemons of an installation run, and waiting for the end of processes.
+"""Find the running daemons of an installation, and wait for the end of processes.
 
 Source: wconfd.md 1.1 (pid files).
 """
@@ -30,7 +30,7 @@ class Running:
 
 
 def find_running(pid_file: Path) -> Running | None:
-    """The process that holds this pid file; None if none does, whatever stands in the file.
+    """Return the process that holds this pid file; None if none holds it, whatever the file contains.
 
     Raises: OSError: the file exists but this user may not read it.
     """
@@ -39,7 +39,7 @@ def find_running(pid_file: Path) -> Running | None:
     except FileNotFoundError:
         return None
     try:
-        # asks only: taking the lock, however briefly, could make a daemon that starts now give up
+        # F_GETLK only asks: taking the lock, even briefly, could make a daemon that starts now give up
         answer = fcntl.fcntl(fd, fcntl.F_GETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
         kind, _, _, _, pid = _FLOCK.unpack(answer)
         return None if kind == fcntl.F_UNLCK else Running(pid, os.fstat(fd).st_mtime)
@@ -58,9 +58,9 @@ def find_supervisor(paths: Paths) -> Running | None:
 
 
 def end_process(pid: int, timeout_s: float) -> bool:
-    """Ask a process to end (SIGTERM) and wait until it is gone; whether it is.
+    """Ask a process to end (SIGTERM) and wait; return whether it is gone.
 
-    Raises: PermissionError: it belongs to somebody else.
+    Raises: PermissionError: the process belongs to another user.
     """
     try:
         fd = os.pidfd_open(pid)

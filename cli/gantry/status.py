@@ -25,7 +25,7 @@ from protocol.dial import dial
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.wconfd.locks import Echo
 
-# seconds; one that is stopped, or has no way to its disk, is told of and not waited for
+# seconds after which a daemon counts as silent: it is stopped, or its disk hangs
 _ANSWER_S: Final = 10.0
 _COLUMNS = (Column("DAEMON"), Column("STATE"), Column("PID", is_number=True), Column("SINCE"))
 
@@ -34,11 +34,11 @@ _COLUMNS = (Column("DAEMON"), Column("STATE"), Column("PID", is_number=True), Co
 class DaemonStatus:
     name: str
     running: Running | None
-    # it answers calls
+    # whether it replies to calls
     is_ready: bool
-    # this user may not read its pid file
+    # whether its pid file is unreadable for this user
     is_hidden: bool = False
-    # it took the call, and gave no answer in time
+    # whether it accepted the call but did not reply in time
     is_silent: bool = False
 
     @property
@@ -57,10 +57,13 @@ def status() -> int:
 
 
 def tell_status(paths: Paths) -> int:
-    """Print it; the exit code. For no process that holds a pid file: one that closes a file loses its locks."""
+    """Print the state of the daemons; return the exit code.
+
+    Not for a process that holds a pid file: closing the file would release the locks that the process has on it.
+    """
     daemons = [_daemon_status(paths, daemon) for daemon in start_order()]
     has_luxid = any(daemon.name == "luxid" and daemon.is_ready for daemon in daemons)
-    # other users reach luxid alone, and cannot know whether the rest runs
+    # other users reach luxid only, and cannot know whether the other daemons run
     is_up = has_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
     if not is_up:
         paths.check_socket_paths()
@@ -117,7 +120,7 @@ def _daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
         running = find_daemon(paths, name)
     except PermissionError:
         running, is_hidden = None, True
-    # without a socket to ask at, a daemon is known by its pid file alone
+    # a daemon without a socket is known by its pid file only
     may_be_up = running is not None or (is_hidden and daemon.socket is not None)
     try:
         is_ready = may_be_up and _answers(paths, daemon)
@@ -127,7 +130,7 @@ def _daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
 
 
 def _answers(paths: Paths, daemon: Daemon) -> bool:
-    """Whether a daemon whose process was found answers. Raises: TimeoutError: it took the call and is silent."""
+    """Whether a running daemon replies. Raises: TimeoutError: it accepted the call and is silent."""
     try:
         match daemon.name:
             case "luxid":
@@ -142,7 +145,7 @@ def _answers(paths: Paths, daemon: Daemon) -> bool:
                 # its process is there, and nothing can be asked
                 pass
     except RemoteError:
-        # it says that this user may not ask
+        # the reply is a refusal: this user may not ask
         return True
     except GantryError as error:
         if isinstance(error.__cause__, TimeoutError):

@@ -51,7 +51,7 @@ def up(detach: bool) -> int:
 
 
 def _tell_status(paths: Paths) -> int:
-    # imported late: the tables are not for people here
+    # imported late: without JSON no table is printed here
     from cli.gantry.status import tell_status
 
     return tell_status(paths)
@@ -69,7 +69,7 @@ def _refuse_others(paths: Paths) -> None:
 def _make_cluster(paths: Paths) -> None:
     if paths.config_data.exists():
         return
-    # imported late, as it is needed once in the life of an installation
+    # imported late: it is needed once in the life of an installation
     from common.clusterinit import create_cluster
 
     node = socket.gethostname()
@@ -78,12 +78,12 @@ def _make_cluster(paths: Paths) -> None:
 
 
 def _up_here() -> NoReturn:
-    """Become the supervisor: the terminal, and what it sends, are its from now on."""
+    """Become the supervisor, which takes over the terminal and its signals."""
     sys.stdout.flush()
     if wants_json():
-        # what happens is for people
+        # progress goes to standard error
         os.dup2(sys.stderr.fileno(), 1)
-    # what ends it waits until it can stop the daemons in order
+    # blocked until the supervisor can stop the daemons in order
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT, signal.SIGHUP))
     os.execve(sys.executable, _supervisor(), python_environment())
 
@@ -96,7 +96,7 @@ def _supervisor(*words: str) -> list[str]:
 
 def _tell(text: str) -> None:
     if wants_json():
-        # what happens is for people; the result comes last
+        # progress goes to standard error; the result comes last
         remark(text)
         return
     say(text)
@@ -125,7 +125,7 @@ def _up_detached(paths: Paths) -> int:
     if len(lines) < len(start_order()):
         code = supervisor.wait()
         raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.supervisor_log}'")
-    # ours no longer: it is not waited for
+    # the supervisor runs on: do not wait for it
     supervisor.returncode = 0
     return DONE
 

@@ -1,4 +1,4 @@
-"""`gnt-job archive`: set ended jobs aside.
+"""`gnt-job archive`: move ended jobs to the archive.
 
 Source: cli.md 2, "archive"; luxid.md 2.6.
 """
@@ -28,9 +28,9 @@ _ACTION: Final = Action("archive", ENDED)
 )
 @selection_options
 def archive(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
-    """Set these jobs aside, or all that have ended and are as the conditions say.
+    """Archive these jobs, or all ended jobs for which the conditions hold.
 
-    They can still be listed by their ids, and with --archived.
+    Archived jobs can still be listed by their ids, and with --archived.
     """
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
@@ -45,7 +45,7 @@ def archive(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> i
 
 
 def _archive(client: BlockingClient, job_id: JobId) -> bool | None:
-    """Whether the job is archived now; None: it could not be, and why is told."""
+    """Return whether the job is archived now; None: luxid refused, and the reason has been told."""
     try:
         return client.call(ArchiveJob(job_id))
     except RemoteError as error:

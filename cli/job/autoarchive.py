@@ -1,4 +1,4 @@
-"""`gnt-job autoarchive`: set aside the jobs that ended long ago.
+"""`gnt-job autoarchive`: archive the jobs that ended long ago.
 
 Source: cli.md 2, "autoarchive"; luxid.md 1.5, 2.6.
 """
@@ -15,14 +15,14 @@ from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from protocol.luxi.jobs import AutoArchiveJobs
 
-# seconds that luxid may take; it must answer before the client gives up
+# seconds that luxid may take; it must reply before the client gives up
 _TIMEOUT_S: Final = 89
 
 
 @click.command("autoarchive", cls=Command, examples=("gnt-job autoarchive 7d", "gnt-job autoarchive all"))
 @click.argument("age", metavar="AGE|all")
 def autoarchive(age: str) -> int:
-    """Set aside the jobs that ended more than AGE ago: 600, 30m, 12h, 7d, 2w; or all that have ended."""
+    """Archive the jobs that ended more than AGE ago: 600, 30m, 12h, 7d, 2w; or all ended jobs."""
     seconds = -1 if age == "all" else int(DURATION.convert(age, None, click.get_current_context()))
     answer = ask_luxid(AutoArchiveJobs(seconds, _TIMEOUT_S))
     if wants_json():

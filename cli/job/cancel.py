@@ -1,4 +1,4 @@
-"""`gnt-job cancel`: cancel jobs that wait, or end those that run.
+"""`gnt-job cancel`: cancel waiting jobs, or end running ones.
 
 Source: cli.md 2, "cancel"; luxid.md 2.4.
 """
@@ -36,7 +36,7 @@ _ACTION: Final = Action("cancel", UNFINISHED)
 @click.option("--yes-do-it", "--ya-rly", is_flag=True, expose_value=False, hidden=True)
 @selection_options
 def cancel(kill: bool, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
-    """Cancel these jobs, or all that have not ended and are as the conditions say."""
+    """Cancel these jobs, or all unfinished jobs for which the conditions hold."""
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     with open_luxid() as client:

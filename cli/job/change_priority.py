@@ -28,10 +28,10 @@ _ACTION: Final = Action("change the priority of", UNFINISHED)
         "gnt-job change-priority --priority low --mine --queued",
     ),
 )
-@click.option("--priority", type=click.Choice(PRIORITIES), required=True, help="How urgent they shall be.")
+@click.option("--priority", type=click.Choice(PRIORITIES), required=True, help="The new priority.")
 @selection_options
 def change_priority(priority: str, is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> int:
-    """Give another priority to these jobs, or to all that have not ended and are as the conditions say."""
+    """Give another priority to these jobs, or to all unfinished jobs for which the conditions hold."""
     choice = read_choice(**chosen)
     job_ids = select_jobs(choice, _ACTION, is_forced=is_forced, is_dry=is_dry, is_json=wants_json())
     number = SUBMIT_PRIORITIES[priority]

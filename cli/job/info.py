@@ -34,7 +34,7 @@ FIELDS: Final = (
 @click.command("info", cls=Command, examples=("gnt-job info 27491", "gnt-job info --output json 27491 | jq .[0].ops"))
 @click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
 def info(job_ids: Sequence[int]) -> int:
-    """Tell everything about these jobs: opcodes with their input, result, times and log, and what they waited for."""
+    """Tell everything about these jobs: opcodes with their input, result, times and log, and their waits."""
     with open_luxid() as client:
         rows = query_jobs(client, job_ids, FIELDS)
         lost = missing(rows)

@@ -40,10 +40,10 @@ from common.words.fields import FIELDS, Row, choose, field_of, unknown, value_of
 def list_jobs(
     names: str | None, no_headers: bool, separator: str | None, verbose: bool, **chosen: Unpack[ChoiceOptions]
 ) -> int:
-    """List the jobs of the queue, those named, or those for which a filter holds.
+    """List the jobs of the queue, the named ones, or those for which a filter holds.
 
-    A filter compares fields: 'status=running & (op=OP_TEST_DELAY | summary=~web[12])'. Fields are those
-    that list-fields tells but age, runtime and time; and op. A priority is low, normal, high or a number,
+    A filter compares fields: 'status=running & (op=OP_TEST_DELAY | summary=~web[12])'. It takes op and the fields
+    of list-fields, but not age, runtime and time. A priority is low, normal, high or a number,
     a time is in seconds since 1970. Values need quotes only around blanks and ()&|.
     """
     choice = read_choice(**chosen)

@@ -26,5 +26,5 @@ _OWN: Final = (
 @click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
 @click.argument("names", metavar="[FIELD]...", nargs=-1)
 def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
-    """Tell the fields that gnt-job list can show, and filter by unless it says no filter; all, or those named."""
+    """Tell the fields of gnt-job list, all or the named ones; filters take those not marked "no filter"."""
     return tell_fields(QueryKind.JOB, names, Layout(not no_headers, separator), _OWN)

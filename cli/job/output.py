@@ -1,4 +1,4 @@
-"""`gnt-job output`: what a job's commands printed."""
+"""`gnt-job output`: print the output of a job's commands."""
 
 import click
 
@@ -15,11 +15,11 @@ from protocol.luxi.output import OutputStream
 
 @click.command("output", cls=Command, examples=("gnt-job output 27491 | less", "gnt-job output --follow 27491"))
 @click.option("-f", "--follow", "is_following", is_flag=True, help="Go on until the job has ended.")
-@click.option("--stderr", "is_error", is_flag=True, help="Standard error, of commands that were to have it apart.")
+@click.option("--stderr", "is_error", is_flag=True, help="Print standard error, where the command keeps it apart.")
 @raw_option
 @click.argument("job_id", metavar="ID", type=JOB_ID)
 def output(job_id: int, is_following: bool, is_error: bool, is_raw: bool) -> int:
-    """Print what the job's commands printed so far; of a long output only the end is kept."""
+    """Print the output of the job's commands so far; of a long output only the end is kept."""
     try:
         with open_luxid() as client:
             stream = OutputStream.ERROR if is_error else OutputStream.OUTPUT

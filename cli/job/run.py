@@ -1,4 +1,4 @@
-"""`gnt-job run`: a command as a job."""
+"""`gnt-job run`: run a command as a job."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from common.system.ulimits import ULIMITS
 
 
 class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`ID`, or `ID:status,...`: a job, and the states it may have ended in; success if left out."""
+    """`ID` or `ID:status,...`: a job, and the states that it may end in; success if left out."""
 
     name = "dependency"
 
@@ -38,7 +38,7 @@ class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in n
 
 
 class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`NAME=VALUE`; `NAME` alone takes the value it has here."""
+    """`NAME=VALUE`; `NAME` alone takes its value from this environment."""
 
     name = "variable"
 
@@ -56,7 +56,7 @@ class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in 
 
 
 class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`512M`: bytes, or with K, M, G or T a multiple of 1024 of them."""
+    """`512M`: bytes; K, M, G or T multiply by powers of 1024."""
 
     name = "size"
 
@@ -65,12 +65,12 @@ class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
             return value
         match = _SIZE.fullmatch(value)
         if match is None:
-            self.fail(f"'{value}' is no size; write bytes, or a number with K, M, G or T", param, ctx)
+            self.fail(f"'{value}' is not a size; write bytes, or a number with K, M, G or T", param, ctx)
         return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
 
 
 class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`1.5`: a number of processors; neither `nan` nor `inf`, which JSON does not have."""
+    """`1.5`: a number of processors; `nan` and `inf` are refused, as JSON does not have them."""
 
     name = "float"
 
@@ -78,7 +78,7 @@ class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
         if isinstance(value, float):
             return value
         if _CPUS.fullmatch(value) is None:
-            self.fail(f"'{value}' is no number of processors; write one such as 2 or 0.5", param, ctx)
+            self.fail(f"'{value}' is not a number of processors; write one such as 2 or 0.5", param, ctx)
         return float(value)
 
 
@@ -97,7 +97,7 @@ class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer
         if name not in ULIMITS:
             self.fail(f"there is no limit '{name}'; they are {', '.join(ULIMITS)}", param, ctx)
         if len(numbers) > 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
-            self.fail(f"'{value}' is no limit; write {name}=SOFT[:HARD], each a number or unlimited", param, ctx)
+            self.fail(f"'{value}' is not a limit; write {name}=SOFT[:HARD], each a number or unlimited", param, ctx)
         return name, [int(number) for number in numbers]
 
 
@@ -109,7 +109,7 @@ SIZE = SizeType()
 
 
 def read_standard_input() -> str:
-    """All that is on standard input. Raises: InvalidRequest: it is closed, or no text."""
+    """Read all of standard input. Raises: InvalidRequest: it is closed, or is not UTF-8."""
     if sys.stdin is None:
         raise InvalidRequest("standard input is closed; name a file, or pipe the text in")
     try:
@@ -154,17 +154,17 @@ def read_standard_input() -> str:
     "stdin_from",
     metavar="FILE|-",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="What it reads: FILE as it is when the command starts, or (-) all that is on standard input here.",
+    help="Input of the command: FILE as it is when the command starts, or (-) all of standard input here.",
 )
-@click.option("--stdin-text", metavar="TEXT", help="What it reads: this text.")
+@click.option("--stdin-text", metavar="TEXT", help="Input of the command: this text.")
 @click.option(
     "--stderr",
     type=click.Choice(["joined", "apart"]),
     help="Standard error with the output (default), or kept by itself: gnt-job output --stderr.",
 )
-@click.option("--memory", type=SIZE, help="Most memory of all its processes together: 512M, 2G.")
-@click.option("--cpus", type=CpusType(), help="Most processors at once: 2, 0.5.")
-@click.option("--nice", type=click.IntRange(-20, 19), help="Niceness, 19 is the most modest; below 0 only as root.")
+@click.option("--memory", type=SIZE, help="Memory limit of all its processes together: 512M, 2G.")
+@click.option("--cpus", type=CpusType(), help="Limit of processors at once: 2, 0.5.")
+@click.option("--nice", type=click.IntRange(-20, 19), help="Niceness, 19 is the lowest priority; below 0 only as root.")
 @click.option(
     "--ulimit", "ulimits", type=UlimitType(), multiple=True, help="A limit, NAME=SOFT[:HARD], nofile=4096; repeatable."
 )
@@ -178,8 +178,8 @@ def read_standard_input() -> str:
     multiple=True,
     help="Success is this exit code, not 0; repeatable.",
 )
-@click.option("--detach", is_flag=True, help="Let what it leaves running go on; without this that is ended with it.")
-@click.option("--keep-locks", is_flag=True, help="The same, and the locks are kept until the last of that has ended.")
+@click.option("--detach", is_flag=True, help="Let background processes run on; else they end with the command.")
+@click.option("--keep-locks", is_flag=True, help="As --detach, and keep the locks until the last of them has ended.")
 @submit_options
 @wait_options
 @click.argument("words", metavar="[--] COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
@@ -206,11 +206,11 @@ def run_command(
 ) -> int:
     """Run COMMAND as a job, under locks and after other jobs; print the job's id.
 
-    It finds the same surroundings whoever started the daemons: PATH and LANG of the settings, HOME, USER, LOGNAME
+    Its surroundings do not depend on who started the daemons: PATH and LANG of the settings, HOME, USER, LOGNAME
     and SHELL of its user, GANTRY_JOB_ID and its like, and what --env adds; umask 022, at most 1024 open files, no
     other limits, niceness 0; this folder or --cwd; nothing on standard input.
 
-    With --wait it ends with the exit code of the command; 'gantry help exit-codes' tells of all others.
+    With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
     if stdin_from is not None and stdin_text is not None:
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
@@ -247,7 +247,7 @@ def run_command(
 
 
 def _check_text(*texts: str) -> None:
-    """Raises: click.UsageError: one of them has bytes that are no UTF-8; Python shows them as lone surrogates."""
+    """Raises: click.UsageError: a text is not UTF-8; Python shows such bytes as lone surrogates."""
     for text in texts:
         try:
             text.encode()

@@ -1,7 +1,7 @@
-"""`gnt-job submit`: jobs from a JSON file.
+"""`gnt-job submit`: submit jobs from a JSON file.
 
-The file holds one job (a list of opcode objects), several (a list of such lists, which may
-depend on one another by relative ids), or a single opcode object: a job of one.
+The file holds one job (a list of opcode objects), several jobs (a list of such lists, which may
+depend on one another by relative ids), or a single opcode object: a job with one opcode.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ def _read_input() -> bytes:
 def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:
     """The jobs that a file's text holds, at least one; each has at least one opcode.
 
-    Raises: InvalidRequest: no JSON, with line and column; or another shape, with the place in it.
+    Raises: InvalidRequest: the text is not JSON, with line and column; or has another shape, with the place in it.
     """
     try:
         value = orjson.loads(text)
@@ -66,7 +66,7 @@ def read_jobs(text: bytes, name: str) -> list[list[OpInput]]:
 
 
 def _refuse_repeated_keys(text: bytes, name: str) -> None:
-    """Of a key that an object has twice, as a lock in two modes, the last value would count."""
+    """Refuse a key that an object has twice, as a lock in two modes: only the last value would count."""
 
     def check(pairs: list[tuple[str, object]]) -> None:
         keys = [key for key, _ in pairs]
@@ -74,7 +74,7 @@ def _refuse_repeated_keys(text: bytes, name: str) -> None:
             repeated = next(key for place, key in enumerate(keys) if key in keys[:place])
             raise InvalidRequest(f"{name}: an object has the key '{repeated}' twice; write it once")
 
-    # deeper than the slow parser goes: luxid refuses that
+    # nested deeper than this slow parser can go: luxid refuses that
     with contextlib.suppress(RecursionError):
         json.loads(text, object_pairs_hook=check)
 

@@ -1,4 +1,4 @@
-"""`gnt-job wait`: wait until jobs have ended, in silence."""
+"""`gnt-job wait`: wait silently until jobs have ended."""
 
 import sys
 import time
@@ -42,7 +42,7 @@ def wait(job_ids: Sequence[int], timeout: float | None) -> int:
 
 
 def _wait_for(client: BlockingClient, job_id: int, deadline: float | None) -> bool:
-    """Whether the job is final; the others go on meanwhile, so one after the other is soon enough."""
+    """Whether the job is final; the other jobs go on meanwhile, so waiting for one after another is soon enough."""
     is_final = False
     for change in job_changes(client, job_id, ("status",), deadline=deadline):
         is_final = change.is_final

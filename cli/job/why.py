@@ -1,4 +1,4 @@
-"""`gnt-job why`: why jobs do not run, or ended as they did.
+"""`gnt-job why`: explain why jobs do not run, or ended as they did.
 
 Source: DESIGN section 6, "Explain".
 """
@@ -27,9 +27,9 @@ from common.words.waits import waited_words
 @click.command("why", cls=Command, examples=("gnt-job why 27491", "gnt-job why --output json 27491 | jq .[0].reasons"))
 @click.argument("job_ids", metavar="ID...", nargs=-1, required=True, type=JOB_ID)
 def why(job_ids: Sequence[int]) -> int:
-    """Tell every reason why these jobs do not run, with the jobs that hold them, to the root of the chain.
+    """Tell every reason why these jobs do not run, and the jobs that block them, to the root of the chain.
 
-    Of one that has ended it tells why it ended so: what failed, who canceled it, which rule or dependency.
+    For an ended job it tells why: what failed, who canceled it, or which rule or dependency ended it.
     """
     asked = list(dict.fromkeys(job_ids))
     found = explain_jobs(asked)
@@ -48,7 +48,7 @@ def why(job_ids: Sequence[int]) -> int:
 
 
 def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: float) -> Iterator[str]:
-    """A job's heading, its reasons, and below them, further in, the jobs that hold it; each only once."""
+    """A job's heading, its reasons, and indented below them the jobs that block it; each job only once."""
     job = found[job_id]
     yield _heading(job, now) + (" (see above)" if job_id in seen else "")
     if job_id in seen:
@@ -69,14 +69,14 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
 
 
 def _end(job: Explanation) -> str | None:
-    """Why and when it ended; None: it has not, or there is nothing to explain."""
+    """Why and when the job ended; None: it has not ended, or the end needs no explanation."""
     words = None if job.outcome is None else end_words(job.outcome, login_of)
     at = to_seconds(job.row["end_ts"])
     return words if words is None or at is None else f"{words}, at {clock(at)}"
 
 
 def _past(job: Explanation, now: float) -> str | None:
-    """What it waited for so far; None if that says no more than its reasons, or it runs and the past is past."""
+    """What the job waited for so far; None if it is running, or the waits repeat its reasons."""
     is_held, is_finished = bool(job.reasons), job.row["status"] in FINAL_NAMES
     if is_held and all(span.until is None for span in job.waits):
         return None

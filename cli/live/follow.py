@@ -1,11 +1,9 @@
-"""Following jobs: what changes in them arrives as events, and nothing is polled.
+"""Follow jobs: their changes arrive as events, and nothing is polled.
 
-Each job is followed by a blocking call that luxid answers when something has changed
+Each job is followed by a blocking call that returns when something has changed
 (`WaitForJobChange`, `ReadJobOutput`). Several jobs are followed by threads with a connection
-each; all they see arrives in one queue. Beyond `MOST_THREADS` the jobs take turns: the next is
-followed when another has ended.
-
-Source: luxid.md 8.
+each, and all events arrive in one queue. With more than `MOST_THREADS` followers the rest take
+turns: one is started when another has ended.
 """
 
 import queue
@@ -34,9 +32,9 @@ from protocol.messages import Request
 
 R = TypeVar("R")
 
-# seconds that luxid may keep a call; it allows 89
+# seconds that luxid may hold a call open; it allows 89
 PATIENCE_S: Final = 60.0
-# seconds for which a luxid that has gone is waited for, so that its restart goes unnoticed
+# seconds to wait for a luxid that has gone, so that its restart is not noticed
 RESTART_S: Final = 60.0
 MOST_THREADS: Final = 64
 
@@ -45,7 +43,7 @@ FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
 
 @attrs.frozen
 class Change:
-    """A job in a state that was not seen before, and what it has logged since."""
+    """A new state of a job, and its log entries since the last one."""
 
     job_id: int
     status: str
@@ -59,7 +57,7 @@ class Change:
 
 @attrs.frozen
 class Output:
-    """A piece of what a job's commands printed."""
+    """A piece of the output of a job's commands."""
 
     job_id: int
     text: str
@@ -79,15 +77,16 @@ def job_changes(
     deadline: float | None = None,
     is_patient: bool = False,
 ) -> Iterator[Change]:
-    """All changes of a job from how it is now until it is final.
+    """Yield all changes of a job, from its present state until it is final.
 
     Args:
-        fields: of luxid; `status` comes first.
-        is_patient: wait for a luxid that is not there at the first call, too: it was there before.
-        deadline: on the monotonic clock; the job may not be final when the iterator ends then.
+        fields: names of luxid's job fields; `status` comes first.
+        deadline: on the monotonic clock; at the deadline the iterator ends, even if the job is not final.
+        is_patient: wait for luxid also at the first call, because it was there before.
+
     Raises:
-        JobLost: there is no such job.
-        RemoteError, Unavailable: as `BlockingClient.call`; a luxid that restarts is waited for.
+        JobLost: the job does not exist.
+        RemoteError, Unavailable: as `BlockingClient.call`; a restart of luxid is waited for.
     """
     previous: tuple[FieldValue, ...] | None = None
     serial = 0
@@ -140,12 +139,12 @@ def job_output(
     is_following: bool,
     is_patient: bool = False,
 ) -> Iterator[Output]:
-    """What a job's commands printed, in pieces; all there is now, or all until the job is final.
+    """Yield the output of a job's commands in pieces: all that there is now, or all until the job is final.
 
     Args: is_patient: as for `job_changes`.
-    Raises: as `BlockingClient.call`; a luxid that restarts is waited for when following.
+    Raises: as `BlockingClient.call`; a restart of luxid is waited for when following.
     """
-    # answered at once, and so it fails at once if there is no luxid
+    # luxid replies to this call at once, so the call fails at once if there is no luxid
     asked = None if stream is OutputStream.OUTPUT else stream
     first = ReadJobOutput(JobId(job_id), stream=asked)
     piece = _call_patiently(client, first) if is_patient else client.call(first)
@@ -159,12 +158,12 @@ def job_output(
 
 
 class Followers:
-    """Follows jobs in threads; all events come out of one place, in the order of their arrival.
+    """Follows jobs in threads; all events come out in the order of their arrival.
 
-    Luxid is taken to be there, and waited for when it restarts. The threads are daemons: whoever
-    stops listening may simply end the program.
+    Luxid is assumed to be there; its restart is waited for. The threads are daemons, so the
+    program can end without stopping them.
 
-    Args: streams: of the jobs' commands; what they print is not told if left out.
+    Args: streams: streams of the jobs' commands to follow; empty: no output.
     Raises: NoThread.
     """
 
@@ -182,9 +181,9 @@ class Followers:
             self._running += 1
 
     def next_event(self, timeout_s: float | None = None) -> Event | None:
-        """The next event; None if `timeout_s` seconds brought none, or if none will come any more.
+        """Return the next event; None if none came within `timeout_s` seconds, or none will come any more.
 
-        Raises: what a follower raised: as `job_changes`.
+        Raises: the exception of a follower: as `job_changes`.
         """
         while self._running:
             try:
@@ -223,7 +222,7 @@ class Followers:
 
 
 def _tolerant_output(client: BlockingClient, job_id: int, stream: OutputStream) -> Iterator[Event]:
-    """The output of a job that is followed, if luxid can tell it: an archived job has none, Ganeti's luxid neither."""
+    """The output of a job, if luxid can tell it: an archived job has none, and neither has Ganeti's luxid."""
     try:
         yield from job_output(client, job_id, stream, is_following=True, is_patient=True)
     except RemoteError as error:

@@ -1,4 +1,4 @@
-"""Several jobs on a terminal, alive: state, what each waits for, for how long, its last word.
+"""A live view of several jobs on a terminal: state, reason for waiting, time, last log message.
 
 Source: DESIGN section 10 (rich, imported when a terminal needs it).
 """
@@ -26,16 +26,16 @@ _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "cancel
 _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
 _TIME_WIDTH: Final = 6
 _REFRESH_PER_SECOND: Final = 4
-# how often the reasons for waiting are asked: most of the time, and while some are to be expected: a job
-# that has just begun to wait asks for its locks a moment later. Only for the eye, nothing depends on it
+# seconds between requests for the reasons for waiting: usually, and while new reasons are expected: a job that has
+# just begun to wait asks for its locks a moment later. Only the display depends on them
 _REASONS_S: Final = 1.0
 _SOON_S: Final = 0.2
-# header, line of counts, and a line for the cursor
+# lines of the frame: header, counts, and one for the cursor
 _FRAME_LINES: Final = 3
 
 
 def show_live(followers: Followers, job_ids: Sequence[int]) -> None:
-    """Show the jobs until all have ended; the last picture stays.
+    """Show the jobs until all have ended; the last state stays on the screen.
 
     Raises: as `cli.live.follow.job_changes`.
     """
@@ -69,14 +69,14 @@ class _View:
         self._console = console
         self._lines = {job_id: _JobLine(job_id) for job_id in job_ids}
         self._reasons: Mapping[int, str] = {}
-        # when they were asked, and when they shall be again
+        # instant of the last request for the reasons, and of the next
         self._asked_at = 0.0
         self._ask_at = 0.0
 
     def note(self, change: Change) -> None:
         line = self._lines[change.job_id]
         if line.status != change.status:
-            # never more often than that, however many jobs change
+            # a limit on the rate of requests, however many jobs change
             self._ask_at = min(self._ask_at, self._asked_at + _SOON_S)
         line.row = change.values
         if change.log:
@@ -87,7 +87,7 @@ class _View:
         return max(self._ask_at - now, 0.0)
 
     def update_reasons(self, now: float) -> None:
-        """Ask again what the jobs wait for, if that is due and any does."""
+        """Ask again for the reasons for waiting, if that is due and a job waits."""
         if now < self._ask_at:
             return
         waiting = [line.job_id for line in self._lines.values() if line.status in ("queued", "waiting")]
@@ -97,7 +97,7 @@ class _View:
 
     def render(self) -> RenderableType:
         table = Table(box=None, pad_edge=False, header_style="", expand=True)
-        # the narrow columns keep their width, however narrow the terminal is
+        # the narrow columns keep their width on a narrow terminal
         table.add_column("ID", justify="right", no_wrap=True, min_width=max(len(str(n)) for n in self._lines))
         table.add_column("STATUS", no_wrap=True, min_width=_STATUS_WIDTH)
         table.add_column("TIME", justify="right", no_wrap=True, min_width=_TIME_WIDTH)
@@ -110,7 +110,7 @@ class _View:
         return table
 
     def _visible(self) -> Sequence[_JobLine]:
-        """All lines if they fit; else those that have not ended come first."""
+        """All lines if they fit; else the unfinished jobs first."""
         lines = list(self._lines.values())
         room = max(self._console.height - _FRAME_LINES, 1)
         if len(lines) <= room:

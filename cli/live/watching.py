@@ -1,4 +1,4 @@
-"""Following jobs on the screen, to their end and their exit code.
+"""Follow jobs on the screen, to their end and their exit code.
 
 Source: cli.md 1.2 and 2, "watch".
 """
@@ -28,20 +28,20 @@ from common.words.times import duration
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.output import OutputStream
 
-# between two Ctrl-C that together end what is waited for
+# seconds between two Ctrl-C that together end the jobs
 AGAIN_S: Final = 2.0
-# a job that waits for less than this is not explained
+# seconds; a shorter wait of a job is not explained
 _SILENCE_S: Final = 1.0
 _STATUS_WIDTH: Final = max(len(state.value) for state in JobState)
 
 
 def streams_of(ops: Iterable[Mapping[str, object]]) -> Sequence[OutputStream]:
-    """The streams that the commands among these opcodes print to."""
+    """The output streams of the commands among these opcodes."""
     return tuple(OutputStream) if any(op.get("stderr_apart") for op in ops) else (OutputStream.OUTPUT,)
 
 
 def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
-    """Follow jobs until all have ended; the exit code.
+    """Follow jobs until all have ended; return the exit code.
 
     Args: is_raw: see `OutputScreen`.
     Raises: as `cli.live.follow.job_changes`.
@@ -58,8 +58,9 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
 def follow_own(
     job_ids: Sequence[int], streams: Sequence[OutputStream], screen: OutputScreen, timeout_s: float | None
 ) -> Sequence[Outcome]:
-    """Follow jobs that were submitted just now: their command's output as if it ran here, and nothing else on standard
-    output; and tell of those that did not succeed.
+    """Follow jobs submitted just now: standard output has only their command's output, as if it ran here.
+
+    Jobs that did not succeed are reported.
 
     Raises: GoesOn: the time is over, or Ctrl-C; else as `cli.live.follow.job_changes`.
     """
@@ -80,7 +81,7 @@ def follow_own(
 
 
 def _end_if_asked_again(job_ids: Sequence[int]) -> None:
-    """Who presses Ctrl-C again at once wants the command to end, as it would had it run here."""
+    """End the jobs if the user presses Ctrl-C again at once, as Ctrl-C would end a command that runs here."""
     if not sys.stderr.isatty():
         return
     remark(f"Ctrl-C again within {AGAIN_S:g} s ends {'it' if len(job_ids) == 1 else 'them'}")
@@ -93,7 +94,7 @@ def _end_if_asked_again(job_ids: Sequence[int]) -> None:
 
 
 class GoesOn(Exception):
-    """The jobs are not waited for any longer; that has been told. Its exit code."""
+    """The jobs are no longer waited for, and the user has been told; `code` is the exit code."""
 
     def __init__(self, code: int) -> None:
         super().__init__()
@@ -101,12 +102,12 @@ class GoesOn(Exception):
 
 
 class _TimeOver(Exception):
-    """Raised wherever the program waits at that moment."""
+    """Raised at the point where the program waits when its time is over."""
 
 
 @contextmanager
 def _time_limit(seconds: float | None) -> Iterator[None]:
-    """Raises: _TimeOver: it took longer than that; None: it may take for ever."""
+    """Limit the body to this time; None: no limit. Raises: _TimeOver: it took longer."""
     if seconds is None:
         yield
         return
@@ -135,7 +136,7 @@ def _follow(
     socket = paths().query_socket
     with open_luxid() as client:
         if not is_submitter:
-            # refuses an unknown id at once, before anything is shown
+            # refuses an unknown id at once, before any output
             before = fetch_outcomes(client, job_ids)
         if streams is None:
             rows = query_jobs(client, job_ids, ("id", "ops"))
@@ -148,7 +149,7 @@ def _follow(
             _show_as_own(Followers(socket, job_ids, streams), job_ids[0], screen)
         else:
             _show_one(Followers(socket, job_ids, streams), before[0], screen)
-        # the followers may have waited for a luxid that was restarted, so this connection is old
+        # the followers may have waited for a restart of luxid, so this connection may be dead
         client.close()
         outcomes = fetch_outcomes(client, job_ids)
     if not (is_submitter or wants_json() or len(job_ids) > 1):
@@ -179,7 +180,7 @@ def _show_one(followers: Followers, job: Outcome, screen: OutputScreen) -> None:
 
 
 def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
-    """The events of one job; when it waits and nothing happens for a while, the user is told why, once."""
+    """Yield the events of one job; when it waits and nothing happens for a while, tell the user why, once."""
     waits = False
     while not followers.is_done:
         event = followers.next_event(timeout_s=_SILENCE_S if waits else None)

@@ -1,4 +1,4 @@
-"""Why jobs do not run: what luxid says of them, and of the jobs that hold them, to the root of the chain.
+"""Why jobs do not run: luxid's reasons for them, and for the jobs that block them, to the root of the chain.
 
 Source: DESIGN section 6, "Explain".
 """
@@ -22,16 +22,16 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs
 
 FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
-# most jobs that one command looks at; chains may be long
+# maximum number of jobs that one command looks at; chains may be long
 _MOST: Final = 100
 
 
 @attrs.frozen
 class Explanation:
-    """What is known of one job."""
+    """Everything known about one job."""
 
     row: Row
-    # reasons that hold it; None: the job is not live
+    # reasons why it does not run; None: the job is not live
     reasons: tuple[Reason, ...] | None
     # waits so far
     waits: tuple[Span, ...]
@@ -40,7 +40,7 @@ class Explanation:
 
     @property
     def culprits(self) -> Iterator[int]:
-        """The jobs that hold it, by their locks or because it depends on them."""
+        """The jobs that block it, by their locks or because it depends on them."""
         for reason in self.reasons or ():
             if isinstance(reason, WaitsForJob):
                 yield reason.job_id
@@ -49,7 +49,7 @@ class Explanation:
             elif isinstance(reason, LetsPass):
                 yield from reason.job_ids
             elif isinstance(reason, LockChain):
-                # an owner that is not a job has no reasons of its own: go on with those that hold it up
+                # an owner that is not a job has no reasons of its own: go on with the jobs that block that owner
                 for wait in reason.waits:
                     if wait.job_id is None:
                         yield from _job_ids(wait.holders)
@@ -60,7 +60,7 @@ def _job_ids(holders: Sequence[Holding]) -> Iterator[int]:
 
 
 def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
-    """These jobs and all that hold them up, directly or through others.
+    """Explain these jobs and all jobs that block them, directly or through others.
 
     Raises: as `BlockingClient.call`.
     """

@@ -1,4 +1,4 @@
-"""Processes that ended jobs left running under their locks, and how to be rid of them.
+"""Processes that ended jobs left running under their locks, and how to end them.
 
 Source: DESIGN section 16, "A job is over when its command is over".
 """
@@ -16,9 +16,9 @@ from protocol.luxi.processes import ReadLeftProcesses
 
 
 def left_processes(rows: Iterable[LockRow]) -> list[str]:
-    """A sentence for each job that has ended and whose locks are kept by what it left; none if luxid cannot tell.
+    """Return a sentence for each ended job whose background processes keep its locks; none if luxid cannot tell.
 
-    Args: rows: of the locks, as `read_lock_view` tells them.
+    Args: rows: lock rows of `read_lock_view`.
     """
     jobs = _owners(rows)
     if not jobs:

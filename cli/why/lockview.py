@@ -1,4 +1,4 @@
-"""The table of locks, as luxid tells it: who holds what, and who waits for what; and jobs that others wait for.
+"""The table of locks from luxid: who holds and who waits for each lock, and which jobs others wait for.
 
 Source: luxid.md 7.4; STYLE section 8.
 """
@@ -20,7 +20,7 @@ JOB: Final = "job/"
 
 
 def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
-    """Ask luxid, and not wconfd: whoever may list jobs may see their locks.
+    """Ask luxid, not wconfd: a user who may list jobs may also see their locks.
 
     Raises: as `read_lock_view` and `BlockingClient.call`.
     """
@@ -28,10 +28,10 @@ def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
 
 
 def read_lock_view(answer: QueryResult) -> tuple[LockRow, ...]:
-    """The locks that somebody holds or waits for, in lock order, then jobs by id.
+    """Return the locks that are held or waited for, in lock order, then jobs by id.
 
     Args: answer: to a Query of locks with `LOCK_FIELDS`.
-    Raises: ProtocolError: it has another form. InvalidRequest: a name in it is unknown.
+    Raises: ProtocolError: the reply has another form. InvalidRequest: a name in it is unknown.
     """
     try:
         rows = [_in_words(structure(row, LockRow)) for row in answer.values()]
@@ -49,7 +49,7 @@ def _in_words(row: LockRow) -> LockRow:
 
 
 def _owner(text: str) -> str:
-    """A number is a job, and so is one who waits for a job; another owner is its name in quotes."""
+    """Convert luxid's form of an owner: a number is a job; another owner is its name in quotes."""
     if text.isdigit():
         return f"{JOB}{text}"
     return str(orjson.loads(text)) if text.startswith('"') else text

@@ -1,4 +1,4 @@
-"""Asking luxid what jobs waited for."""
+"""Query luxid for what jobs waited for."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,9 +10,9 @@ from protocol.luxi.waits import ReadJobWaits
 
 
 def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:
-    """The spans of these jobs, by id; of a job that does not exist, or if luxid is another one's, there are none.
+    """Return the spans of these jobs, by id; none for a job that does not exist, or if luxid lacks the method.
 
-    Raises: as `BlockingClient.call`, but that the daemon refuses.
+    Raises: as `BlockingClient.call`, except RemoteError.
     """
     if not job_ids:
         return {}

@@ -1,4 +1,4 @@
-"""What jobs wait for, in a line each, as luxid tells it."""
+"""The reasons why jobs wait, one line each, from luxid."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -11,9 +11,9 @@ from protocol.luxi.explain import ExplainJobs
 
 
 def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
-    """The reasons that will not be gone in a moment; a job without one is left out.
+    """Return the reasons that will last; a job without one is left out.
 
-    Never raises for a daemon that is away: then there are no reasons.
+    Never raises because a daemon is away: the result is empty then.
     """
     try:
         answers = ask_luxid(ExplainJobs(tuple(map(JobId, job_ids))))

@@ -35,7 +35,7 @@ def test_a_typed_duration_is_in_seconds(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "s", "-1", "nan", "inf", "5x", "1h30m"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.BadParameter, match="is no duration"):
+    with pytest.raises(click.BadParameter, match="is not a duration"):
         DURATION.convert(text, None, None)
 
 

@@ -151,7 +151,7 @@ def test_autoarchive_understands_ages(start_luxid: Start, job: Job) -> None:
     assert job("autoarchive", "all").code == 0
     assert luxid.calls == [AutoArchiveJobs(7 * 86400, 89), AutoArchiveJobs(-1, 89)]
     assert job("autoarchive", "old").err == (
-        "error: 'old' is no duration; write seconds, or a number with s, m, h, d or w, as in 90s\n"
+        "error: 'old' is not a duration; write seconds, or a number with s, m, h, d or w, as in 90s\n"
     )
 
 

@@ -235,7 +235,7 @@ def test_a_delay_is_a_duration(start_luxid: Start, debug: Callable[..., Ended], 
 
     ended = debug("delay", seconds)
 
-    error = f"error: '{seconds}' is no duration; write seconds, or a number with s, m, h, d or w, as in 90s\n"
+    error = f"error: '{seconds}' is not a duration; write seconds, or a number with s, m, h, d or w, as in 90s\n"
     assert ended == Ended(2, "", error)
     assert luxid.calls == []
 

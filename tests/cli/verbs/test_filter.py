@@ -229,11 +229,17 @@ def test_as_json_the_rules_that_were_deleted_are_told(start_luxid: Start, gnt_fi
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (["limit", "0"], "'0' is no number of jobs; N is a whole number of at least 1\n"),
-        (["limit", "abc"], "'abc' is no number of jobs; N is a whole number of at least 1\n"),
-        (["add", "--action", "FOO"], "invalid value for '--action': 'FOO' is no action; write ACCEPT, PAUSE, REJECT, "),
-        (["add", "--action", "RATE_LIMIT 0"], "invalid value for '--action': 'RATE_LIMIT 0' is no action; write ACC"),
-        (["add", "--predicates", "{}"], "'{}' is no list; write "),
+        (["limit", "0"], "'0' is not a number of jobs; N is a whole number of at least 1\n"),
+        (["limit", "abc"], "'abc' is not a number of jobs; N is a whole number of at least 1\n"),
+        (
+            ["add", "--action", "FOO"],
+            "invalid value for '--action': 'FOO' is not an action; write ACCEPT, PAUSE, REJECT, ",
+        ),
+        (
+            ["add", "--action", "RATE_LIMIT 0"],
+            "invalid value for '--action': 'RATE_LIMIT 0' is not an action; write ACC",
+        ),
+        (["add", "--predicates", "{}"], "'{}' is not a list; write "),
         (["add", "--predicates", "[["], "'[[' is not JSON: "),
         (["pause", "--where", "op="], "filter, character 4: expected a value at the end"),
         (["pause", "--priority", "-1"], "invalid value for '--priority': -1 is not in the range x>=0"),

@@ -61,32 +61,35 @@ def test_options_become_parameters(start_luxid: Start, job: Job) -> None:
         (["--lock", "node/", "x"], "invalid value for '--lock': lock name 'node/' names nothing; write it as 'node/NA"),
         (
             ["--lock", "node/x:Shared", "x"],
-            "invalid value for '--lock': no lock is held as 'Shared'; write shared or ex",
+            "invalid value for '--lock': 'Shared' is not a lock mode; write shared or ex",
         ),
         (
             ["--lock", "node/x:bad", "x"],
-            "invalid value for '--lock': no lock is held as 'bad'; write shared or exclusi",
+            "invalid value for '--lock': 'bad' is not a lock mode; write shared or exclusi",
         ),
         (
             ["--lock", "node/x:", "x"],
-            "invalid value for '--lock': no lock is held as ''; write shared or exclusive, or",
+            "invalid value for '--lock': '' is not a lock mode; write shared or exclusive, or",
         ),
-        (["--lock", "node/a::1:share", "x"], "invalid value for '--lock': no lock is held as 'share'; write shared "),
+        (["--lock", "node/a::1:share", "x"], "invalid value for '--lock': 'share' is not a lock mode; write shared "),
         (["--after", "7:done", "x"], "invalid value for '--after' / '--depend': no job ends as 'done'; write canceled"),
         (
             ["--cpus", "nan", "x"],
-            "invalid value for '--cpus': 'nan' is no number of processors; write one such as 2 or",
+            "invalid value for '--cpus': 'nan' is not a number of processors; write one such as 2 or",
         ),
         (
             ["--cpus", "inf", "x"],
-            "invalid value for '--cpus': 'inf' is no number of processors; write one such as 2 or",
+            "invalid value for '--cpus': 'inf' is not a number of processors; write one such as 2 or",
         ),
         (["--env", "=1", "x"], "invalid value for '--env': '=1' names no variable; write NAME=VALUE"),
         (
             ["--timeout", "0", "x"],
-            "invalid value for '--timeout': '0' is no time at all; it must be longer than 0\n",
+            "invalid value for '--timeout': '0' is too short; it must be longer than 0\n",
         ),
-        (["--timeout", "soon", "x"], "invalid value for '--timeout': 'soon' is no duration; write seconds, or a numb"),
+        (
+            ["--timeout", "soon", "x"],
+            "invalid value for '--timeout': 'soon' is not a duration; write seconds, or a numb",
+        ),
         ([], "missing argument '[--] COMMAND...'; see 'gnt-job run --help'"),
     ],
 )
@@ -192,11 +195,11 @@ def test_limits_become_parameters(start_luxid: Start, job: Job) -> None:
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        (("--memory", "much"), "'much' is no size; write bytes, or a number with K, M, G or T"),
+        (("--memory", "much"), "'much' is not a size; write bytes, or a number with K, M, G or T"),
         (("--ulimit", "files=3"), "there is no limit 'files'; they are as, core, "),
         (
             ("--ulimit", "nofile=many"),
-            "'nofile=many' is no limit; write nofile=SOFT[:HARD]",
+            "'nofile=many' is not a limit; write nofile=SOFT[:HARD]",
         ),
     ],
 )
