@@ -1,16 +1,16 @@
-"""Who may do what: roles, and to whom they are given.
+"""Access rights: the roles, and the users and groups that have them.
 
-Theory. The kernel says who calls (SO_PEERCRED); the settings say what that user may do. Roles are in line, each may
-what those before it may:
+Theory. The kernel names the caller (SO_PEERCRED); the settings say what that user may do. The roles are ordered, and
+each includes the rights of those before it:
 
-    read      look: lists, locks, rules, reasons; of others' jobs not the arguments, environment, results and output
+    read      look: lists, locks, rules, reasons; others' jobs without arguments, environment, results and output
     submit    submit jobs, whose commands run as the submitter; cancel, reprioritize and archive one's own
     operate   see all of every job and change it; drain, filter rules, opcodes that act with the daemons' rights, locks
-              that hold up everybody: the BGL and whole levels
+              that block everybody: the BGL and whole levels
     admin     change the configuration; commands as any user, root too
-    full      act as the daemons' user: root, that user, and those whom `uids` and `gids` name (Ganeti's rule)
+    full      act as the daemons' user: root, that user, and the users and groups of `uids` and `gids` (Ganeti's rule)
 
-Whoever has several of them by user and groups has the highest.
+A user with several roles, own or by groups, has the highest.
 
 Source: DESIGN section 4, "Who is calling".
 """
@@ -24,7 +24,7 @@ from common.errors import Denied
 
 
 class Role(enum.IntEnum):
-    """What a user may do; a greater one may all that a smaller one may."""
+    """The rights of a user; a greater role includes all smaller ones."""
 
     # may not even connect
     NONE = 0
@@ -59,24 +59,24 @@ class Access:
     trusted: frozenset[int] = frozenset()
 
     def role_of(self, uid: int, gids: Iterable[int]) -> Role:
-        """The highest role that the user has, by himself or by a group; NONE if nobody gave him any."""
+        """The highest role of the user, own or by a group; NONE if the user has none."""
         if uid in (0, self.own_uid):
             return Role.FULL
         by_group = (self.gids.get(gid, Role.NONE) for gid in gids)
         return max(self.uids.get(uid, Role.NONE), max(by_group, default=Role.NONE))
 
     def may_speak_for_others(self, uid: int) -> bool:
-        """Whether the user may submit in the name of another."""
+        """Whether the user may submit jobs in another user's name."""
         return uid in (0, self.own_uid) or uid in self.trusted
 
     @property
     def is_shared(self) -> bool:
-        """Whether anybody has a role that is less than all rights."""
+        """Whether any user or group has a role with less than all rights."""
         return any(role < Role.FULL for role in (*self.uids.values(), *self.gids.values()))
 
 
 def grant(own_uid: int, given: Mapping[Role, Iterable[Grantee]], trusted: Iterable[int] = ()) -> Access:
-    """Roles by user and by group; of several for the same one the highest."""
+    """Build the access table; a user or group with several roles gets the highest."""
     uids: dict[int, Role] = {}
     gids: dict[int, Role] = {}
     for role in sorted(given):
@@ -86,10 +86,10 @@ def grant(own_uid: int, given: Mapping[Role, Iterable[Grantee]], trusted: Iterab
 
 
 def check_role(role: Role, needed: Role, uid: int, what: str) -> None:
-    """Make sure that a user may do something.
+    """Check that a user may do something.
 
     Args:
-        what: begins the message: "SetDrainFlag".
+        what: first words of the message: "SetDrainFlag".
     Raises: Denied: says which role is missing, and who gives it.
     """
     if role < needed:

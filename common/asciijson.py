@@ -1,4 +1,4 @@
-"""Compact JSON in pure ASCII: what every client of Ganeti's reads right, on the wire and on disk.
+"""Compact JSON in pure ASCII, which all of Ganeti's clients read correctly, on the wire and on disk.
 
 Source: wconfd.md 1.4 and 11 (BUG-1).
 """
@@ -13,14 +13,14 @@ def ascii_json(value: object) -> bytes:
     """Encode without spaces; other characters become `\\u` escapes.
 
     Args:
-        value: JSON-able; it may hold `orjson.Fragment`s, which are spliced in.
+        value: JSON-able; may contain `orjson.Fragment`s, which are spliced in.
     Raises: TypeError, ValueError, RecursionError: `value` is not JSON-able.
-    Cost: the fast encoder; only text that is not ASCII is looked at once more.
+    Cost: that of the fast encoder; text that is not ASCII takes a second pass.
     """
     try:
         text = orjson.dumps(value)
     except TypeError:
-        # beyond 64 bits, nested deeper than 254, keys that are no strings, lone surrogates: the slow encoder can
+        # only the slow encoder takes numbers beyond 64 bits, nesting deeper than 254, non-string keys, lone surrogates
         return json.dumps(value, separators=(",", ":"), allow_nan=False).encode("ascii")
     if text.isascii():
         return text
@@ -28,11 +28,11 @@ def ascii_json(value: object) -> bytes:
 
 
 def _escaped(text: str) -> str:
-    """JSON with escapes in place of what is not ASCII; outside of strings it has none of that.
+    """Escape the characters that are not ASCII; JSON has them only inside strings.
 
-    Cost: a few passes of C, as there may be as many runs of such characters as there are letters.
+    Cost: a few passes of C code, because such a text may have as many runs of these characters as it has letters.
     """
-    # as though all of it were the content of a string; then what that did to ASCII is taken back, pairs of
-    # backslashes first, for which NUL stands meanwhile: no JSON has it
+    # encode the text as the content of one string, then undo the escapes of ASCII characters; pairs of
+    # backslashes come first, with NUL in their place meanwhile: JSON never contains NUL
     quoted = encode_basestring_ascii(text)[1:-1].replace("\\\\", "\0")
     return quoted.replace('\\"', '"').replace("\\u007f", "\x7f").replace("\0", "\\")

@@ -1,4 +1,4 @@
-"""Making a cluster: the folders and first files of an installation.
+"""Create a cluster: the folders and first files of an installation.
 
 Source: wconfd.md 6.1, 6.2 and 7.9; luxid.md 3.
 """
@@ -26,7 +26,7 @@ _PRIVATE_MODE: Final = 0o600
 NO_LOCKS: Final = b"[[],[]]"
 NO_RESERVATIONS: Final = b'{"dRBD":[],"mACs":[],"dRBDSecrets":[],"lVs":[],"iPv4s":[]}'
 _FIRST_SERIAL: Final = b"0\n"
-# what a host can be called; such a name can stand in a lock's name and in a line of ssconf
+# names that a host can have; they are also valid in a lock's name and in a line of ssconf
 _NAME: Final = re.compile(r"\w[\w.-]{0,254}")
 
 
@@ -38,16 +38,16 @@ def create_cluster(
     primary_ip: str = "127.0.0.1",
     max_running_jobs: int = MAX_RUNNING_JOBS,
 ) -> Config:
-    """Make an installation whose daemons can start: a cluster of one node, with an empty queue.
+    """Create an installation whose daemons can start: a cluster of one node, with an empty queue.
 
-    Files of an installation that has lost its configuration are kept: job ids are not used again,
-    and locks are not forgotten.
+    If an installation has lost its configuration, its other files are kept, so that no job id is used
+    twice and no lock is forgotten.
 
     Raises:
         InvalidRequest: a name that no cluster or node can have.
         Conflict: there is a configuration already.
         OSError: a folder or file cannot be made.
-    Durability: the configuration comes last; whoever is interrupted before it calls again.
+    Durability: the configuration comes last; after an interruption before that the caller can call again.
     """
     _check_name("cluster", cluster_name)
     _check_name("node", node_name)
@@ -72,7 +72,7 @@ def create_cluster(
 
 
 def ssconf_writes(paths: Paths, contents: Mapping[str, bytes]) -> list[FileWrite]:
-    """The writes that put ssconf values in their place on this node."""
+    """The writes that put the values of ssconf into their files on this node."""
     return [FileWrite(paths.ssconf_file(key), content, SSCONF_MODE) for key, content in contents.items()]
 
 

@@ -1,6 +1,6 @@
 """The daemons of an installation, one row each.
 
-Whatever starts, stops, watches, checks or tests daemons reads these rows. A new daemon is a row here, its folder under
+All code that starts, stops, checks or tests daemons reads these rows. A new daemon is a row here, its folder under
 `daemons/`, its console script `gantry-NAME` and its unit in `deploy/systemd/`.
 
 Source: DESIGN sections 11 and 12.
@@ -15,7 +15,7 @@ from common.errors import NotFound
 
 
 class Place(enum.Enum):
-    """The nodes of a cluster that run a daemon; each kind of node runs also what the kinds after it run."""
+    """The nodes that run a daemon; each kind of node also runs the daemons of the kinds after it."""
 
     MASTER = "master"
     CANDIDATES = "candidates"
@@ -25,21 +25,21 @@ class Place(enum.Enum):
 @attrs.frozen
 class Daemon:
     name: str
-    # has `main()`, and is run by `python -m`
+    # module with `main()`, run by `python -m`
     module: str
     # file names in the run folder and in the log folder
     pid_file: str
     log_file: str
-    # file name of its Unix socket, in the folder of the sockets; None: it listens elsewhere, as its settings say
+    # name of its Unix socket in the folder of sockets; None: it listens elsewhere, as its settings say
     socket: str | None = None
     runs_on: Place = Place.MASTER
-    # its table in gantry.toml; None: it has no settings of its own
+    # name of its table in gantry.toml; None: it has no settings of its own
     settings: str | None = None
-    # names of the daemons that must be ready before it is started
+    # names of the daemons that must be ready before this one is started
     started_after: tuple[str, ...] = ()
 
 
-# the stems of Ganeti's files are historical: programs and logs have never been called alike
+# the file names are Ganeti's, where programs and logs never had the same stem
 DAEMONS: Final[tuple[Daemon, ...]] = (
     Daemon(
         name="wconfd",
@@ -68,12 +68,12 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         started_after=("wconfd", "forkserver"),
     ),
 )
-# module of the program that keeps them running, where systemd does not
+# module of the program that keeps the daemons running where systemd does not
 SUPERVISOR_MODULE: Final = "daemons.supervisor.main"
 
 
 def daemon_named(name: str) -> Daemon:
-    """The row of a daemon. Raises: NotFound."""
+    """Return the row of a daemon. Raises: NotFound."""
     for daemon in DAEMONS:
         if daemon.name == name:
             return daemon
@@ -82,9 +82,9 @@ def daemon_named(name: str) -> Daemon:
 
 
 def start_order(place: Place = Place.MASTER) -> tuple[Daemon, ...]:
-    """The daemons of such a node, each after those that it needs; otherwise as the rows stand.
+    """Return the daemons of such a node in the order of their start: each after the daemons that it needs.
 
-    They are stopped in the opposite order.
+    Stop them in the opposite order.
     """
     kinds = list(Place)
     waiting = [daemon for daemon in DAEMONS if kinds.index(daemon.runs_on) >= kinds.index(place)]

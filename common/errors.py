@@ -1,8 +1,8 @@
-"""The error classes of the whole house, their codes, and the names they bear on the wire.
+"""All error classes, their codes, and their names on the wire.
 
-One base class; whoever serves requests turns any `GantryError` into the caller's dialect, and
-whoever calls gets the same class back. Two names matter: `code`, ours, for programs and for the
-mapping to HTTP; and `wire_name`, Ganeti's, which its clients raise as an exception of that name.
+There is one base class. A server turns any `GantryError` into the caller's dialect, and the
+client raises the same class again. An error has two names: `code` is ours, for programs and for the
+mapping to HTTP; `wire_name` is Ganeti's, and Ganeti's clients raise an exception of that name.
 
 Source: STYLE section 8; luxid.md 1.6; wconfd.md 1.5.
 """
@@ -17,7 +17,7 @@ class GantryError(Exception):
 
     code: ClassVar[str] = "internal"
     wire_name: ClassVar[str] = "GenericError"
-    # of classes that callers tell apart from others with their code: sent along, and there an `except` finds them
+    # name of a class that callers catch, beside others with the same code; sent along, so that `except` works there
     kind: ClassVar[str | None] = None
 
     def __init__(self, message: str | None = None, **fields: object) -> None:
@@ -165,7 +165,7 @@ class CommandFailed(ExecutionError):
 
     def __init__(self, message: str, end: Mapping[str, object]) -> None:
         super().__init__(message)
-        # how it ended, JSON-able: the keys of a result of OP_RUN_COMMAND that are known
+        # facts about the end, JSON-able: the known keys of a result of OP_RUN_COMMAND
         self.end = end
 
     def wire_args(self) -> list[object]:
@@ -217,15 +217,15 @@ class ConnectionLost(Unavailable):
 
 
 class RemoteError(GantryError):
-    """A daemon answered with an error; `code`, `wire_name` and the arguments are the daemon's.
+    """A daemon replied with an error; `code`, `wire_name` and the arguments are the daemon's.
 
-    Clients raise this for every error reply; `error.code == "not_found"` is how a caller
-    tells the cases apart, since an error of a newer daemon may have no class here.
+    Clients raise this for every error reply. A caller tells the cases apart by the code, as in
+    `error.code == "not_found"`, because the error of a newer daemon may have no class here.
     """
 
     def __init__(self, message: str, *, code: str, wire_name: str, wire_args: Sequence[object] = (), **fields: object):
         super().__init__(message, **fields)
-        self.code = code  # type: ignore[misc]  # of this one error, not of the class
+        self.code = code  # type: ignore[misc]  # set on this error, not on the class
         self.wire_name = wire_name  # type: ignore[misc]
         self._wire_args = list(wire_args)
 
@@ -255,11 +255,11 @@ _REMOTE_KINDS: Final[Mapping[str | None, type[RemoteError]]] = {
 
 
 def remote_class(kind: object) -> type[RemoteError]:
-    """The class of errors that a daemon names by this kind; of one that is not known here, the plain one."""
+    """Return the class for errors of this kind; the plain class if the kind is unknown."""
     return _REMOTE_KINDS.get(kind, RemoteError) if isinstance(kind, str) else RemoteError
 
 
-# of errors that are about no path
+# next steps for errors that concern no path
 _NEXT_STEPS: Final = {
     errno.EMFILE: "let this process have more descriptors (ulimit -n)",
     errno.ENFILE: "let the system have more (fs.file-max), or try again",
@@ -269,7 +269,7 @@ _NEXT_STEPS: Final = {
 
 
 def explain_os_error(error: OSError) -> str:
-    """What to tell a user of an error of the system that a path of ours has caused."""
+    """The text for a user about a system error that one of our paths has caused."""
     if error.errno == errno.ELOOP:
         return f"'{error.filename}' leads over a link that is not followed; take the link away"
     place = f" '{error.filename}'" if error.filename else ""

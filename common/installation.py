@@ -1,6 +1,6 @@
-"""Taking up an installation: its folders made where they are missing, and refused where others could meddle.
+"""Take up an installation: make its missing folders, and refuse places that other users could change.
 
-Every daemon, and what starts them, comes through here before it reads or writes anything of an installation.
+Every daemon and every program that starts daemons calls this before it reads or writes files of an installation.
 
 Source: DESIGN sections 4 and 11.
 """
@@ -14,16 +14,17 @@ from typing import Final
 from common.settings import Settings
 from common.system.trust import check_trusted
 
-# files and sockets of ours that are made without a mode of their own
+# umask for our files and sockets that have no explicit mode
 UMASK: Final = 0o027
 _WRITE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def take_up(settings: Settings) -> None:
-    """Set the umask, refuse what other users could have planted or could replace, and make missing folders.
+    """Set the umask, refuse files that other users could have planted or could replace, and make missing folders.
 
     Raises:
-        Denied: a folder, one above it, or the settings file is not ours; nothing was made.
+        Denied: a folder, one above it, or the settings file belongs to another user or is writable by others;
+            nothing was made.
         InvalidRequest: a socket's path is longer than the kernel takes.
         OSError: a folder cannot be made or looked at.
     """
@@ -36,7 +37,7 @@ def take_up(settings: Settings) -> None:
 
 
 def check_safe(settings: Settings) -> None:
-    """Refuse what other users could have planted or could replace. Raises: as `take_up`."""
+    """Refuse files that other users could have planted or could replace. Raises: as `take_up`."""
     settings.paths.check_socket_paths()
     if settings.source is not None:
         check_trusted(Path(os.path.abspath(settings.source)))
@@ -45,7 +46,7 @@ def check_safe(settings: Settings) -> None:
 
 
 def _close_to_others(folder: Path, mode: int) -> None:
-    """Take away the right to replace sockets where the settings do not give it: early versions gave it to the group."""
+    """Remove the right to replace sockets unless the settings grant it: early versions granted it to the group."""
     status = folder.stat()
     unwanted = status.st_mode & _WRITE_BY_OTHERS & ~mode
     if unwanted and status.st_uid == os.geteuid():
@@ -53,12 +54,12 @@ def _close_to_others(folder: Path, mode: int) -> None:
 
 
 def _let_others_through(folder: Path) -> None:
-    """Let users with a role come to the query socket; they see nothing of the folder."""
+    """Let users with a role reach the query socket; they cannot list the folder."""
     status = folder.stat()
     if status.st_uid == os.geteuid():
         folder.chmod(stat.S_IMODE(status.st_mode) | stat.S_IXGRP | stat.S_IXOTH)
 
 
 def up_command(root: Path | None) -> str:
-    """The command that starts the daemons. Args: root: None: of the system's installation."""
+    """The command that starts the daemons. Args: root: None: the installation of the system."""
     return "gantry up" if root is None else f"gantry --root {shlex.quote(str(root))} up"

@@ -1,11 +1,11 @@
-"""What locks an opcode will ask for, as far as its parameters tell before it runs.
+"""The locks that an opcode will request, as far as its parameters tell before it runs.
 
-luxid predicts contention from it, the job process turns the known names into requests.
+luxid uses them to predict contention; the job process turns the known names into requests.
 
 Theory. An opcode class states rules: for each level a mode, and either a scope or the parameters
-that name objects. From the rules and an opcode's values follows its declaration. Instances are locked by
-name, everything else by uuid; so a parameter that names a node, a group or a network needs a
-resolver, unless its partner by uuid is given. A name that cannot be resolved makes its level unknown.
+that name objects. The declaration of an opcode follows from the rules and its values. Instances are locked by
+name, all other objects by uuid; so a parameter that names a node, a group or a network needs a
+resolver, unless the matching uuid parameter is given. A name that cannot be resolved makes its level unknown.
 
 Source: predictive-queue design, "Static locks"; luxid.md 5.11.
 """
@@ -22,7 +22,7 @@ from common.locks import BGL, Lock, LockLevel, LockMode, LockRequest, group_lock
 
 class Scope(enum.Enum):
     NAMED = "named"
-    UNKNOWN = "unknown"  # some locks of the level; which ones is known only while it runs
+    UNKNOWN = "unknown"  # some locks of the level, known only when the opcode runs
     ALL = "all"
 
     # as members are single; the one of Enum is slow, and scopes are parts of keys
@@ -44,7 +44,7 @@ class LockDeclaration:
     """All locks of an opcode; a level that is absent has none. `bgl` None: not even the BGL."""
 
     bgl: LockMode | None = LockMode.SHARED
-    # most levels have one entry; two when names of both modes are wanted
+    # one entry for most levels; two when names of both modes are wanted
     levels: Mapping[LockLevel, tuple[LevelDeclaration, ...]] = attrs.field(factory=dict)
 
     @property
@@ -52,14 +52,14 @@ class LockDeclaration:
         return self.bgl is LockMode.EXCLUSIVE
 
     def wide_locks(self) -> Iterator[Lock]:
-        """Those that hold up everybody: the BGL, unless it is shared as all share it, and whole levels in any mode."""
+        """The locks that block everybody: the BGL if exclusive (every job shares it), and whole levels in any mode."""
         if self.is_big_lock:
             yield BGL
         for level, entries in self.levels.items():
             yield from (request.lock for request in requests_for(level, entries) if request.lock.is_group)
 
 
-# to walk a class of members is slow, and all opcodes of a queue are declared
+# iteration over an enum class is slow, and all opcodes of a queue are declared
 _LEVELS: Final = tuple(LockLevel)
 _MODES: Final = tuple(LockMode)
 NO_LOCKS = LockDeclaration()
@@ -67,10 +67,10 @@ BIG_LOCK: Final = LockDeclaration(LockMode.EXCLUSIVE)
 
 
 def declare(locks: Mapping[Lock, LockMode]) -> LockDeclaration:
-    """The declaration of an opcode that knows all its locks by name; the BGL is shared unless named.
+    """Return the declaration of an opcode that knows all its locks by name; the BGL is shared unless named.
 
     Args:
-        locks: none of those that `is_declarable` refuses.
+        locks: locks that `is_declarable` accepts.
     """
     if not locks:
         return NO_LOCKS
@@ -83,7 +83,7 @@ def declare(locks: Mapping[Lock, LockMode]) -> LockDeclaration:
 
 
 def is_declarable(lock: Lock) -> bool:
-    """Whether an opcode may name this lock: the BGL, and all but those of the cluster and the configuration."""
+    """Whether an opcode may name this lock: the BGL, and all locks outside the cluster and config levels."""
     return lock == BGL or lock.level not in (LockLevel.CLUSTER, LockLevel.CONFIG)
 
 
@@ -97,7 +97,7 @@ def _entries(level: LockLevel, by_mode: Mapping[LockMode, list[Lock]]) -> Iterat
 
 
 def requests_for(level: LockLevel, entries: Iterable[LevelDeclaration]) -> list[LockRequest]:
-    """The lock requests that a level's declaration stands for; UNKNOWN stands for none yet."""
+    """The lock requests of a level's declaration; UNKNOWN has none yet."""
     requests: list[LockRequest] = []
     for entry in entries:
         if entry.scope is Scope.ALL:
@@ -107,7 +107,7 @@ def requests_for(level: LockLevel, entries: Iterable[LevelDeclaration]) -> list[
     return requests
 
 
-# a level and an object's name as users write it -> the name of its lock; None when there is no such object
+# (level, name of an object as users write it) -> name of its lock; None: the object does not exist
 Resolver = Callable[[LockLevel, str], str | None]
 
 
@@ -116,15 +116,15 @@ class LevelRule:
     """How one level's locks follow from an opcode's parameters."""
 
     mode: LockMode
-    # NAMED: by the parameters below
+    # NAMED: names come from the parameters below
     scope: Scope
-    # each holds a name, or a list of names, of objects that exist
+    # parameters that hold a name, or a list of names, of existing objects
     existing: tuple[str, ...] = ()
-    # of objects that the opcode makes: the name is the lock's
+    # parameters that name new objects: the name is the lock's
     new: tuple[str, ...] = ()
-    # when none of the parameters is set
+    # scope when none of the parameters is set
     unset: Scope = Scope.UNKNOWN
-    # besides those named there are others, which no parameter tells
+    # whether there are further locks that no parameter names
     and_others: bool = False
 
 
@@ -149,10 +149,10 @@ def exclusive(
 
 
 def apply_rules(rules: LockRules, op: object, resolve: Resolver | None = None) -> LockDeclaration:
-    """The declaration of the opcode `op` by its class's rules; the BGL is shared.
+    """Return the declaration of the opcode `op` by its class's rules; the BGL is shared.
 
     Args:
-        resolve: without one, instances go by the name as it is given, all others are unknown.
+        resolve: without one, instances are locked by the name as given, and all other names are unknown.
     """
     lookup = resolve or _instances_as_they_are
     return LockDeclaration(levels={level: _apply(level, rule, op, lookup) for level, rule in rules.items()})
@@ -185,7 +185,7 @@ def _nameless(mode: LockMode, scope: Scope) -> tuple[LevelDeclaration, ...]:
 def _locks_of_existing(level: LockLevel, rule: LevelRule, op: object, resolve: Resolver) -> list[str | None]:
     locks: list[str | None] = []
     for parameter in rule.existing:
-        # instances have a parameter by uuid, too, but their locks go by name
+        # instances have a uuid parameter, too, but are locked by name
         uuids = () if level is LockLevel.INSTANCE else _words(getattr(op, _partner_by_uuid(parameter), None))
         locks += uuids or [resolve(level, name) for name in _words(getattr(op, parameter))]
     return locks

@@ -1,12 +1,11 @@
 """Lock names, their linear order and groups, modes, requests, and owners.
 
-Theory. All locks of the cluster lie on one line. A level is a stretch of that line; at its head
-stands the level's group lock (`node/[lockset]`), behind it the members by name (code points).
-Holding a group acts like holding every member in that mode (`conflicts`). Two locks stand apart: the BGL is
+Theory. All locks of the cluster lie on one line. A level is a stretch of that line; it begins
+with the level's group lock (`node/[lockset]`), then come the members by name (code points).
+Holding a group acts like holding every member in that mode (`conflicts`). Two locks are special: the BGL is
 an ordinary member of the cluster's group, and `cluster/config` is the greatest of all, belongs
 to no group, and has a level of its own although its name begins with `cluster/`.
-
-Nobody creates or deletes locks: every well-formed name can be locked at any time.
+Locks are neither created nor deleted: every well-formed name can be locked at any time.
 
 Source: daemons design, "Locking"; wconfd.md sections 3 and 4.
 """
@@ -33,12 +32,12 @@ class LockLevel(enum.Enum):
     NETWORK = "network"
     CONFIG = "config"
 
-    # as members are single; the one of Enum is slow, and levels are keys everywhere
+    # members are singletons; the hash of Enum is slow, and levels are keys everywhere
     __hash__ = object.__hash__
 
     @classmethod
     def parse(cls, text: object) -> "LockLevel":
-        """Raises: InvalidRequest: no such level; the message lists all of them."""
+        """Raises: InvalidRequest: the level is unknown; the message lists all levels."""
         try:
             return cls(text)
         except ValueError:
@@ -50,7 +49,7 @@ class LockMode(enum.Enum):
     SHARED = "shared"
     EXCLUSIVE = "exclusive"
 
-    # as members are single; the one of Enum is slow, and modes are parts of keys
+    # members are singletons; the hash of Enum is slow, and modes are parts of keys
     __hash__ = object.__hash__
 
     def covers(self, other: "LockMode | None") -> bool:
@@ -58,15 +57,15 @@ class LockMode(enum.Enum):
         return other is None or self is LockMode.EXCLUSIVE or other is LockMode.SHARED
 
     def excludes(self, other: "LockMode") -> bool:
-        """Whether two owners cannot have locks that meet in these modes; see `conflicts`."""
+        """Whether two owners cannot hold overlapping locks in these modes; see `conflicts`."""
         return self is LockMode.EXCLUSIVE or other is LockMode.EXCLUSIVE
 
 
-# of what stands behind the level; no host name is longer
+# characters of the name after the level; no host name is longer
 LONGEST_NAME: Final = 255
 _RELEASE: Final = "release"
 _SET: Final = "[lockset]"
-# position of the level's group lock; its members lie one further
+# position of the level's group lock; its members have the next number
 _RANKS: Final = {
     LockLevel.CLUSTER: 0,
     LockLevel.INSTANCE: 2,
@@ -81,7 +80,7 @@ _LEVEL_OF_RANK: Final = {rank // 2: level for level, rank in _RANKS.items()} | {
 
 @attrs.frozen(order=False, cache_hash=True, repr=False)
 class Lock:
-    """One name in the linear order; compares by its place there. Make one by `parse_lock`."""
+    """One name in the linear order; compares by its place there. Make one with `parse_lock`."""
 
     # twice the number of its level, plus one for a member
     rank: int
@@ -98,15 +97,15 @@ class Lock:
 
     @property
     def group(self) -> "Lock | None":
-        """The group this lock belongs to; None for a group itself and for `cluster/config`."""
+        """The group of this lock; None for a group itself and for `cluster/config`."""
         return _GROUPS[self.rank - 1] if self.rank % 2 else None
 
     @property
     def place(self) -> tuple[int, str]:
-        """Its place in the linear order: for sorting many, which is slow by comparing locks."""
+        """Its place in the linear order: a fast sort key, as comparing locks is slow."""
         return (self.rank, self.name)
 
-    # by hand: those that attrs makes take twenty times as long
+    # written by hand: the methods that attrs generates take twenty times as long
     def __lt__(self, other: "Lock") -> bool:
         return (self.rank, self.name) < (other.rank, other.name)
 
@@ -133,31 +132,31 @@ CONFIG_LOCK: Final = Lock(_CONFIG_RANK, "")
 
 
 def group_lock(level: LockLevel) -> Lock:
-    """The lock that stands for all of `level`; not defined for the config level."""
+    """The lock over all of `level`; not defined for the config level."""
     return _GROUPS[_RANKS[level]]
 
 
 def member_lock(level: LockLevel, name: str) -> Lock:
-    """The lock of one named object, or of all if it is named so; `level` is neither cluster nor config."""
+    """The lock of one named object, or of the whole level for the name `[lockset]`; not for cluster and config."""
     return group_lock(level) if name == _SET else Lock(_RANKS[level] + 1, name)
 
 
 def meets(a: Lock, b: Lock) -> bool:
-    """Whether holding one of them touches the other: they are the same lock, or a group and a member of it."""
+    """Whether two locks overlap: they are the same lock, or a group and its member."""
     return a == b or a.group == b or b.group == a
 
 
 def conflicts(a: Lock, mode: LockMode, b: Lock, other: LockMode) -> bool:
-    """Whether two owners cannot have `a` in `mode` and `b` in `other` at the same time.
+    """Whether two owners cannot hold `a` in `mode` and `b` in `other` at the same time.
 
-    This is the rule. Who looks it up in an index of their own (`LockTable.wall`, `PendingRequest.conflicts_with`,
-    predictions and simulations) is held against it by `tests/property/wconfd/test_lock_conflicts.py`.
+    This is the rule. Indexes of it (`LockTable.wall`, `PendingRequest.conflicts_with`,
+    predictions and simulations) are compared with it by `tests/property/wconfd/test_lock_conflicts.py`.
     """
     return mode.excludes(other) and meets(a, b)
 
 
 def read_lock(text: str) -> Lock:
-    """Read a lock's name as it stands on the wire.
+    """Read a lock's name in its wire form.
 
     Raises: InvalidRequest: unknown level, no slash, or `cluster/` with another name than
         `[lockset]`, `BGL` and `config`.
@@ -177,18 +176,18 @@ def read_lock(text: str) -> Lock:
     return Lock(_RANKS[level] + 1, name)
 
 
-# for who sees the same names again and again; the opcodes of a long queue would fill it for nothing
+# for callers that see the same names again and again; the opcodes of a long queue would fill it in vain
 parse_lock: Final = lru_cache(maxsize=65536)(read_lock)
 
 
 def asked_lock(lock: Lock) -> Lock:
-    """The lock, as somebody asks for it.
+    """Check a lock that a client requests, and return it.
 
-    Raises: InvalidRequest: its name is longer than any object's, or would garble a list of locks.
+    Raises: InvalidRequest: the name is longer than any object's, or would garble a list of locks.
     """
     if len(lock.name) > LONGEST_NAME:
         raise InvalidRequest(
-            f"the lock name '{str(lock)[:40]}...' has {len(lock.name)} characters behind its level, "
+            f"the lock name '{str(lock)[:40]}...' has {len(lock.name)} characters after its level, "
             f"of at most {LONGEST_NAME}",
             limit=LONGEST_NAME,
         )
@@ -213,7 +212,7 @@ class LockRequest:
 
     @classmethod
     def from_wire(cls, item: object) -> "LockRequest":
-        """Raises: InvalidRequest: not a pair of a lock name and shared, exclusive or release."""
+        """Raises: InvalidRequest: the item is not [lock name, shared|exclusive|release]."""
         name, mode = _pair(item, "a lock request is [lock, mode]")
         return cls(parse_lock(name), None if mode == _RELEASE else parse_mode(mode))
 
@@ -224,7 +223,7 @@ def mode_rank(mode: LockMode | None) -> int:
 
 
 def parse_mode(text: object) -> LockMode:
-    """Raises: InvalidRequest: neither `shared` nor `exclusive`."""
+    """Raises: InvalidRequest: the text is neither `shared` nor `exclusive`."""
     try:
         return LockMode(text)
     except ValueError:
@@ -251,9 +250,9 @@ def _pair(item: object, what: str) -> tuple[str, str]:
 
 @attrs.frozen(cache_hash=True, order=False, repr=False)
 class Owner(OwnForm):
-    """Whoever holds locks: (job id or name, livelock path). The pid is where to send SIGHUP.
+    """A holder of locks: (job id or name, livelock path). The pid is the target of SIGHUP.
 
-    The pid is shown again in listings, and is no part of the identity (DESIGN section 4).
+    The pid appears in listings, but is not part of the identity (DESIGN section 4).
     """
 
     # a job's number, or the name of another client; "12" is not job 12
@@ -274,12 +273,12 @@ class Owner(OwnForm):
     __repr__ = __str__
 
     def to_wire(self) -> list[int | str]:
-        """Two parts, or three when a pid is known."""
+        """Two parts, or three if the pid is known."""
         return [self.ident, self.livelock] if self.pid is None else [self.ident, self.livelock, self.pid]
 
     @classmethod
     def from_wire(cls, value: object) -> "Owner":
-        """Raises: InvalidRequest: not `[job id or name, livelock path]` with an optional pid."""
+        """Raises: InvalidRequest: the value is not `[job id or name, livelock path]` with an optional pid."""
         match value:
             case [ident, str() as livelock]:
                 return cls(_ident(ident), livelock)

@@ -1,7 +1,7 @@
 """Every path of an installation.
 
-Inside the three folders the names are Ganeti's, so that they can be a real Ganeti's folders; what
-is ours has names that Ganeti does not use.
+Inside the three folders the names are Ganeti's, so the folders can be those of a real Ganeti; our
+own files have names that Ganeti does not use.
 
 Source: DESIGN section 11; luxid.md 1.1, 3; wconfd.md 1.1, 3.2, 6.1; noded.md, modes set by ensure-dirs.
 """
@@ -19,21 +19,21 @@ from common.errors import InvalidRequest
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107
-# version of the queue's folder, as its file `version` names it; no other is read
+# version of the queue's folder, stored in its file `version`; others are refused
 QUEUE_VERSION: Final = 1
-# jobs whose ids have the same quotient by this are archived in one folder
+# number of jobs whose archived files share a folder: ids with the same quotient by it
 ARCHIVE_FOLDER_JOBS: Final = 10_000
-# jobs whose ids have the same quotient by this share a file for what they waited for
+# number of jobs whose waits share a file: ids with the same quotient by it
 WAITS_FILE_JOBS: Final = 100
 
 
 @attrs.frozen
 class Paths:
-    """Where an installation keeps its things; all paths are absolute."""
+    """The places of an installation's files; all paths are absolute."""
 
-    # survives a restart of the machine
+    # folder that survives a restart of the machine
     data: Path
-    # does not need to
+    # folder that need not survive it
     run: Path
     log: Path
 
@@ -106,7 +106,7 @@ class Paths:
         return self.output / f"job-{job_id}"
 
     def error_output_file(self, job_id: int) -> Path:
-        """Standard error, of commands that have it apart."""
+        """Standard error of commands that keep it apart."""
         return self.output / f"job-{job_id}.err"
 
     @property
@@ -116,7 +116,7 @@ class Paths:
 
     @property
     def job_logs(self) -> Path:
-        """Log lines of jobs that run, until their files have them; ours."""
+        """Log lines of running jobs, until the job files have them; ours."""
         return self.data / "joblogs"
 
     def job_log(self, job_id: int) -> Path:
@@ -128,12 +128,12 @@ class Paths:
         return self.data / "waits"
 
     def waits_file(self, job_id: int) -> Path:
-        """Shared by the jobs whose ids have the same quotient; the same for live and archived ones."""
+        """The waits of all jobs whose ids have the same quotient, live and archived ones."""
         return self.waits / str(job_id // WAITS_FILE_JOBS)
 
     @property
     def damaged(self) -> Path:
-        """Job files set aside because they could not be read; ours."""
+        """Unreadable job files that were moved away; ours."""
         return self.data / "queue-damaged"
 
     # run
@@ -144,23 +144,23 @@ class Paths:
 
     @property
     def messages(self) -> Path:
-        """Where luxid leaves what the processes of jobs are to know."""
+        """The folder of luxid's messages to job processes."""
         return self.run / "luxidmessages"
 
     def priority_message(self, job_id: int) -> Path:
-        """Holds the new priority of a job until its process has taken it over."""
+        """Holds the new priority of a job until its process has read it."""
         return self.messages / f"{job_id}.prio"
 
     def pause_message(self, job_id: int) -> Path:
-        """While it exists the job's process stops before its next opcode."""
+        """While it exists, the job's process stops before its next opcode."""
         return self.messages / f"{job_id}.pause"
 
     def kill_message(self, job_id: int) -> Path:
-        """While it exists SIGTERM tells the job's process to end at once, and not only to begin nothing more."""
+        """While it exists, SIGTERM makes the job's process end at once, instead of after the running opcode."""
         return self.messages / f"{job_id}.kill"
 
     def asker_note(self, job_id: int) -> Path:
-        """Who asked for the end of a job that has a process (`common.queue.askers`)."""
+        """Names the user who asked for the end of a job that has a process (`common.queue.askers`)."""
         return self.messages / f"{job_id}.asker"
 
     @property
@@ -168,14 +168,14 @@ class Paths:
         return self.run / "socket"
 
     def socket(self, daemon: str) -> Path:
-        """Where a daemon listens. Args: daemon: the name of one that has a Unix socket, from `common.daemons`."""
+        """The Unix socket of a daemon. Args: daemon: name of a daemon with a Unix socket, from `common.daemons`."""
         name = daemon_named(daemon).socket
         assert name is not None, f"{daemon} has no Unix socket"
         return self.sockets / name
 
     @property
     def query_socket(self) -> Path:
-        """Where luxid listens."""
+        """luxid's socket."""
         return self.socket("luxid")
 
     @property
@@ -196,13 +196,13 @@ class Paths:
         return self.run / "gantry-supervisor.pid"
 
     def notify_socket(self, daemon: str) -> Path:
-        """Where the supervisor hears that a daemon is ready; ours."""
+        """The socket on which the supervisor learns that a daemon is ready; ours."""
         return self.sockets / f"notify-{daemon}"
 
     # log
 
     def log_file(self, daemon: str) -> Path:
-        """Args: daemon: as for `pid_file`; the job processes share the fork server's."""
+        """Args: daemon: as for `pid_file`; the job processes share the fork server's log."""
         return self.log / daemon_named(daemon).log_file
 
     @property
@@ -211,7 +211,7 @@ class Paths:
 
     @property
     def commands_log(self) -> Path:
-        """Where command line programs write what they could not expect."""
+        """The log of unexpected errors in command line programs."""
         return self.log / "commands.log"
 
     # all of them
@@ -221,18 +221,18 @@ class Paths:
         return frozenset(folder for folder, _ in self._folders())
 
     def make_folders(self) -> None:
-        """Make the folders that are missing, with their modes; those that exist stay as they are.
+        """Make the missing folders, with their modes; existing folders stay unchanged.
 
         Raises:
-            OSError: one cannot be made.
-        Durability: on return those for data survive a loss of power.
+            OSError: a folder cannot be made.
+        Durability: on return the folders for data survive a loss of power.
         """
         made = [folder for folder, mode in self._folders() if _make_folder(folder, mode)]
-        # files in them are synced with them, but a folder that is lost takes along what is in it
+        # files are synced with their folder, but a lost folder loses its files
         sync_folders(folder.parent for folder in made if folder.is_relative_to(self.data))
 
     def check_socket_paths(self) -> None:
-        """Raises: InvalidRequest: a socket's path is longer than the kernel takes."""
+        """Raises: InvalidRequest: a socket's path is longer than the kernel allows."""
         for path in (self.socket(daemon.name) for daemon in start_order() if daemon.socket is not None):
             size = len(os.fsencode(path))
             if size > SOCKET_PATH_MAX_BYTES:
@@ -261,7 +261,7 @@ class Paths:
 
 
 def _make_folder(folder: Path, mode: int) -> bool:
-    """Whether it was missing."""
+    """Return whether the folder was missing."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     try:
         folder.mkdir()
@@ -269,6 +269,6 @@ def _make_folder(folder: Path, mode: int) -> bool:
         if not folder.is_dir():
             raise
         return False
-    # exactly this mode, whatever the umask
+    # exactly this mode, independent of the umask
     folder.chmod(mode)
     return True

@@ -1,12 +1,12 @@
-"""The seam at which a change that is durable on this node becomes known to the others.
+"""The interface by which a change that is durable on this node reaches the other nodes.
 
-Theory. A store makes a change durable here, then lets the others have it, and only then does the change count: it is
-visible, others are woken, the caller is answered. What "the others have it" means is the way's own: nothing (`none`),
-an attempt within a bounded time (`nodes`), a commit that a majority has and that fences an old master (`etcd`). A way
-tries on by itself for those that lack a change; its store does not wait for that. What changed while no store was there
-to tell it, the way finds by itself when it begins.
+Theory. A store makes a change durable here, then passes it to the other nodes, and only then does the change count: it
+is visible, others are woken, the caller gets its reply. Each way defines what passing means: nothing (`none`),
+an attempt within a bounded time (`nodes`), a commit by a majority that fences an old master (`etcd`). A way
+retries by itself for nodes that lack a change; its store does not wait for that. When a way begins, it finds by itself
+the changes that were made while no store reported them.
 
-Whoever calls may be shielded from cancellation, so every method returns within a bound of its own.
+The caller may be shielded from cancellation, so every method returns within its own time limit.
 
 Source: DESIGN sections 12 and 14.
 """
@@ -30,35 +30,35 @@ class NoLongerMaster(Unavailable):
 
 
 class Copies(Protocol):
-    """Lets the other nodes have changes of files. Each change is durable here when it is told, in the order told.
+    """Passes changes of files to the other nodes. Each change is durable here when it is reported, in order.
 
     Raises, all methods:
-        NotCopied: the others lack it for now. It counts all the same, and the way goes on telling them.
+        NotCopied: other nodes lack the change for now. It counts nevertheless, and the way keeps retrying.
         NoLongerMaster: another node is the master; this change may be lost, and nothing more may be written here.
     """
 
     async def replaced(self, files: Sequence[FileWrite]) -> None:
-        """These files have these contents. They are one change: the others have all of it or nothing."""
+        """These files have these contents. They are one change: a node has all of it or nothing."""
         ...
 
     async def appeared(self, paths: Sequence[Path]) -> None:
         """Another process of this node, such as a job's, has replaced these files; they hold this change or later ones.
 
-        An error of reading them is no verdict: the way tries again, as it does for nodes that do not answer.
+        If a file cannot be read, the way tries again, as it does for nodes that do not reply.
         """
         ...
 
     async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        """Each source is at its target now."""
+        """Each source has been moved to its target."""
         ...
 
     async def removed(self, paths: Sequence[Path]) -> None:
-        """These files are gone; some may not have been there."""
+        """These files are gone; some may not have existed."""
         ...
 
 
 class NoCopies:
-    """The way `none`: there are no others. Costs nothing, not even a turn of the event loop."""
+    """The way `none`: there are no other nodes. It costs nothing, not even a turn of the event loop."""
 
     async def replaced(self, files: Sequence[FileWrite]) -> None:
         pass

@@ -1,7 +1,7 @@
 """Settings: one TOML file for an installation, one table and one frozen class for each daemon.
 
-Every key has a default, so the file may be missing. What the file says is checked when it is read,
-key by key, and a key nobody knows is refused: a misspelt setting that is silently ignored is worse
+Every key has a default, so the file may be missing. The file is checked when it is read,
+key by key, and an unknown key is refused: a misspelt setting that is silently ignored is worse
 than a daemon that does not start. `deploy/gantry.toml.sample` documents all keys.
 """
 
@@ -21,7 +21,7 @@ from common.validation import Checked
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
 ROOT_VARIABLE: Final = "GANTRY_ROOT"
-# values of `cgroups`: the best that works, one version alone, or none
+# values of `cgroups`: the best version that works, one version only, or none
 WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
 
@@ -29,7 +29,7 @@ _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 
 def _positive(_: object, field: Checked, value: float) -> None:
-    # not (...): refuses nan as well
+    # this form refuses nan as well
     if not value > 0:
         raise ValueError(f"{field.name} must be greater than 0")
 
@@ -52,7 +52,7 @@ def _way_to_hold(_: object, field: Checked, value: str) -> None:
 @attrs.frozen
 class LuxidSettings:
     max_queued_jobs: int = attrs.field(default=100_000, validator=_positive)
-    # the limit of a new cluster; afterwards `gnt-cluster modify` changes it
+    # limit of a new cluster; afterwards `gnt-cluster modify` changes it
     max_running_jobs: int = attrs.field(default=50, validator=_positive)
     # time from SIGTERM to SIGKILL for a job that is killed
     kill_grace_s: float = attrs.field(default=10.0, validator=_not_negative)
@@ -60,11 +60,11 @@ class LuxidSettings:
     start_timeout_s: float = attrs.field(default=30.0, validator=_positive)
     # argv of an external executor; empty: the fork server
     executor: tuple[str, ...] = ()
-    # the backstop behind the events
+    # interval of the backstop behind the events
     sweep_s: float = attrs.field(default=5.0, validator=_positive)
-    # choice by lock weight; false: jobs of one priority start in the order of their arrival
+    # whether lock weight decides the order; false: jobs of one priority start in the order of their arrival
     predictive: bool = True
-    # weight of a job that holds up no other
+    # weight of a job that blocks no other
     lock_weight_base: float = attrs.field(default=1.0, validator=_not_negative)
     lock_weight_tick_s: float = attrs.field(default=30.0, validator=_positive)
     # ticks after which a job weighs nothing
@@ -73,15 +73,15 @@ class LuxidSettings:
 
 @attrs.frozen
 class WconfdSettings:
-    # the backstop behind the events
+    # interval of the backstop behind the events
     sweep_s: float = attrs.field(default=5.0, validator=_positive)
     # age from which a livelock file is swept: processes create theirs before they lock it
     livelock_grace_s: float = attrs.field(default=3.0, validator=_not_negative)
     # time without a request after which a connection may be closed
     idle_timeout_s: float = attrs.field(default=60.0, validator=_positive)
-    # order of lock requests that starves nobody; false: exactly Ganeti's
+    # whether the order of lock requests prevents starvation; false: exactly Ganeti's order
     fair: bool = True
-    # journal beside locks.data; false: locks.data is written whole at each change, as by Ganeti
+    # whether to keep a journal beside locks.data; false: locks.data is written whole at each change, as by Ganeti
     lock_journal: bool = True
     # number of shared grants that may pass a pending exclusive request, if `fair`
     max_bypass: int = attrs.field(default=16, validator=_not_negative)
@@ -89,13 +89,13 @@ class WconfdSettings:
 
 @attrs.frozen
 class LimitsSettings:
-    """Bounds that keep one user, or one job, from being in everybody's way."""
+    """Bounds that keep one user, or one job, from blocking all others."""
 
-    # connections to a daemon, if it may have so many descriptors
+    # connections to a daemon, as far as its limit of descriptors allows
     max_connections: int = attrs.field(default=2000, validator=_positive)
     # connections of one user, except root and the daemons' user
     max_connections_per_user: int = attrs.field(default=500, validator=_positive)
-    # connections that are kept for root and the daemons' user
+    # connections reserved for root and the daemons' user
     reserved_connections: int = attrs.field(default=32, validator=_not_negative)
     # bytes of unfinished messages and unread replies that a daemon keeps
     max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=_positive)
@@ -103,9 +103,9 @@ class LimitsSettings:
     max_job_opcodes: int = attrs.field(default=1000, validator=_positive)
     # bytes of a job's opcodes as JSON
     max_job_bytes: int = attrs.field(default=2**20, validator=_positive)
-    # jobs that one opcode waits for
+    # jobs that one opcode may wait for
     max_opcode_depends: int = attrs.field(default=1000, validator=_positive)
-    # locks that one opcode, or one call of wconfd, names
+    # locks that one opcode, or one call of wconfd, may name
     max_locks: int = attrs.field(default=4000, validator=_positive)
     # items of a list in one call of luxid: names, job ids, conditions, jobs
     max_items: int = attrs.field(default=20_000, validator=_positive)
@@ -115,9 +115,9 @@ class LimitsSettings:
 class JobprocSettings:
     # bytes of output kept for one job
     output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=_positive)
-    # the last lines of a command's output that go into the result
+    # number of last lines of a command's output that go into the result
     output_tail_lines: int = attrs.field(default=20, validator=_not_negative)
-    # way in which the processes of a command are held together
+    # way to hold the processes of a command together
     cgroups: str = attrs.field(default="auto", validator=_way_to_hold)
     # PATH and LANG of commands
     command_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -127,12 +127,12 @@ class JobprocSettings:
 
 @attrs.frozen
 class AccessSettings:
-    """The users who may connect, and what each may do; the daemons' user and root may do everything."""
+    """The users who may connect, and their rights; the daemons' user and root may do everything."""
 
     # users and groups with the rights of the daemons' user: Ganeti's rule
     uids: tuple[Uid, ...] = ()
     gids: tuple[Gid, ...] = ()
-    # roles, as `common.access` tells
+    # holders of roles, see `common.access`
     read: tuple[Grantee, ...] = ()
     submit: tuple[Grantee, ...] = ()
     operate: tuple[Grantee, ...] = ()
@@ -140,11 +140,11 @@ class AccessSettings:
     # users who may submit in the name of others
     trusted: tuple[Uid, ...] = ()
     socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
-    # mode without write permission for others: whoever writes to this folder can replace the sockets
+    # mode without write permission for others: a user who can write to this folder can replace the sockets
     socket_folder_mode: int = attrs.field(default=0o750, validator=_file_mode)
 
     def access(self, own_uid: int) -> Access:
-        """The roles as they are in force for daemons that run as this user."""
+        """The access table for daemons that run as this user."""
         given: dict[Role, tuple[Grantee, ...]] = {
             Role.READ: self.read,
             Role.SUBMIT: self.submit,
@@ -157,13 +157,13 @@ class AccessSettings:
 
 @attrs.frozen
 class GanetiSettings:
-    """What matters where the daemons stand in the place of Ganeti's, among its tools and its other daemons."""
+    """Settings for an installation where the daemons replace Ganeti's, among its tools and its other daemons."""
 
-    # ganeti-luxid and ganeti-wconfd, as `ps` and the tools that start and stop daemons see them
+    # whether the processes are named ganeti-luxid and ganeti-wconfd for `ps` and the tools that start and stop daemons
     process_names: bool = False
-    # the version that clients and nodes are told; empty: our own
+    # version reported to clients and nodes; empty: our own
     release: str = ""
-    # start also if other nodes should have copies of configuration and queue, which nobody makes
+    # whether to start although other nodes should have copies of configuration and queue, which are not made
     allow_uncopied: bool = False
 
 
@@ -176,11 +176,11 @@ class Settings:
     limits: LimitsSettings = LimitsSettings()
     access: AccessSettings = AccessSettings()
     ganeti: GanetiSettings = GanetiSettings()
-    # the file they were read from; None: there is none, all is default
+    # settings file; None: there is none, and all values are defaults
     source: Path | None = None
 
 
-# name of a table -> its class, as `Settings` has them
+# name of a table -> its class, by the fields of `Settings`
 _CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
     field.name: field.type
     for field in attrs.fields(Settings)
@@ -190,9 +190,9 @@ _TABLES: Final = ("paths", *_CLASSES)
 
 
 def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """The settings of the installation in `root`, else in $GANTRY_ROOT, else of the system.
+    """Load the settings of the installation in `root`, else in $GANTRY_ROOT, else of the system.
 
-    A missing file means defaults. Nothing is created, the folders need not exist.
+    A missing file means defaults. Nothing is created, and the folders need not exist.
 
     Raises:
         InvalidRequest: the file is not TOML, has an unknown table or key, or a wrong value.
@@ -206,10 +206,10 @@ def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.envi
 
 
 def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:
-    """`load_settings` for clients: they want an installation that exists.
+    """`load_settings` for clients, for which the installation must exist.
 
     Raises:
-        NotFound: neither a root is given, nor is there a settings file or a socket of the system;
+        NotFound: no root is given, and the system has neither a settings file nor a socket;
             the message lists the places.
         InvalidRequest, OSError: as `load_settings`.
     """
@@ -223,8 +223,8 @@ def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.
 
 
 def named_root(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """The folder given, else that of $GANTRY_ROOT, absolute; None: the installation of the system is meant."""
-    # an empty variable is as good as none
+    """The given folder, else that of $GANTRY_ROOT, absolute; None: the installation of the system."""
+    # an empty variable counts as unset
     text = environ.get(ROOT_VARIABLE)
     root = root or (Path(text) if text else None)
     return None if root is None else Path(os.path.abspath(root))
@@ -290,7 +290,7 @@ def _read_paths(file: Path, table: Mapping[str, object], defaults: Paths) -> Pat
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:
-    # imported late, as it is needed on the way to an error only
+    # imported late: only an error needs it
     import difflib
 
     known = list(known)

@@ -1,4 +1,4 @@
-"""How the values of settings are read from TOML, by the types of the fields that they are for.
+"""Read the values of settings from TOML, by the types of their fields.
 
 Source: common/settings.py.
 """
@@ -10,17 +10,17 @@ from typing import Final, NewType
 
 from common.access import Grantee
 
-# numeric ids; the file may have names
+# numeric ids; the file may have names instead
 Uid = NewType("Uid", int)
 Gid = NewType("Gid", int)
 
 
-# what (uid_t) -1 is; the kernel gives it to nobody
+# (uid_t) -1, which the kernel never assigns
 _NOBODY_ID: Final = 2**32 - 1
 
 
 def _int(value: object) -> int:
-    # a bool is an int for Python, but not for whoever wrote the file
+    # a bool is an int in Python, but a mistake in the settings
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError
     return value
@@ -62,7 +62,7 @@ def _id_of(value: object, kind: str, look_up: Callable[[str], int]) -> int:
 
 
 def _grantee(value: object) -> Grantee:
-    """A user; with `@` before it a group."""
+    """A user; with a leading `@` a group."""
     if not isinstance(value, str) or not value.startswith("@"):
         return Grantee(_uid(value))
     name = value[1:]
@@ -78,7 +78,7 @@ def _list_of(read: Callable[[object], object]) -> Callable[[object], object]:
     return read_list
 
 
-# type of a field -> (how to say it, how to read it; TypeError: it is something else)
+# type of a field -> (its name in messages, its reader; TypeError: the value has another type)
 READERS: Final[Mapping[object, tuple[str, Callable[[object], object]]]] = {
     int: ("a whole number", _int),
     bool: ("true or false", _bool),

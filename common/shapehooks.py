@@ -1,4 +1,4 @@
-"""How the shapes of `common.shapes` are read and written: hooks for a converter."""
+"""Hooks with which a converter reads and writes the shapes of `common.shapes`."""
 
 import types
 from collections.abc import Callable
@@ -15,13 +15,13 @@ Writer = Callable[[object], object]
 
 
 def expected(what: str, value: object) -> ValueError:
-    """The one wording for a value of a wrong type."""
+    """The error for a value of a wrong type, with the same wording everywhere."""
     text = repr(value)
     return ValueError(f"expected {what}, got {text if len(text) <= 60 else f'{text[:57]}...'}")
 
 
 def register_shapes(converter: Converter) -> None:
-    """Let a converter read and write these shapes; after all that would take the classes for usual ones."""
+    """Let a converter read and write these shapes; call it after the hooks that take them for ordinary ones."""
     _register_unchecked(converter)
     converter.register_structure_hook_func(_is_a(OwnForm), lambda value, kind: kind.from_wire(value))
     converter.register_unstructure_hook_func(_is_a(OwnForm), lambda value: value.to_wire())

@@ -1,10 +1,9 @@
-"""Shapes that values have on the wire besides objects with the names of their fields; a class tells by its base.
+"""Shapes of values on the wire besides objects by field names; a class selects one by its base.
 
-`OwnForm` writes and reads itself. A `Row` is a list of its fields in order. A `Tagged` class is an object with its
-`kind` in front, and a union of such classes is read by the kind; so is a union of `TaggedRow` by the first place.
-
-Values of which nothing is said (`object`) are taken as they come, and so are lists marked `AS_IT_COMES`: of their rows
-there may be hundreds of thousands. How all this is read and written is told in `common.shapehooks`.
+`OwnForm` writes and reads itself. A `Row` is a list of its fields in order. A `Tagged` class is an object with a
+`kind`, and a union of such classes is read by the kind; a union of `TaggedRow` is read by the first element.
+Values of type `object` are not checked, nor are lists marked `AS_IT_COMES`, which may have
+hundreds of thousands of rows. `common.shapehooks` reads and writes all of them.
 """
 
 from collections.abc import Mapping
@@ -12,22 +11,22 @@ from typing import ClassVar, Final, Self
 
 import attrs
 
-# JSON whose inside is read elsewhere
+# JSON object whose content is read elsewhere
 JsonObject = Mapping[str, object]
 
 
 class OwnForm:
-    """What writes and reads its form by itself."""
+    """A class that writes and reads its wire form itself."""
 
     __slots__ = ()
 
     def to_wire(self) -> object:
-        """The form, of JSON-able values."""
+        """The wire form, of JSON-able values."""
         raise NotImplementedError
 
     @classmethod
     def from_wire(cls, value: object) -> Self:
-        """Raises: InvalidRequest, ValueError, KeyError, TypeError: it has another form."""
+        """Raises: InvalidRequest, ValueError, KeyError, TypeError: the value has another form."""
         raise NotImplementedError
 
 
@@ -45,7 +44,7 @@ class TaggedRow(Row):
 
 
 class Tagged:
-    """An object of its kind and its fields."""
+    """An object with its kind and its fields."""
 
     __slots__ = ()
     KIND: ClassVar[str]
@@ -60,8 +59,8 @@ class OtherKind:
 
 
 class AsItComes:
-    """The mark of what is not looked at."""
+    """The marker for lists that are not checked."""
 
 
-# in `Annotated[list[...], AS_IT_COMES]`: a list is taken as it is, whoever reads it finds JSON lists for tuples
+# for `Annotated[list[...], AS_IT_COMES]`: the list is taken unchecked; its rows are JSON lists instead of tuples
 AS_IT_COMES: Final = AsItComes()

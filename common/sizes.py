@@ -13,9 +13,9 @@ _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([mgt]?)(?:i?b)?\s*", re.IGNORE
 
 
 def read_mebibytes(value: object) -> int:
-    """`512`, `"512"`, `"2g"` and `"1.5 TiB"` as mebibytes; units are binary.
+    """Convert `512`, `"512"`, `"2g"` and `"1.5 TiB"` to mebibytes; units are binary.
 
-    Raises: ValueError: it is no such size.
+    Raises: ValueError: the value is not a size.
     """
     if isinstance(value, str) and (match := _SIZE.fullmatch(value)):
         return round(float(match[1]) * _UNITS[match[2].lower()])

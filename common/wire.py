@@ -1,7 +1,7 @@
-"""JSON to typed values and back: one strict converter for messages, opcodes and files.
+"""Convert JSON to typed values and back, with one strict converter for messages, opcodes and files.
 
-cattrs by itself is lenient (`int("5")`, `str(5)`); on this wire a wrong type is an error that
-names the place. Numbers follow Ganeti: where an integer is wanted a fraction is rounded.
+cattrs alone is lenient (`int("5")`, `str(5)`); here a wrong type is an error that
+names the place. Numbers follow Ganeti: a fraction is rounded where an integer is wanted.
 
 Source: STYLE section 8 (error texts); luxid.md 1.4 and 2.1.
 """
@@ -42,12 +42,12 @@ def structure(value: object, kind: type[T], what: str = "request") -> T:
 
 
 def unstructure(value: object) -> object:
-    """The JSON-able form of a typed value; absent optional keys stay absent where a class says so."""
+    """The JSON-able form of a typed value; absent optional keys stay absent where the class says so."""
     return _fast.unstructure(value)
 
 
 def explain(detailed: Converter, value: object, kind: type[T], what: str) -> T:
-    """Read a value that was refused once more, for an error that names all problems and their places.
+    """Read a refused value again, for an error that names all problems and their places.
 
     Raises: InvalidRequest: as `structure`.
     """
@@ -59,7 +59,7 @@ def explain(detailed: Converter, value: object, kind: type[T], what: str) -> T:
 
 
 def problems(detailed: Converter, value: object, kind: object, path: str) -> list[str]:
-    """All that is wrong with a value, each with its place below `path`; nothing if it can be read."""
+    """All faults of a value, each with its place below `path`; empty if it can be read."""
     try:
         detailed.get_structure_hook(kind)(value, kind)
     except Exception as error:
@@ -80,12 +80,12 @@ def _describe(error: BaseException, kind: type | None) -> str:
 
 
 _INT_END: Final = 2**63
-# no text longer than that is made a number
+# longer texts are refused before the conversion
 _ID_DIGITS: Final = len(str(_INT_END))
 
 
 def _int(value: object, _: object) -> int:
-    # not (...): refuses nan as well; there are no larger integers in files, databases and other languages
+    # this form refuses nan as well; files, databases and other languages have no larger integers
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _INT_END:
         raise expected("int", value)
     return value if isinstance(value, int) else round(value)
@@ -102,7 +102,7 @@ def _str(value: object, _: object) -> str:
 
 
 def read_text(value: object) -> str:
-    """Raises: ValueError: it is none."""
+    """Raises: ValueError: the value is not a string."""
     if not isinstance(value, str):
         raise expected("string", value)
     return value
@@ -120,7 +120,7 @@ def _bool(value: object, _: object) -> bool:
 
 
 def read_job_id(value: object) -> JobId:
-    """A job id is a whole number >= 0, or a string that holds one (luxid.md 2.1).
+    """Read a job id: a whole number >= 0, or a string that contains one (luxid.md 2.1).
 
     Raises: ValueError.
     """
@@ -151,10 +151,10 @@ def _only(kinds: tuple[type, ...], what: str, inner: Hook) -> Hook:
 
 
 def make_converter(*, detailed: bool) -> Converter:
-    """A strict converter of the house, for who adds hooks of their own.
+    """Make a strict converter, to which the caller may add hooks.
 
     Args:
-        detailed: slower, and its errors know the place; for `explain`.
+        detailed: slower, and its errors name the place; for `explain`.
     """
     converter = Converter(forbid_extra_keys=True, detailed_validation=detailed)
     for primitive, hook in ((int, _int), (float, _float), (str, _str), (bool, _bool)):
@@ -178,7 +178,7 @@ def _asked(request: LockRequest) -> LockRequest:
 
 
 def _register_containers(converter: Converter) -> None:
-    """Lists only from JSON arrays, objects only from JSON objects: by itself cattrs takes any iterable."""
+    """Take lists only from JSON arrays, and objects only from JSON objects: cattrs alone takes any iterable."""
 
     def array(kind: type, converter: BaseConverter) -> Hook:
         return _only((list, tuple), "a list", list_structure_factory(kind, converter))

@@ -1,17 +1,17 @@
 """Files that are always whole: written beside their target, made durable, then renamed over it.
 
-Theory. A rename replaces a file in one step, but it may reach the disk before the content does;
-so the content is fsync'ed first, the rename second, and the folder, whose entry the rename is,
-last. A batch pays the folder's fsync once, and nothing of it is renamed before all of it is
-durable. Before the first fsync of a batch all its files are written and their way to the disk has
-begun; so they share the journal's commits, and the batch takes about half the time.
+Theory. A rename replaces a file in one step, but it may reach the disk before the content does.
+Therefore the content is fsync'ed first, the rename comes second, and the folder, which holds the
+entry, is fsync'ed last. A batch pays for the folder's fsync once, and none of its files is renamed
+before all contents are durable. Before its first fsync a batch writes all files and starts their
+writeback; so they share the journal's commits, and the batch takes about half the time.
 
-Up to the first rename a failure means that nothing has changed. From then on everybody sees the new files, and an
-fsync of a folder that fails takes nothing back: it is an outcome of its own, `NotYetDurable`, and all that is left
-to do is to repeat that fsync (`common.durable.durably`). A content is different: the kernel may forget what it could
-not write, so after its fsync has failed all of it is written anew.
+A failure before the first rename means that nothing has changed. After it every process sees the new files, and a
+failed fsync of a folder takes nothing back: that is an outcome of its own, `NotYetDurable`, and the caller only has
+to repeat that fsync (`common.durable.durably`). A content is different: the kernel may forget what it failed to
+write, so after a failed fsync of a content all of it is written again.
 
-Plain `os` calls throughout: this is the hottest path of a submission.
+The module uses plain `os` calls, because it is the hottest path of a submission.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ from typing import Final
 import attrs
 
 _FOLDER_MODE: Final = 0o750
-# descriptors held open at once while a batch is made durable
+# descriptors that are open at once while a batch is made durable
 _CHUNK: Final = 256
-# what `stage_files` calls them
+# names of the temporary files of `stage_files`
 _TEMP: Final = re.compile(r"(.+)-[0-9a-f]{12}\.tmp", re.ASCII | re.DOTALL)
 _NOTE: Final = "user.gantry"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -37,30 +37,30 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFO
 class FileWrite:
     path: Path
     content: bytes
-    # exactly this, whatever the umask
+    # exact mode, independent of the umask
     mode: int = 0o600
-    # something small that comes and goes with the content and is no part of it, where the file system keeps that
+    # small text beside the content, replaced with it; lost where the file system does not keep attributes
     note: bytes = b""
-    # in its place, durably, before any file of the same call that does not precede the others
+    # whether it must be in place, durably, before the files of the same call that do not precede
     precedes: bool = False
 
 
 class NotYetDurable(OSError):
     """The change is made and visible to all, but a loss of power may take it back: a folder could not be synced.
 
-    Whoever gets this must not act as though nothing had happened, nor write anything again: call `repeat` until it
-    returns, or let `common.durable.durably` do so.
+    The caller must neither act as if nothing had happened nor write anything again. It calls `repeat` until that
+    returns, or lets `common.durable.durably` do so.
     """
 
     def __init__(self, error: OSError, folders: Sequence[str]) -> None:
         super().__init__(error.errno, error.strerror, folders[0])
-        # those whose fsync is missing
+        # folders whose fsync is missing
         self.folders = tuple(folders)
 
     def repeat(self) -> None:
-        """Try the missing fsyncs once more.
+        """Repeat the missing fsyncs once.
 
-        Raises: NotYetDurable: one failed again.
+        Raises: NotYetDurable: an fsync failed again.
         Durability: on return the change survives a loss of power.
         """
         sync_folders(self.folders)
@@ -68,17 +68,17 @@ class NotYetDurable(OSError):
 
 @attrs.frozen
 class StagedFiles:
-    """Contents that are durable beside their targets, and not in their place yet; put them there, or discard them."""
+    """Contents that are durable beside their targets; put them in place, or discard them."""
 
     _temps: tuple[tuple[str, FileWrite], ...]
 
     def put_in_place(self) -> None:
-        """Rename all of them over their targets, in order, those that precede the others first.
+        """Rename all of them over their targets, in order; files that precede the others come first.
 
         Raises:
-            NotYetDurable: all are in their places.
-            OSError: a rename failed, all but impossible by now, and those before it are done; or the folder of files
-                that precede the others could not be synced, and none of the others is in its place.
+            NotYetDurable: all files are in place.
+            OSError: a rename failed (nearly impossible by now), and the renames before it are done; or the folder
+                of the preceding files could not be synced, and none of the other files is in place.
         Durability: as `write_files`.
         """
         first = [each for each in self._temps if each[1].precedes]
@@ -94,21 +94,21 @@ class StagedFiles:
         sync_folders(os.path.dirname(temp) for temp, _ in others)
 
     def singly(self) -> "Iterator[StagedFiles]":
-        """Each file for itself, in order: for a rename that must be durable before the next begins."""
+        """Each file alone, in order: for renames of which each must be durable before the next begins."""
         return (StagedFiles((each,)) for each in self._temps)
 
     def discard(self) -> None:
-        """Remove what is not in its place."""
+        """Remove the temporary files that are not in place yet."""
         _remove(temp for temp, _ in self._temps)
 
 
 def stage_files(writes: Sequence[FileWrite]) -> StagedFiles:
     """Make contents durable in temporary files beside their targets.
 
-    Of several writes to one path the last one counts. The temporary files are called
+    Of several writes to one path the last one wins. The temporary files are named
     `<name>-<random>.tmp`.
 
-    Raises: OSError: a content could not be made durable; nothing is left of any.
+    Raises: OSError: a content could not be made durable; all temporary files are removed.
     """
     wanted = {write.path: write for write in writes}
     suffix = f"-{os.urandom(6).hex()}.tmp"
@@ -126,12 +126,12 @@ def stage_files(writes: Sequence[FileWrite]) -> StagedFiles:
 def write_files(writes: Sequence[FileWrite]) -> None:
     """Replace all these files, each of them whole or not at all.
 
-    As `stage_files`, and then each is put in its place.
+    Stages them as `stage_files` does, then puts each in place.
 
     Raises:
-        NotYetDurable: all files are replaced, and only the fsync of a folder is to be repeated.
-        OSError: if a content could not be made durable, no file has changed. If a rename failed (all but
-            impossible by then), those before it have.
+        NotYetDurable: all files are replaced; only the fsync of a folder is missing.
+        OSError: a content could not be made durable, and no file has changed; or a rename failed (nearly
+            impossible by then), and the files before it are replaced.
     Durability: on return everything survives a loss of power. After a crash in between each
         file has its old or its new content; temporary files may be left behind.
     """
@@ -145,7 +145,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o600, note: bytes = b
 
 
 def read_note(descriptor: int) -> bytes:
-    """The note that was written with the content of this file; empty if there is none."""
+    """Return the note that was written with the content of this file; empty if there is none."""
     try:
         return os.getxattr(descriptor, _NOTE)
     except OSError:
@@ -153,11 +153,11 @@ def read_note(descriptor: int) -> bytes:
 
 
 def remove_leftovers(folder: Path, is_ours: Callable[[str], bool]) -> list[str]:
-    """Remove the temporary files of writes that a crash has cut off.
+    """Remove the temporary files of writes that a crash interrupted.
 
     Args:
-        is_ours: whether nobody but the caller writes a file of this name, so that none is being written.
-    Returns: the names of the files that were to be written.
+        is_ours: whether only the caller writes files of this name, so that no such write is under way.
+    Returns: the names of the target files.
     Raises: OSError: the folder cannot be read.
     """
     left = [(entry, match[1]) for entry in os.listdir(folder) if (match := _TEMP.fullmatch(entry))]
@@ -167,38 +167,38 @@ def remove_leftovers(folder: Path, is_ours: Callable[[str], bool]) -> list[str]:
 
 
 def remove_file(path: Path) -> None:
-    """Remove a file; it is no error if there is none.
+    """Remove a file; a missing file is not an error.
 
     Raises:
-        NotYetDurable: it is gone.
-        OSError: it is there.
-    Durability: on return it does not come back after a loss of power, whoever has removed it.
+        NotYetDurable: the file is gone.
+        OSError: the file is still there.
+    Durability: on return the removal survives a loss of power, even if another process removed the file.
     """
     remove_files([path])
 
 
 def remove_files(paths: Iterable[Path]) -> None:
-    """`remove_file` for several, in order, with one fsync of each folder. Raises: as there, of the first that fails."""
+    """`remove_file` for several, in order, with one fsync of each folder. Raises: as there, for the first failure."""
     folders: dict[str, None] = {}
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
         folders[os.path.dirname(path)] = None
-    # one that is not there has nothing to bring back
+    # a folder that is missing cannot bring a file back
     sync_folders(folder for folder in folders if os.path.isdir(folder or "."))
 
 
 def move_files(moves: Sequence[tuple[Path, Path]]) -> list[Path]:
-    """Rename each (source, target), making folders of targets as needed (0750).
+    """Rename each (source, target), and make missing folders of targets (0750).
 
-    A folder is durable before anything is moved into it: a file system that does not order such changes could
-    lose the folder, and with it what is in its old place no more.
+    A new folder is durable before a file is moved into it: a file system that does not order such changes could
+    lose the folder, together with the file that has left its old place.
 
-    Returns: the sources that are not there; the others have been moved.
+    Returns: the sources that do not exist; the others have been moved.
     Raises:
-        NotYetDurable: all are done.
-        OSError: the moves before the failing one are done, and durable unless the folders cannot be synced either;
-            those after it are not done.
+        NotYetDurable: all moves are done.
+        OSError: the moves before the failed one are done, and durable unless the folders cannot be synced either;
+            the moves after it are not done.
     Durability: on return the moves survive a loss of power.
     """
     _make_folders(dict.fromkeys(os.path.dirname(target) for _, target in moves))
@@ -219,7 +219,7 @@ def move_files(moves: Sequence[tuple[Path, Path]]) -> list[Path]:
 
 
 def _move(source: Path, target: Path) -> bool:
-    """False: there is nothing to move. Raises: OSError."""
+    """Return False if the source does not exist. Raises: OSError."""
     try:
         os.rename(source, target)
     except FileNotFoundError:
@@ -230,9 +230,9 @@ def _move(source: Path, target: Path) -> bool:
 
 
 def sync_folders(folders: Iterable[str | Path]) -> None:
-    """Make durable what was renamed, made or removed in these folders so far, by whomever.
+    """Make durable all renames, creations and removals in these folders so far, by any process.
 
-    Raises: NotYetDurable: it names this folder and those after it.
+    Raises: NotYetDurable: it names the failed folder and those after it.
     """
     left = [str(folder) or "." for folder in dict.fromkeys(folders)]
     try:
@@ -249,12 +249,12 @@ def _rename_durably(temps: Iterable[tuple[str, FileWrite]]) -> None:
     try:
         sync_folders(os.path.dirname(temp) for temp, _ in temps)
     except NotYetDurable as error:
-        # what they were to precede has not happened: for the caller the whole has failed
+        # the files that they precede are not in place: for the caller the whole call has failed
         raise OSError(error.errno, error.strerror, error.filename) from error
 
 
 def _chunk_size() -> int:
-    """How many files of a batch may be open at once: a process that may have but few descriptors needs others, too."""
+    """Number of files of a batch open at once; a process with few descriptors needs some of them for other work."""
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return _CHUNK if soft < 0 else max(1, min(_CHUNK, soft // 8))
 
@@ -268,13 +268,13 @@ def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:
             if write.mode & 0o077:
                 os.fchmod(descriptor, write.mode)
             if write.note:
-                # not every file system keeps notes, or has room for one
+                # some file systems do not keep notes, or have no room for one
                 with contextlib.suppress(OSError):
                     os.setxattr(descriptor, _NOTE, write.note)
         if len(descriptors) > 1:
             for descriptor in descriptors:
-                # starts the writing and does not wait: blocks are given to all files in one go, and one
-                # commit of the journal serves many of the following fsyncs
+                # starts the writeback without waiting: the file system allocates blocks for all files in one go, and
+                # one commit of its journal serves many of the following fsyncs
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         for descriptor in descriptors:
             os.fsync(descriptor)
@@ -285,7 +285,7 @@ def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:
 
 def _write_all(descriptor: int, content: bytes) -> None:
     written = os.write(descriptor, content)
-    # a short write is rare (a signal, a disk that is just getting full), the error comes with the next one
+    # a short write is rare (a signal, a disk that is getting full); the next write reports the error
     while written < len(content):
         written += os.write(descriptor, memoryview(content)[written:])
 
@@ -297,14 +297,14 @@ def _remove(paths: Iterable[str]) -> None:
 
 
 def _make_folders(folders: Iterable[str]) -> None:
-    """Make the folders, and those above them, durably. Raises: OSError: one of them may be missing after a crash."""
+    """Make the folders, and those above them, durably. Raises: OSError: a folder may be missing after a crash."""
     parents: dict[str, None] = {}
     for folder in folders:
         missing: list[str] = []
         while not os.path.isdir(folder):
             missing.append(folder)
             folder = os.path.dirname(folder)
-        # one that is there already, too: who made it may have died before it was durable
+        # also for an existing folder: its maker may have died before it was durable
         for path in reversed(missing or [folder]):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, _FOLDER_MODE)
@@ -312,7 +312,7 @@ def _make_folders(folders: Iterable[str]) -> None:
     try:
         sync_folders(parents)
     except NotYetDurable as error:
-        # nothing was moved, so it is an error like any other
+        # nothing was moved, so this is an ordinary error
         raise OSError(error.errno, error.strerror, error.filename) from error
 
 

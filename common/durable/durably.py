@@ -1,8 +1,9 @@
-"""Changes of files whose last step, the fsync of a folder, is repeated until it is done.
+"""Changes of files whose last step, the fsync of a folder, is repeated until it succeeds.
 
-Theory. When that fsync fails everybody sees the change already. To report a failure then would be wrong, as others
-may have acted on what they saw, and to report success too early. So nothing is reported, the fsync alone is tried
-again, and the log says so. For threads that may wait; `common.durable.groupcommit` does the same within an event loop.
+Theory. When that fsync fails, every process already sees the change. A reported failure would be wrong, because
+others may have acted on what they saw, and a reported success would be premature. So nothing is reported; only the
+fsync is repeated, and the log says so. This module is for threads, which may wait; `common.durable.groupcommit` does
+the same in an event loop.
 
 Source: common/durable/atomicfile.py.
 """
@@ -19,9 +20,9 @@ _log: Final = get_log(__name__)
 
 
 def durably(change: Callable[[], None]) -> None:
-    """Make a change by functions of `common.durable.atomicfile`; returns only when it is durable.
+    """Make a change by functions of `common.durable.atomicfile`; return only when it is durable.
 
-    Raises: OSError: it was not made.
+    Raises: OSError: the change was not made.
     """
     try:
         change()
@@ -35,12 +36,12 @@ def tell_not_durable(error: NotYetDurable) -> None:
 
 
 def tell_durable(error: NotYetDurable) -> None:
-    """Log that it could be at last."""
+    """Log that the folder could be synced at last."""
     _log.info("folder.synced", folder=error.folders[0])
 
 
 def settle(error: NotYetDurable) -> None:
-    """Repeat the fsyncs that are missing; returns when they are done."""
+    """Repeat the missing fsyncs until they succeed."""
     tell_not_durable(error)
     while True:
         time.sleep(RETRY_S)

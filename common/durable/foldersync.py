@@ -1,8 +1,8 @@
-"""Making durable what other processes have renamed in a folder.
+"""Make durable what other processes have renamed in a folder.
 
-Theory. Who reads a file that somebody has just put in its place may not know whether that rename is durable yet; an
-fsync of the folder makes it so, whoever renamed. All who ask while one is under way share the next one. It costs
-little: where the other process has synced, or does so at the same time, the disk has nothing more to write.
+Theory. The reader of a file that was just put in place may not know whether that rename is durable; an fsync of the
+folder makes it so, no matter which process renamed. All callers that arrive during one fsync share the next one. The
+cost is small: if the other process has synced, or does so at the same time, the disk has nothing more to write.
 """
 
 from pathlib import Path
@@ -15,19 +15,19 @@ from common.system.inthread import in_thread
 
 
 class FolderSync:
-    """Syncs one folder for all who ask."""
+    """Syncs one folder for many callers."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._turn = trio.Lock()
-        # our own: nobody's news waits behind other work of the daemon's threads
+        # a limiter of its own: a sync does not wait behind other work of the daemon's threads
         self._limiter = trio.CapacityLimiter(1)
-        # numbers of calls: the last one so far, and the last one that began before the last fsync did
+        # numbers of calls: the last one so far, and the last one covered by a finished fsync
         self._asked = self._served = 0
         self.fsyncs = 0
 
     async def sync(self) -> None:
-        """Return when all that was renamed in the folder before this call is durable, however long that takes.
+        """Return when all renames in the folder before this call are durable, however long that takes.
 
         Cancellation: at any time; nothing is lost by it.
         """

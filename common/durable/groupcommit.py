@@ -1,18 +1,18 @@
-"""Group commit: whoever wants files written while a write is on its way shares the next one.
+"""Group commit: callers that want files written while a write is under way share the next one.
 
 Theory. Making one file durable or fifty costs nearly the same: the fsync dominates. One task
-owns the disk; callers leave their writes with it and sleep. When a write returns, everything
-that has gathered meanwhile becomes the next group, one call in one worker thread. So a lone
+owns the disk; callers leave their writes with it and sleep. When a write returns, all writes
+that were left meanwhile become the next group, one call in one worker thread. So a lone
 caller waits for one write, and a crowd for at most two.
 
-A group has a bound, in files and in bytes. Who comes to a crowd that is larger waits for those who came before; so
-whoever changes a mass of files leaves only a part of them here at a time.
+A group has a bound, in files and in bytes. In a larger crowd a caller waits for the callers before it; so a
+caller that changes a mass of files leaves only a part of them here at a time.
 
-A group that fails says nothing about whose file was to blame; its members are then written one
-by one, so that each caller gets its own verdict and no one suffers for a neighbour.
+The failure of a group does not tell whose file was the cause. Its members are then written one
+by one, so that each caller gets its own result and none suffers for another.
 
-A group whose files are in their places, and whose folder could not be synced, has not failed: the fsync is repeated
-until it succeeds, and the callers wait for it. So they do while the system starts no thread.
+A group whose files are in place but whose folder could not be synced has not failed: the fsync is repeated until it
+succeeds, and the callers wait. They also wait while the system cannot start a thread.
 """
 
 from collections.abc import Callable, Sequence
@@ -27,17 +27,17 @@ from common.errors import Unavailable
 from common.system.inthread import tell_no_thread, try_in_thread
 from common.system.threadstart import NoThread
 
-# of one group, unless a single commit has more
+# bounds of one group; a single commit may exceed them
 MOST_FILES: Final = 256
 MOST_BYTES: Final = 8 * 2**20
 
 
 @attrs.frozen
 class CommitStatistics:
-    # commits that got their answer, and how many of them failed
+    # finished commits, and how many of them failed
     commits: int
     failures: int
-    # calls of the writer: shared ones, and single ones after a shared one had failed
+    # calls of the writer: for groups, and for single commits after their group failed
     groups: int
     retries: int
     files: int
@@ -65,22 +65,22 @@ class GroupCommit:
         self._waiting: list[_Ticket] = []
         self._wake = trio.Event()
         self._is_closed = False
-        # what is being tried again, or was last: an fsync, or to start a thread
+        # cause of the present or last retry: a missing fsync, or a thread that could not start
         self._unsettled: NotYetDurable | NoThread | None = None
-        # our own: a write must not queue behind other work of the daemon's threads
+        # a limiter of its own: a write must not queue behind other work of the daemon's threads
         self._limiter = trio.CapacityLimiter(1)
         self._commits = self._failures = self._groups = self._retries = self._files = 0
 
     async def commit(self, writes: Sequence[FileWrite]) -> None:
-        """Write the files; returns when they are durable.
+        """Write the files; return when they are durable.
 
         Writes to the same path take effect in the order of the calls.
 
         Raises:
             OSError: these files could not be written; they have their old content. NotYetDurable: they have the
-                new one; only while the writer ends.
+                new one; raised only while the writer ends.
             Unavailable: the writer has ended.
-        Cancellation: the wait can be cancelled; the files are written all the same.
+        Cancellation: the wait can be cancelled; the files are still written.
         """
         if self._is_closed:
             raise Unavailable("nothing more is written: the daemon is shutting down")
@@ -92,9 +92,9 @@ class GroupCommit:
             raise ticket.error
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be the one writer; for `nursery.start`.
+        """Run the only writer; for `nursery.start`.
 
-        Cancellation: what has been left to it by then is still written, shielded; later
+        Cancellation: writes left here before it are still carried out, shielded; later
             commits are refused.
         """
         task_status.started()
@@ -124,7 +124,7 @@ class GroupCommit:
             raise
 
     def _next_group(self) -> Sequence[_Ticket]:
-        """Take those who wait longest, as many as a group may have."""
+        """Take the tickets that wait longest, as many as fit into a group."""
         count = files = size = 0
         for ticket in self._waiting:
             files += len(ticket.writes)
@@ -138,7 +138,7 @@ class GroupCommit:
         return tickets
 
     async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
-        """Cancellation: only while an fsync is repeated, or there is no thread."""
+        """Cancellation: only while an fsync is repeated, or no thread can start."""
         self._groups += 1
         error = await self._try([write for ticket in tickets for write in ticket.writes])
         if error is None or isinstance(error, NotYetDurable) or len(tickets) == 1:
@@ -160,13 +160,13 @@ class GroupCommit:
         return None
 
     async def _write_in_thread(self, writes: Sequence[FileWrite]) -> None:
-        """Raises: as the writer; NoThread: there was none when the writer ended.
+        """Raises: as the writer; NoThread: no thread could start when the writer ended.
 
-        Cancellation: only while there is no thread; leaves it to `_write_waiting` to answer.
+        Cancellation: only while no thread can start; `_write_waiting` sets the result.
         """
         while True:
             try:
-                # a thread that writes is never abandoned: cancelled or not, this returns when it is done
+                # a writing thread is never abandoned: this returns when the thread is done, even if cancelled
                 with trio.CancelScope(shield=True):
                     return await try_in_thread(self._write, writes, limiter=self._limiter)
             except NoThread as error:
@@ -177,9 +177,9 @@ class GroupCommit:
             await trio.sleep(RETRY_S)
 
     async def _settle(self, error: NotYetDurable) -> OSError | None:
-        """Repeat the fsync until it is done; once if the writer has ended and nobody is to wait for it any longer.
+        """Repeat the fsync until it succeeds; only once if the writer has ended, as no caller should wait any longer.
 
-        Cancellation: leaves it to `_write_waiting` to answer.
+        Cancellation: `_write_waiting` sets the result.
         """
         tell_not_durable(error)
         while True:

@@ -1,4 +1,4 @@
-"""The cluster: its name, its master, and the parameters that all else inherits.
+"""The cluster: its name, its master, and the parameters that all other objects inherit.
 
 Source: wconfd.md 7.3.
 """
@@ -31,7 +31,7 @@ class Cluster(Entity):
     volume_group_name: str | None = None
     reserved_lvs: tuple[str, ...]
     drbd_usermode_helper: str | None = None
-    # "" once the cluster is being destroyed
+    # "" while the cluster is being destroyed
     master_node: NodeUuid
     master_ip: str
     master_netdev: str
@@ -43,9 +43,9 @@ class Cluster(Entity):
     gluster_storage_dir: str
     enabled_hypervisors: tuple[Hypervisor, ...]
     hvparams: Mapping[Hypervisor, Params]
-    # by operating system
+    # operating system -> hypervisor -> parameters
     os_hvp: Mapping[str, Mapping[Hypervisor, Params]]
-    # by profile; there is one, "default"
+    # profile -> parameters; "default" is the only profile
     beparams: Mapping[str, BeParams]
     osparams: Mapping[str, Mapping[str, str]]
     osparams_private_cluster: Mapping[str, Mapping[str, str]]

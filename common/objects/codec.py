@@ -1,4 +1,4 @@
-"""Configuration objects from JSON values and back, strictly, by the rules of `entity`.
+"""Convert configuration objects from JSON values and back, strictly, by the rules of `entity`.
 
 Source: wconfd.md 7.1; STYLE section 8 (error texts).
 """
@@ -28,7 +28,7 @@ _HYPHENATED: Final = (Ispec, PartialIspec, Ipolicy, PartialIpolicy)
 
 
 def decode_config(value: object) -> Config:
-    """Read a JSON value as a whole configuration.
+    """Read a whole configuration from a JSON value.
 
     Raises: InvalidRequest: unknown or missing keys, wrong types, each with its place:
         `invalid configuration: expected int, got 'x' @ $.nodes['...'].serial_no`.
@@ -37,7 +37,7 @@ def decode_config(value: object) -> Config:
 
 
 def decode_object(value: object, kind: type[T], what: str) -> T:
-    """Read a JSON value as one configuration object. Raises: InvalidRequest."""
+    """Read one configuration object from a JSON value. Raises: InvalidRequest."""
     try:
         return _fast.structure(value, kind)
     except Exception:
@@ -80,7 +80,7 @@ def _object_reader(kind: type[attrs.AttrsInstance], converter: BaseConverter) ->
         kind,
         cast(Converter, converter),
         _cattrs_forbid_extra_keys=True,
-        **renames,  # type: ignore[arg-type]  # the names are those of fields, none is an option's
+        **renames,  # type: ignore[arg-type]  # the names are those of fields, not of options
     )
     known = frozenset(keys.values())
 
@@ -88,7 +88,7 @@ def _object_reader(kind: type[attrs.AttrsInstance], converter: BaseConverter) ->
         if not isinstance(value, dict):
             raise expected("an object", value)
         if None in value.values():
-            # null is absent; but not for a key that nobody knows
+            # null means absent, but not for an unknown key
             value = {key: part for key, part in value.items() if part is not None or key not in known}
         return inner(value, kind)
 

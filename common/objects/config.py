@@ -17,7 +17,7 @@ from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 
-# of the format: major * 1000000 + minor * 10000
+# version of the format: major * 1000000 + minor * 10000
 CONFIG_VERSION: Final = 3_000_000
 
 
@@ -33,5 +33,5 @@ class Config:
     filters: Mapping[FilterUuid, FilterRule]
     ctime: float = 0
     mtime: float = 0
-    # grows with every effective change of anything
+    # number that grows with every effective change of any object
     serial_no: int

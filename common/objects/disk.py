@@ -1,4 +1,4 @@
-"""A disk, or one that is to be; disks are nested (a mirror has two children).
+"""A disk, or a forthcoming one; disks are nested (a mirror has two children).
 
 Source: wconfd.md 7.3.
 """
@@ -11,7 +11,7 @@ import attrs
 from common.objects.entity import Params
 from common.objects.kinds import DiskMode, DiskTemplate, NodeUuid
 
-# what identifies the disk to its storage; its shape depends on the type
+# value that identifies the disk to its storage; its shape depends on the type
 LogicalId = tuple[Any, ...]
 
 _FILE_DRIVERS: Final = ("loop", "blktap", "blktap2")
@@ -64,7 +64,7 @@ class Disk:
     logical_id: LogicalId
     children: tuple["AnyDisk", ...] = ()
     nodes: tuple[NodeUuid, ...] = ()
-    # the name an instance sees it by: disk/0, disk/1, ...
+    # name of the disk for the instance: disk/0, disk/1, ...
     iv_name: str = ""
     # MiB
     size: int
@@ -83,7 +83,7 @@ class Disk:
 
 @attrs.frozen(kw_only=True)
 class ForthcomingDisk:
-    # true, always: by this key the file tells the two apart
+    # always true: this key marks a forthcoming disk in the file
     forthcoming: bool = True
     dev_type: DiskTemplate | None = None
     logical_id: LogicalId | None = None

@@ -1,8 +1,8 @@
 """The configuration as the bytes of its file, which are also the reply to a reader.
 
-Theory. The configuration is a value: a change makes a new one that shares with the old all objects
-it did not touch. So the bytes of an object are kept beside the object; a configuration of thousands
-is encoded by encoding what has changed and joining.
+Theory. The configuration is a value: a change makes a new one that shares all unchanged objects
+with the old one. So the bytes of an object are kept beside the object, and a configuration of
+thousands of objects is encoded by encoding the changed ones and joining all.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from common.objects.config import Config
 
 K = TypeVar("K", bound=str)
 
-# a table's rows: key -> (the object, `"key":{...}`)
+# key -> (object, `"key":{...}`), the rows of a table
 _Rows = Mapping[str, tuple[object, bytes]]
 _NO_ROWS: Final[_Rows] = {}
 _TABLES: Final = ("nodes", "nodegroups", "instances", "networks", "disks", "filters")
@@ -30,7 +30,7 @@ class EncodedConfig:
     _rows: Mapping[str, _Rows] = attrs.field(repr=False, eq=False)
 
     def object(self, table: str, key: str) -> bytes:
-        """The bytes of one object, of the cluster as ("cluster", "cluster").
+        """Return the bytes of one object; of the cluster as ("cluster", "cluster").
 
         Raises: KeyError.
         Cost: O(its size).
@@ -43,8 +43,8 @@ def encode_config(config: Config, before: EncodedConfig | None = None) -> Encode
     """Encode a configuration.
 
     Args:
-        before: of a configuration that shares objects with this one.
-    Cost: encodes the objects that are not the very same as before; the rest is joined.
+        before: the encoding of a configuration that shares objects with this one.
+    Cost: encodes the objects that are not identical to those before; joins the rest.
     """
     known: Mapping[str, _Rows] = before._rows if before else {}
     rows: dict[str, _Rows] = {

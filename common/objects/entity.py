@@ -1,4 +1,4 @@
-"""What the objects of the configuration have in common, and how their classes are written.
+"""The common fields of configuration objects, and the rules for writing their classes.
 
 A class lists its fields under their JSON names, so that the class is the list of keys:
 
@@ -15,7 +15,7 @@ from typing import Final
 
 import attrs
 
-# JSON values under free names, such as the parameters of a hypervisor
+# JSON values by free names, such as the parameters of a hypervisor
 Params = Mapping[str, object]
 
 UNWRITTEN: Final = "gantry.unwritten"
@@ -23,7 +23,7 @@ UNWRITTEN_DEFAULT: Final = {UNWRITTEN: True}
 
 
 def own_first(_: type, fields: list["attrs.Attribute[object]"]) -> list["attrs.Attribute[object]"]:
-    """A field transformer: the fields of the class before those it inherits, as the files have them."""
+    """A field transformer: the class's own fields before the inherited ones, in the order of the files."""
     return sorted(fields, key=lambda field: field.inherited)  # type: ignore[attr-defined]  # lacks a stub
 
 
@@ -35,6 +35,6 @@ class Entity:
     ctime: float = 0
     mtime: float = 0
     uuid: str
-    # from 1 on
+    # number of changes, counted from 1
     serial_no: int
     tags: frozenset[str] = frozenset()

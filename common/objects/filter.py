@@ -32,7 +32,7 @@ def _is_action(_: object, __: object, value: object) -> None:
 def _are_predicates(_: object, __: object, value: tuple[object, ...]) -> None:
     for predicate in value:
         match predicate:
-            # which names there are is `filterpredicates`' business; that of a lost plug-in keeps its place
+            # `filterpredicates` checks the name; the predicate of a missing plug-in keeps its place
             case [str(), list() | None]:
                 continue
             case _:
@@ -43,13 +43,13 @@ def _are_predicates(_: object, __: object, value: tuple[object, ...]) -> None:
 class FilterRule:
     """The rules are a chain in the order of (priority, watermark, uuid)."""
 
-    # the last job id used when the rule was added
+    # last job id used when the rule was added
     watermark: JobId
-    # smaller comes first
+    # rank in the chain; smaller comes first
     priority: int = attrs.field(validator=_is_priority)
-    # `[what is tested, expression of the query language]`; all must hold
+    # `[what is tested, expression of the query language]`; all of them must hold
     predicates: tuple[object, ...] = attrs.field(validator=_are_predicates)
-    # a word, or `["RATE_LIMIT", n]`
+    # word of the action, or `["RATE_LIMIT", n]`
     action: object = attrs.field(validator=_is_action)
     reason_trail: ReasonTrail
     uuid: str

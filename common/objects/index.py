@@ -34,7 +34,7 @@ _NOTHING: Final = ()
 
 
 class ConfigIndex:
-    """A configuration, which never changes, and its look-up indexes. Lists are sorted by name, digits as numbers."""
+    """An immutable configuration and its look-up indexes. Lists are sorted by name, with digits as numbers."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -85,14 +85,14 @@ class ConfigIndex:
         return [self.config.disks[disk] for disk in instance.disks if disk in self.config.disks]
 
     def secondary_nodes(self, instance: AnyInstance) -> list[NodeUuid]:
-        """The other nodes of its mirrored disks."""
+        """The other nodes of the instance's mirrored disks."""
         found: dict[NodeUuid, None] = {}
         for disk in self.disks(instance):
             found.update(dict.fromkeys(_mirror_nodes(disk)))
         return [node for node in found if node != instance.primary_node]
 
     def primaries(self, node: str) -> Sequence[str]:
-        """The names of the instances whose primary node this is."""
+        """The names of the instances with this primary node."""
         return self._primaries.get(node, _NOTHING)
 
     def secondaries(self, node: str) -> Sequence[str]:
@@ -143,11 +143,11 @@ def _mirror_nodes(disk: AnyDisk) -> Iterable[NodeUuid]:
 
 
 def find_named(objects: Sequence[N], names: Iterable[object], what: str, *, is_host: bool) -> list[N]:
-    """The objects of these names, each once, in the order asked.
+    """Return the objects with these names, each once, in the order asked.
 
     Args:
-        is_host: names are host names, of which a short form will do if it is unique.
-    Raises: PrerequisiteError: there is none of a name, or several.
+        is_host: names are host names; a unique short form is accepted.
+    Raises: PrerequisiteError: no object has a name, or several match it.
     Cost: O(objects + names).
     """
     by_name: dict[object, list[N]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""The configuration a new cluster starts with: one node, one group, and defaults for the rest.
+"""The first configuration of a new cluster: one node, one group, and defaults for the rest.
 
 Source: wconfd.md 7.3 and 7.6.
 """
@@ -24,9 +24,9 @@ from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import BeParams, NdParams, NicParams, PartialNdParams
 
-# the profile of parameters that everything has
+# name of the only profile of parameters
 DEFAULT: Final = "default"
-# on the machine itself, and no node's: Ganeti allows an address one owner only
+# local address that no node has: Ganeti allows only one owner of an address
 _MASTER_IP: Final = "127.0.0.2"
 _AF_INET: Final = 2
 _COLLECTORS: Final = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
@@ -48,7 +48,7 @@ class NewUuids:
     group: GroupUuid
 
 
-# if nobody says otherwise
+# default limit
 MAX_RUNNING_JOBS: Final = 50
 
 
@@ -61,7 +61,7 @@ def initial_config(
     now: float,
     uuids: NewUuids,
 ) -> Config:
-    """A valid configuration of one node, which is the master, without instances.
+    """Return a valid configuration of one node, which is the master, without instances.
 
     Args:
         now: seconds since the epoch.

@@ -1,7 +1,7 @@
-"""An instance: a virtual machine, or one that is to be.
+"""An instance: a virtual machine, or a forthcoming one.
 
-A *forthcoming* instance holds a place for one that is not made yet: it has an id and a serial
-number, and whatever else is known.
+A *forthcoming* instance reserves the place of a machine that does not exist yet: it has an id and a
+serial number, and all other fields are optional.
 
 Source: wconfd.md 7.3.
 """
@@ -36,7 +36,7 @@ class Instance(Entity):
 
 @attrs.frozen(kw_only=True, field_transformer=own_first)
 class ForthcomingInstance(Entity):
-    # true, always: by this key the file tells the two apart
+    # always true: this key marks a forthcoming instance in the file
     forthcoming: bool = True
     name: str | None = None
     primary_node: NodeUuid | None = None

@@ -42,7 +42,7 @@ class MinMax:
 class Ipolicy:
     """The policy of the cluster."""
 
-    # an instance must lie in one of them
+    # ranges of sizes; an instance must lie in one of them
     minmax: tuple[MinMax, ...]
     std: Ispec
     spindle_ratio: float
@@ -52,7 +52,7 @@ class Ipolicy:
 
 @attrs.frozen(kw_only=True)
 class PartialIpolicy:
-    """The policy of a group; what it lacks is the cluster's."""
+    """The policy of a group; missing values are the cluster's."""
 
     minmax: tuple[MinMax, ...] | None = None
     std: PartialIspec | None = None

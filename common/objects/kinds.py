@@ -1,4 +1,4 @@
-"""The closed sets of words in the configuration, and its kinds of ids.
+"""The enumerations of the configuration, and the types of its ids.
 
 Source: wconfd.md 7.3.
 """
@@ -13,7 +13,7 @@ NetworkUuid = NewType("NetworkUuid", str)
 DiskUuid = NewType("DiskUuid", str)
 FilterUuid = NewType("FilterUuid", str)
 
-# a size of memory; read from a number, or from text with a unit such as "2g"
+# size of memory; read from a number, or from text with a unit such as "2g"
 Mebibytes = NewType("Mebibytes", int)
 
 

@@ -1,4 +1,4 @@
-"""Names as people write them: their order, `node2` before `node10`, and the short forms of host names."""
+"""Names as people write them: their order (`node2` before `node10`), and the short forms of host names."""
 
 import re
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ _DIGITS: Final = re.compile(r"(\d+)", re.ASCII)
 
 def natural_key(name: str) -> tuple[str | int, ...]:
     """A sort key that compares runs of digits as numbers, and the rest by code points."""
-    # text and digits take turns, so that like meets like
+    # text and digits alternate, so parts of one type are compared
     return tuple(int(part) if index % 2 else part for index, part in enumerate(_DIGITS.split(name)))
 
 

@@ -1,4 +1,4 @@
-"""A network: a range of addresses, and which of them are taken.
+"""A network: a range of addresses, and the reserved ones among them.
 
 Source: wconfd.md 7.3 and 2.4 (pools).
 """
@@ -48,6 +48,6 @@ class Network(Entity):
     network6: str | None = None
     gateway: str | None = attrs.field(default=None, validator=_is_ipv4)
     gateway6: str | None = None
-    # one character for each address from the base on, 1 if it is taken: by an instance, from outside
+    # one character for each address of the range, 1 if it is reserved: by an instance, or from outside
     reservations: str | None = attrs.field(default=None, validator=_is_pool)
     ext_reservations: str | None = attrs.field(default=None, validator=_is_pool)

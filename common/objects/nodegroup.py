@@ -1,4 +1,4 @@
-"""A node group: nodes with a policy in common.
+"""A node group: nodes with a common policy.
 
 Source: wconfd.md 7.3.
 """
@@ -16,13 +16,13 @@ from common.objects.params import PartialNdParams, PartialNicParams
 @attrs.frozen(kw_only=True, field_transformer=own_first)
 class NodeGroup(Entity):
     name: str
-    # not kept up: what counts is each node's `group`
+    # not maintained: each node's `group` decides
     members: tuple[NodeUuid, ...] = ()
     ndparams: PartialNdParams
     alloc_policy: AllocPolicy
     ipolicy: PartialIpolicy
     diskparams: Mapping[DiskTemplate, Params]
-    # the networks connected to the group, and how
+    # networks connected to the group, and the parameters of the connection
     networks: Mapping[NetworkUuid, PartialNicParams]
     hv_state_static: Params = attrs.field(factory=dict, metadata=UNWRITTEN_DEFAULT)
     disk_state_static: Params = attrs.field(factory=dict, metadata=UNWRITTEN_DEFAULT)

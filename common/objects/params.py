@@ -1,7 +1,7 @@
-"""The groups of parameters of instances, network interfaces and nodes: full ones and partial ones.
+"""The parameter groups of instances, network interfaces and nodes: full ones and partial ones.
 
-The cluster has a full group; groups, nodes, instances and interfaces have partial ones, whose
-values, where given, take the place of the cluster's.
+The cluster has a full group; node groups, nodes, instances and interfaces have partial ones, whose
+values override the cluster's.
 
 Source: wconfd.md 7.3, "Parameter groups".
 """
@@ -17,7 +17,7 @@ F = TypeVar("F", bound=attrs.AttrsInstance)
 
 @attrs.frozen(kw_only=True)
 class BeParams:
-    """What a hypervisor gives an instance."""
+    """The resources that a hypervisor gives an instance."""
 
     minmem: Mebibytes
     maxmem: Mebibytes
@@ -55,7 +55,7 @@ class PartialNicParams:
 
 @attrs.frozen(kw_only=True)
 class NdParams:
-    """What a node is like."""
+    """The properties of a node."""
 
     oob_program: str
     spindle_count: int
@@ -80,7 +80,7 @@ class PartialNdParams:
 
 
 def filled(full: F, partial: attrs.AttrsInstance) -> F:
-    """The full group with the values that the partial one gives."""
+    """Return the full group with the values of the partial one where it has any."""
     given = {field.name: getattr(partial, field.name) for field in attrs.fields(type(partial))}
     changes = {name: value for name, value in given.items() if value is not None}
     return attrs.evolve(full, **changes)  # type: ignore[misc]  # the plugin does not see through the bound

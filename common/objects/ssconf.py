@@ -1,6 +1,6 @@
-"""ssconf: the values of the configuration that every node has as small files, one a key.
+"""ssconf: values of the configuration that every node has as small files, one file for each key.
 
-Programs on a node read these without asking a daemon. All keys are always there.
+Programs on a node read these files without asking a daemon. All keys are always present.
 
 Source: wconfd.md 7.9.
 """
@@ -17,9 +17,9 @@ from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 
-# a value longer than this is not read
+# limit of a value; longer files are not read
 MAX_BYTES: Final = 128 * 1024
-# of the release whose files and messages these are
+# Ganeti release whose file and message formats we use
 RELEASE_VERSION: Final = "3.0.2"
 
 _Named = TypeVar("_Named", Node, NodeGroup, Network)
@@ -42,7 +42,7 @@ def ssconf_values(config: Config, *, release: str = RELEASE_VERSION) -> SsconfVa
 
 
 def file_content(lines: Sequence[str]) -> bytes:
-    """The lines as the content of their file."""
+    """The content of a file with these lines."""
     return "".join(f"{line}\n" for line in lines).encode()
 
 

@@ -15,7 +15,7 @@ from common.opcodes.types import ExportMode, ExportTarget, JsonList, NonEmpty, N
 
 @attrs.frozen(kw_only=True)
 class OpBackupPrepare(OnInstance):
-    """Tell what an export of an instance needs."""
+    """Tell what the export of an instance needs."""
 
     LOCKS: ClassVar[LockRules] = {LockLevel.INSTANCE: exclusive("instance_name")}
 
@@ -30,7 +30,7 @@ class OpBackupExport(OnInstance):
 
     compress: str = "none"
     shutdown_timeout: Whole = 120
-    # a list for a remote export
+    # name, or a list for a remote export
     target_node: ExportTarget
     target_node_uuid: NonEmpty | None = None
     shutdown: bool = True

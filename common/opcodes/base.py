@@ -1,10 +1,10 @@
-"""The class of all opcodes, and how one is read, checked and written back.
+"""The base class of all opcodes; reading, checking and writing one.
 
 An opcode is data: a frozen class with typed parameters, a summary and a declaration of its
-locks. What it does is a logical unit's business (`daemons.jobproc.units`), which only job
-processes import. Luxid reads an opcode strictly when it is submitted; what it then keeps in
-the job file is the normal form that `write_opcode` gives: defaults filled in, optional
-parameters that are unset left out, secrets replaced.
+locks. A logical unit (`daemons.jobproc.units`) does its work; only job processes import units.
+luxid reads an opcode strictly when it is submitted, and keeps in the job file the normal form of
+`write_opcode`: defaults are filled in, unset optional parameters are left out, secrets are
+replaced.
 
 Source: opcodes.md 1 and 2; luxid.md 3.1, 9.1; DESIGN section 7.
 """
@@ -30,9 +30,9 @@ from common.validation import Checked
 N = TypeVar("N", bound=float | None)
 O = TypeVar("O", bound="OpCode")  # noqa: E741  # an opcode
 
-# of any time that an opcode may take or wait: 31 years
+# limit of any duration of an opcode, in seconds: 31 years
 LONGEST_S: Final = 1e9
-# stands in a job file for the value of a secret parameter
+# value of a secret parameter in a job file
 REDACTED: Final = "<redacted>"
 
 
@@ -45,7 +45,7 @@ def at_least(limit: float, at_most: float = math.inf) -> Callable[[object, Check
     """A validator: the parameter is a finite number from `limit` to `at_most`, or unset."""
 
     def check(_: object, attribute: Checked, value: float | None) -> None:
-        # not (...): refuses nan as well
+        # this form refuses nan as well
         if value is not None and not value >= limit:
             raise InvalidRequest(f"{attribute.name} must be at least {limit:g}, got {value:g}")
         if value is not None and (value > at_most or value == math.inf):
@@ -55,12 +55,12 @@ def at_least(limit: float, at_most: float = math.inf) -> Callable[[object, Check
 
 
 def seconds() -> Callable[[object, Checked, N], None]:
-    """A validator: the parameter is a time that somebody may live to see the end of, in seconds, or unset."""
+    """A validator: the parameter is a duration in seconds of at most `LONGEST_S`, or unset."""
     return at_least(0, LONGEST_S)
 
 
 def only_declarable(_: object, attribute: Checked, value: Iterable[Lock]) -> None:
-    """A validator of locks that a user names: those that the lock order keeps for other uses are refused."""
+    """A validator of locks that a user names: it refuses locks that are reserved for other uses."""
     for lock in value:
         if not is_declarable(lock):
             raise InvalidRequest(
@@ -77,18 +77,18 @@ _WORD_START: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
 class OpCode:
     """One operation with its parameters. Subclasses are frozen, keyword-only attrs classes too.
 
-    A subclass whose name begins with `Op` is an opcode, and its id follows from the name, unless it states one:
-    `OpTestDelay` is `OP_TEST_DELAY`. Others are common bases of several opcodes.
+    A subclass whose name begins with `Op` is an opcode. Its id follows from the name, unless the class states one:
+    `OpTestDelay` is `OP_TEST_DELAY`. Other subclasses are common bases of several opcodes.
     """
 
     OP_ID: ClassVar[str]
-    # the parameter that summaries show
+    # name of the parameter that summaries show
     SUMMARY: ClassVar[str | None] = None
-    # the locks, if they depend on nothing but names among the parameters; else override `lock_rules`
+    # lock rules, if they depend only on names among the parameters; else override `lock_rules`
     LOCKS: ClassVar[LockRules] = {}
-    # runs alone in the cluster: the BGL exclusively, and no other locks
+    # whether it runs alone in the cluster: it holds the BGL exclusively, and no other locks
     TAKES_BIG_LOCK: ClassVar[bool] = False
-    # what a user must be to submit it; it acts with the daemons' rights, unless its unit sees to something else
+    # role needed to submit it; it acts with the daemons' rights, unless its unit ensures otherwise
     SUBMIT_ROLE: ClassVar[Role] = Role.OPERATE
 
     dry_run: bool | None = None
@@ -99,44 +99,44 @@ class OpCode:
     reason: tuple[ReasonEntry, ...] = ()
 
     def __init_subclass__(cls) -> None:
-        # attrs makes each class twice, the second time with what the first one got
+        # attrs makes each class twice; the second time the class has the attributes of the first
         if "OP_ID" not in vars(cls) and cls.__name__.startswith("Op"):
             cls.OP_ID = _WORD_START.sub("_", cls.__name__).upper()
 
     def summary_value(self) -> str | None:
-        """What stands in brackets behind the name in lists; None for nothing."""
+        """The text in brackets after the name in lists; None for none."""
         if self.SUMMARY is None:
             return None
         value = getattr(self, self.SUMMARY)
         return str(value.value if isinstance(value, enum.Enum) else value)
 
     def lock_rules(self) -> LockRules:
-        """The rules that hold for these parameters."""
+        """The lock rules for these parameters."""
         return self.LOCKS
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
-        """The locks that the parameters tell of; as pure as `resolve` is.
+        """Return the locks that the parameters tell; as pure as `resolve` is.
 
         Args:
-            resolve: looks up the lock of a named object; without one instances go by the names given,
+            resolve: looks up the lock of a named object; without one, instances are locked by the names given,
                 and nodes, groups and networks are unknown unless given by uuid.
         """
         return BIG_LOCK if self.TAKES_BIG_LOCK else apply_rules(self.lock_rules(), self, resolve)
 
     def secret_parameters(self) -> Mapping[str, object] | None:
-        """What the normal form hides and the job process is handed at its start; None: nothing."""
+        """The values that the normal form hides; the job process receives them at its start. None: there are none."""
         name = shape_of(type(self)).secret
         return getattr(self, name) if name else None
 
 
-# present in the normal form even when they are unset (opcodes.md 2)
+# parameters that the normal form has even when they are unset (opcodes.md 2)
 _ALWAYS_WRITTEN = frozenset({"depends", "comment"})
 
 
 def read_opcode(kind: type[OpCode], value: Mapping[str, object]) -> OpCode:
-    """Read an opcode's JSON object; null and missing are the same, `depend` means `depends`.
+    """Read an opcode's JSON object; null means missing, and `depend` means `depends`.
 
-    Raises: InvalidRequest: an unknown key, a wrong type or a value out of range; names all of them.
+    Raises: InvalidRequest: an unknown key, a wrong type or a value out of range; the message names all of them.
     """
     known = shape_of(kind).parameters
     given = {"depends" if key == "depend" else key: item for key, item in value.items() if key != "OP_ID"}
@@ -145,7 +145,7 @@ def read_opcode(kind: type[OpCode], value: Mapping[str, object]) -> OpCode:
     try:
         # an unknown key is refused even when it is null
         read = [(key, item, known[key]) for key, item in given.items()]
-        # what is as if it were not given, and most is, need not be read: the same object, or as empty
+        # values equal to the default need not be read, and most are: the same object, or as empty
         return kind(
             **{
                 key: part.read(item, part.kind)
@@ -175,7 +175,7 @@ def _all_faults(known: Mapping[str, Parameter], given: Mapping[str, object]) -> 
 
 
 def write_opcode(op: OpCode) -> dict[str, object]:
-    """The opcode's normal form, as job files hold it; values of secret parameters are `<redacted>`."""
+    """Return the opcode's normal form for job files; values of secret parameters are `<redacted>`."""
     shape = shape_of(type(op))
     fields: dict[str, object] = {"OP_ID": op.OP_ID}
     for name, parameter in shape.parameters.items():
@@ -190,22 +190,22 @@ def write_opcode(op: OpCode) -> dict[str, object]:
 
 
 def without_unset(fields: Mapping[str, object]) -> dict[str, object]:
-    """An opcode's JSON object as the normal form has it: Ganeti's job processes write unset parameters as null."""
+    """Return an opcode's JSON object in normal form: Ganeti's job processes write unset parameters as null."""
     return {name: value for name, value in fields.items() if value is not None or name in _ALWAYS_WRITTEN}
 
 
 def with_secrets(op: O, secrets: Mapping[str, object]) -> O:
-    """The opcode as it was before its normal form was written.
+    """Return the opcode as it was before its normal form was written.
 
     Args:
-        secrets: what `secret_parameters` gave.
+        secrets: the result of `secret_parameters`.
     """
     change: dict[str, Any] = {name: secrets} if (name := shape_of(type(op)).secret) else {}
     return attrs.evolve(op, **change)
 
 
 def summary(op: OpCode) -> str:
-    """`TEST_DELAY(1.0)`: the id without OP_, and the parameter that tells most."""
+    """`TEST_DELAY(1.0)`: the id without OP_, and the most telling parameter."""
     name = op.OP_ID.removeprefix("OP_")
     value = op.summary_value()
     return name if value is None else f"{name}({value})"

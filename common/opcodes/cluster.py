@@ -1,4 +1,4 @@
-"""Opcodes on the cluster as a whole.
+"""Opcodes that concern the whole cluster.
 
 Source: opcodes.md 4, 6.2.
 """
@@ -27,7 +27,7 @@ class OpClusterPostInit(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpClusterDestroy(OpCode):
-    """Take the cluster apart."""
+    """Dissolve the cluster."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     TAKES_BIG_LOCK: ClassVar[bool] = True
@@ -45,10 +45,10 @@ class OpClusterVerify(OpCode):
     debug_simulate_errors: bool = False
     error_codes: bool = False
     skip_checks: tuple[OptionalCheck, ...] = ()
-    # these are shown as warnings
+    # errors to be shown as warnings
     ignore_errors: tuple[VerifyError, ...] = ()
     verbose: bool = False
-    # only this node group
+    # name of the only node group to verify
     group_name: NonEmpty | None = None
     verify_clutter: bool = False
 
@@ -98,7 +98,7 @@ class OpClusterVerifyDisks(OpCode):
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: shared("group_name", unset=Scope.ALL)}
 
     group_name: NonEmpty | None = None
-    # since 3.1; stays unwritten unless given, as 3.0 refuses it
+    # since 3.1; not written unless given, because 3.0 refuses it
     is_strict: bool | None = None
 
 
@@ -114,7 +114,7 @@ class OpGroupVerifyDisks(OpCode):
     }
 
     group_name: NonEmpty
-    # since 3.1; stays unwritten unless given, as 3.0 refuses it
+    # since 3.1; not written unless given, because 3.0 refuses it
     is_strict: bool | None = None
 
 
@@ -122,7 +122,7 @@ class OpGroupVerifyDisks(OpCode):
 class OpClusterRepairDiskSizes(OpCode):
     """Correct the recorded sizes of disks."""
 
-    # none: all
+    # empty: all instances
     instances: tuple[NonEmpty, ...] = ()
 
     def lock_rules(self) -> LockRules:
@@ -152,7 +152,7 @@ class OpClusterRename(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpClusterSetParams(OpCode):
-    """Change the cluster's parameters; what is unset stays as it is."""
+    """Change the cluster's parameters; unset parameters keep their values."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {

@@ -1,8 +1,8 @@
-"""Parameters of opcodes from JSON values and back.
+"""Convert opcode parameters from JSON values and back.
 
-Theory. There are many opcodes and few types of parameters. So what is made ready, at its first use, is one reader
-and one writer for each type; an opcode is read by a walk over its own keys. A converter generated for each class
-would cost the daemons' start and memory more than it saves.
+Theory. There are many opcodes and few types of parameters. Therefore one reader and one writer are prepared for each
+type, at its first use, and an opcode is read by a walk over its own keys. A converter generated for each class
+would cost the daemons more start time and memory than it saves.
 
 Source: opcodes.md 2; STYLE section 8 (error texts).
 """
@@ -31,24 +31,24 @@ class Parameter:
     """One parameter of an opcode class."""
 
     name: str
-    # without the `| None` of one that may be unset
+    # type without the `| None` of an optional parameter
     kind: type
     required: bool
-    # what it is when it is not given, if that is one object in all the process: true, false or a small number
+    # value when it is not given, if every process has just one such object: true, false or a small number
     default: object
-    # list or dict, if it is empty when it is not given
+    # list or dict, if the default is an empty one
     empty: type | None
-    # called as read(value, kind); raises if the value is not of the kind
+    # function read(value, kind); raises if the value is not of that type
     read: Hook
     write: Callable[[object], object]
 
 
 @attrs.frozen
 class Shape:
-    """What an opcode class consists of."""
+    """The parameters of an opcode class."""
 
     parameters: Mapping[str, Parameter]
-    # the parameter whose values are secret; the handshake with a job process has room for one
+    # name of the secret parameter; the handshake with a job process has room for one
     secret: str | None
 
 
@@ -56,11 +56,11 @@ _shapes: Final[dict[type, Shape]] = {}
 
 
 def shape_of(kind: type[attrs.AttrsInstance]) -> Shape:
-    """The shape of an opcode class; the same at each call."""
+    """Return the shape of an opcode class; the same object at each call."""
     shape = _shapes.get(kind)
     if shape is None:
         if any(isinstance(field.type, str) for field in attrs.fields(kind)):
-            # a plug-in's module may have its annotations as text
+            # the module of a plug-in may have its annotations as text
             attrs.resolve_types(kind)
         fields = attrs.fields(kind)
         secrets = [field.name for field in fields if field.metadata.get(Secrecy) is Secrecy.SECRET]
@@ -70,7 +70,7 @@ def shape_of(kind: type[attrs.AttrsInstance]) -> Shape:
 
 
 def faults(parameter: Parameter, value: object) -> list[str]:
-    """What is wrong with a value, in the words for users: `expected int, got 'x' @ $.priority`."""
+    """Describe what is wrong with a value, in words for users: `expected int, got 'x' @ $.priority`."""
     return problems(_detailed(), value, parameter.kind, f"$.{parameter.name}")
 
 
@@ -175,5 +175,5 @@ _fast: Final = _make_converter(detailed=False)
 
 @cache
 def _detailed() -> Converter:
-    """Made when something is refused for the first time."""
+    """Built when something is refused for the first time."""
     return _make_converter(detailed=True)

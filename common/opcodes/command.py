@@ -1,4 +1,4 @@
-"""OP_RUN_COMMAND: any program as a job."""
+"""OP_RUN_COMMAND: run any program as a job."""
 
 import shlex
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ from common.opcodes.base import OpCode, only_declarable, seconds
 from common.system.ulimits import ULIMITS
 from common.validation import Checked
 
-# in characters, as useradd has it, with room
+# characters of a user's name; more than useradd allows
 LONGEST_USER: Final = 256
 LEAST_MEMORY: Final = 2**20
-# the least that the kernel takes, of a period of 100 ms
+# minimum that the kernel takes, for a period of 100 ms
 LEAST_CPUS: Final = 0.01
 MOST_CPUS: Final = 8192
 
@@ -89,40 +89,40 @@ def _shortened(text: str) -> str:
 
 @attrs.frozen(kw_only=True)
 class OpRunCommand(OpCode):
-    """Run a program under locks; it succeeds if the exit code is one of those expected."""
+    """Run a program under locks; it succeeds if its exit code is one of the expected ones."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.SUBMIT
 
-    # the program and its arguments; no shell, unless `shell` is set: then the words are joined by blanks
+    # program and its arguments; without a shell, unless `shell` is set: then the words are joined by blanks
     argv: tuple[str, ...] = attrs.field(validator=_some)
     shell: bool = False
-    # added to the defined environment (`daemons.jobproc.commands.surroundings`)
+    # variables added to the defined environment (`daemons.jobproc.commands.surroundings`)
     env: Mapping[str, str] = attrs.field(factory=dict, validator=_environment)
-    # absolute; default "/"
+    # absolute path; default "/"
     cwd: str | None = attrs.field(default=None, validator=_absolute)
-    # seconds; then TERM to the whole group, and KILL after a grace time
+    # seconds; then the whole group gets TERM, and KILL after a grace time
     timeout: float | None = attrs.field(default=None, validator=seconds())
-    # run as this user: needs a daemon that runs as root
+    # name of the user to run as; needs daemons that run as root
     user: str | None = attrs.field(default=None, validator=_user_name)
-    # what it reads: a text, or a file's content; both unset: nothing
+    # text for standard input; both this and `stdin_path` unset: empty input
     stdin_text: str | None = None
-    # absolute; opened with the rights of the command's user when it starts
+    # absolute path; opened with the rights of the command's user when it starts
     stdin_path: str | None = attrs.field(default=None, validator=_absolute)
-    # standard error is kept by itself, and not joined with the output
+    # whether standard error is kept separately from the output
     stderr_apart: bool | None = None
     exit_codes: tuple[int, ...] = attrs.field(default=(0,), validator=_exit_codes)
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict, validator=only_declarable)
-    # bytes of all its processes together; who needs more is killed
+    # bytes of all its processes together; a command that needs more is killed
     memory: int | None = attrs.field(default=None, validator=_memory)
     # processors that it may use at once; 0.5: half of one
     cpus: float | None = attrs.field(default=None, validator=_cpus)
-    # added to that of the job process; less than 0 only as root
+    # niceness added to that of the job process; less than 0 only as root
     nice: int | None = attrs.field(default=None, validator=_niceness)
-    # name -> [soft, hard] or [both]; -1: none
+    # name -> [soft, hard] or [both]; -1: no limit
     ulimits: Mapping[str, tuple[int, ...]] | None = attrs.field(default=None, validator=_ulimits)
-    # what the program leaves running is not ended with it
+    # whether background processes of the program run on after its end
     detach: bool = False
-    # it is not ended either, and the locks are kept until the last of it has ended
+    # as `detach`, and the locks are kept until the last of these processes has ended
     keep_locks: bool = False
 
     def __attrs_post_init__(self) -> None:
@@ -130,7 +130,7 @@ class OpRunCommand(OpCode):
             raise InvalidRequest("a command reads either stdin_text or stdin_path; give one of them")
 
     def summary_value(self) -> str:
-        """The comment, if there is one: whoever gave the work a name wants to see it; else the command."""
+        """The comment, as a submitter who names the work wants to see the name; else the command."""
         if self.comment:
             return _shortened(self.comment)
         text = " ".join(self.argv) if self.shell else shlex.join(self.argv)

@@ -49,7 +49,7 @@ class OpGroupAssignNodes(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpGroupSetParams(OpCode):
-    """Change a node group's parameters; what is unset stays as it is."""
+    """Change a node group's parameters; unset parameters keep their values."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "group_name"

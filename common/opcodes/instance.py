@@ -27,7 +27,7 @@ from common.opcodes.types import (
 
 @attrs.frozen(kw_only=True)
 class OnInstance(OpCode):
-    """The common base of what is done to one instance that exists."""
+    """The common base of opcodes on one existing instance."""
 
     SUMMARY: ClassVar[str | None] = "instance_name"
 
@@ -37,14 +37,14 @@ class OnInstance(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpInstanceCreate(OpCode):
-    """Make an instance, anew or from an export."""
+    """Create an instance, from scratch or from an export."""
 
     SUMMARY: ClassVar[str | None] = "instance_name"
 
     instance_name: str
     force_variant: bool = False
     wait_for_sync: bool = True
-    # Ganeti 3.0; since 3.1 false, as ip_check
+    # default of Ganeti 3.0; false since 3.1, as ip_check
     name_check: bool = True
     ignore_ipolicy: bool = False
     opportunistic_locking: bool = False
@@ -106,7 +106,7 @@ class OpInstanceCreate(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpInstanceMultiAlloc(OpCode):
-    """Submit the jobs that make several instances, placed by one call of an allocator."""
+    """Submit the jobs that create several instances, placed by one call of an allocator."""
 
     opportunistic_locking: bool = False
     iallocator: NonEmpty | None = None
@@ -154,19 +154,19 @@ class OpInstanceRename(OpCode):
     instance_name: str
     instance_uuid: NonEmpty | None = None
     new_name: NonEmpty
-    # Ganeti 3.0; since 3.1 false, as ip_check
+    # default of Ganeti 3.0; false since 3.1, as ip_check
     name_check: bool = True
     ip_check: bool = True
 
 
 @attrs.frozen(kw_only=True)
 class OpInstanceQueryData(OpCode):
-    """Tell all about instances."""
+    """Tell everything about instances."""
 
     use_locking: bool = False
-    # none: all
+    # empty: all instances
     instances: tuple[NonEmpty, ...] = ()
-    # from the configuration alone
+    # whether to use only the configuration
     static: bool = False
 
     def lock_rules(self) -> LockRules:
@@ -182,7 +182,7 @@ class OpInstanceQueryData(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpInstanceSetParams(OnInstance):
-    """Change an instance's parameters; what is unset stays as it is."""
+    """Change an instance's parameters; unset parameters keep their values."""
 
     LOCKS: ClassVar[LockRules] = {
         LockLevel.NODEGROUP: SOME_SHARED,
@@ -215,7 +215,7 @@ class OpInstanceSetParams(OnInstance):
     wait_for_sync: bool = True
     offline: bool | None = None
     conflicts_check: bool = True
-    # Ganeti 3.0; since 3.1 true
+    # default of Ganeti 3.0; true since 3.1
     hotplug: bool = False
     instance_communication: bool | None = None
     # Ganeti 3.0 only

@@ -56,7 +56,7 @@ class OpInstanceDeactivateDisks(OnInstance):
 
 @attrs.frozen(kw_only=True)
 class OpInstanceRecreateDisks(OnInstance):
-    """Make an instance's disks anew."""
+    """Create an instance's disks again."""
 
     LOCKS: ClassVar[LockRules] = {
         LockLevel.NODEGROUP: SOME_SHARED,
@@ -65,7 +65,7 @@ class OpInstanceRecreateDisks(OnInstance):
         LockLevel.NODE_RES: SOME_EXCLUSIVE,
     }
 
-    # none: all
+    # empty: all disks
     disks: tuple[RecreatedDisk, ...] = attrs.field(default=(), validator=all_or_none_changed)
     nodes: tuple[NonEmpty, ...] = ()
     node_uuids: tuple[NonEmpty, ...] | None = None
@@ -84,7 +84,7 @@ class OpInstanceGrowDisk(OnInstance):
 
     wait_for_sync: bool = True
     disk: DiskIndex
-    # MiB: by so much, or to so much if `absolute`
+    # MiB to add, or the new size if `absolute`
     amount: Whole
     absolute: bool = False
     ignore_ipolicy: bool = False

@@ -13,7 +13,7 @@ from common.objects.kinds import AdminStateSource
 from common.opcodes.instance import OnInstance
 from common.opcodes.types import JsonObject, MigrationMode, NonEmpty, RebootType, Whole
 
-# the target, and the instance's own nodes, which no parameter tells
+# rule for the target and the instance's own nodes, which no parameter names
 _BOTH_NODES: Final = exclusive("target_node", and_others=True)
 _MOVED: Final[LockRules] = {
     LockLevel.INSTANCE: exclusive("instance_name"),

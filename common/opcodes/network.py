@@ -17,7 +17,7 @@ from common.opcodes.types import NonEmpty
 
 @attrs.frozen(kw_only=True)
 class OpNetworkAdd(OpCode):
-    """Make a network."""
+    """Create a network."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
@@ -59,7 +59,7 @@ class OpNetworkRename(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpNetworkSetParams(OpCode):
-    """Change a network; what is unset stays as it is."""
+    """Change a network; unset parameters keep their values."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"

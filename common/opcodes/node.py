@@ -24,7 +24,7 @@ from common.opcodes.types import (
 
 @attrs.frozen(kw_only=True)
 class OnNode(OpCode):
-    """The common base of what is done to one node that exists."""
+    """The common base of opcodes on one existing node."""
 
     SUMMARY: ClassVar[str | None] = "node_name"
 
@@ -39,7 +39,7 @@ class OpOobCommand(OpCode):
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: ALL_EXCLUSIVE}
 
-    # none: all
+    # empty: all nodes
     node_names: tuple[NonEmpty, ...] = ()
     node_uuids: tuple[NonEmpty, ...] | None = None
     command: OutOfBandCommand
@@ -99,7 +99,7 @@ class OpNodeQueryvols(OpCode):
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: shared("nodes", unset=Scope.ALL)}
 
     output_fields: tuple[NonEmpty, ...]
-    # none: all
+    # empty: all nodes
     nodes: tuple[NonEmpty, ...] = ()
 
 
@@ -111,7 +111,7 @@ class OpNodeQueryStorage(OpCode):
 
     output_fields: tuple[NonEmpty, ...]
     storage_type: StorageType | None = None
-    # none: all
+    # empty: all nodes
     nodes: tuple[NonEmpty, ...] = ()
     name: NonEmpty | None = None
 
@@ -140,7 +140,7 @@ class OpRepairNodeStorage(OnNode):
 
 @attrs.frozen(kw_only=True)
 class OpNodeSetParams(OnNode):
-    """Change a node's parameters and roles; what is unset stays as it is."""
+    """Change a node's parameters and roles; unset parameters keep their values."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
 
@@ -150,7 +150,7 @@ class OpNodeSetParams(OnNode):
     master_candidate: bool | None = None
     offline: bool | None = None
     drained: bool | None = None
-    # make other nodes candidates if this one stops being one
+    # whether other nodes become candidates if this one stops being one
     auto_promote: bool = False
     master_capable: bool | None = None
     vm_capable: bool | None = None
@@ -170,7 +170,7 @@ class OpNodeSetParams(OnNode):
 
 @attrs.frozen(kw_only=True)
 class OpNodePowercycle(OnNode):
-    """Restart a node the hard way."""
+    """Power-cycle a node."""
 
     force: bool = False
 

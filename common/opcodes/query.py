@@ -1,4 +1,4 @@
-"""Opcodes that only ask.
+"""Opcodes that only query.
 
 Source: opcodes.md 4, 6.2.
 """
@@ -31,7 +31,7 @@ class OpQueryFields(OpCode):
     SUMMARY: ClassVar[str | None] = "what"
 
     what: AskedKind
-    # unset: all
+    # unset: all fields
     fields: tuple[NonEmpty, ...] | None = None
 
 

@@ -1,9 +1,9 @@
 """All opcodes by their id: our own, and those of plug-in packages.
 
-A plug-in adds opcodes by an entry point in the group `gantry.opcodes` that names a module;
-every subclass of `OpCode` that the module defines is taken. A plug-in that cannot be imported
-or that takes an id which is in use stops the program with its name: a queue that silently
-lacks an operation would fail jobs later.
+A plug-in adds opcodes by an entry point in the group `gantry.opcodes` that names a module; every
+subclass of `OpCode` in that module is taken. A plug-in that cannot be imported, or that uses an id
+already in use, stops the program, and the message names it: a queue that silently lacks an
+operation would fail jobs later.
 
 Source: DESIGN section 7.
 """
@@ -58,7 +58,7 @@ def opcode_classes() -> Mapping[str, type[OpCode]]:
 def parse_opcode(value: object) -> OpCode:
     """Read one opcode as submitted.
 
-    Raises: InvalidRequest, OpcodeUnknown: names the id, and the parameter that is wrong.
+    Raises: InvalidRequest, OpcodeUnknown: the message names the id, and the wrong parameter.
     """
     if not isinstance(value, dict):
         raise InvalidRequest(f"an opcode is an object with an OP_ID, got {value!r:.60}")
@@ -72,7 +72,7 @@ def parse_opcode(value: object) -> OpCode:
 
 
 def _similar(op_id: str) -> str:
-    # costs its import only where a name is wrong
+    # imported late: only a wrong name needs it
     from difflib import get_close_matches
 
     found = get_close_matches(op_id, opcode_classes())

@@ -1,4 +1,4 @@
-"""The parameters that have a shape of their own: network interfaces, disks, and changes to lists of them.
+"""Parameters with a structure of their own: network interfaces, disks, and changes to lists of them.
 
 Source: opcodes.md 3, "Structures".
 """
@@ -17,7 +17,7 @@ from common.validation import Checked
 
 P_co = TypeVar("P_co", covariant=True)
 
-# how a structure's part is read: (JSON value, type) -> typed value
+# reader of a structure's part: (JSON value, type) -> typed value
 ReadPart = Callable[[object, object], Any]
 
 Size = Annotated[int, Reader(read_mebibytes)]
@@ -25,7 +25,7 @@ Size = Annotated[int, Reader(read_mebibytes)]
 
 @attrs.frozen(kw_only=True)
 class NicParams:
-    """A network interface as it is asked for; what is unset is left to the cluster's defaults."""
+    """A requested network interface; unset fields take the cluster's defaults."""
 
     mac: NonEmpty | None = None
     ip: str | None = None
@@ -39,7 +39,7 @@ class NicParams:
 
 @attrs.frozen(kw_only=True)
 class DiskParams:
-    """A disk as it is asked for."""
+    """A requested disk."""
 
     # MiB; may be given as text with a unit
     size: Size | None = None
@@ -56,7 +56,7 @@ class DiskParams:
 
     @classmethod
     def from_wire(cls, value: object, read: ReadPart) -> "DiskParams":
-        """Raises: ValueError: not an object, or a known key has a wrong type."""
+        """Raises: ValueError: the value is not an object, or a known key has a wrong type."""
         given: dict[str, object] = read(value, JsonObject)
         own = {
             key: read(item, _DISK_KEYS[key]) for key, item in given.items() if key in _DISK_KEYS and item is not None
@@ -81,18 +81,18 @@ _ACTIONS: Final = frozenset(action.value for action in ListAction)
 class Change(Generic[P_co]):
     """One change to an instance's list of network interfaces or disks.
 
-    The old form gives an action or a place, the newer ones both; which it was is kept.
+    The old form has an action or a place, the newer ones both; the form is kept.
     """
 
     params: P_co
-    # add, attach, remove, detach or modify; None with a place: modify, in the old form
+    # add, attach, remove, detach or modify; None beside a place: modify, in the old form
     action: str | None
-    # an index, -1 for the end; in the newest form a name or uuid
+    # index, -1 for the end; in the newest form a name or uuid
     place: int | str | None
 
     @property
     def form(self) -> type | None:
-        """What a list's changes have in common: no place and action both, or the type of the place."""
+        """The form, equal in all changes of a list: None unless it has place and action, else the type of the place."""
         return None if self.action is None or self.place is None else type(self.place)
 
     @classmethod
@@ -100,8 +100,8 @@ class Change(Generic[P_co]):
         """Read `[action or index, params]` or `[action, index or name, params]`.
 
         Args:
-            kind: the type of the parameters.
-        Raises: ValueError: neither, or the parameters are wrong.
+            kind: type of the parameters.
+        Raises: ValueError: the value has another form, or the parameters are wrong.
         """
         match value:
             case [str() as action, params] if action in _ACTIONS:
@@ -114,7 +114,7 @@ class Change(Generic[P_co]):
                 raise expected("a change [add, attach, remove, detach or modify, index or name, parameters]", value)
 
     def to_wire(self, params: object) -> list[object]:
-        """Args: params: the JSON form of this change's parameters."""
+        """Args: params: JSON form of this change's parameters."""
         return [part for part in (self.action, self.place) if part is not None] + [params]
 
 
@@ -123,17 +123,17 @@ def _is_change(action: str, place: int | str) -> bool:
 
 
 def of_one_form(_: object, attribute: Checked, value: Sequence[Change[object]]) -> None:
-    """A validator: all changes of a list are written in the same way."""
+    """A validator: all changes of a list have the same form."""
     if len({change.form for change in value}) > 1:
         raise InvalidRequest(f"{attribute.name} must not mix changes by index, by name, and in the old form")
 
 
 @attrs.frozen
 class RecreatedDisk:
-    """A disk to make anew, with changes to it or as it was."""
+    """A disk to create again, changed or unchanged."""
 
     index: int
-    # None: the short form, a bare index
+    # parameters to change; None: the short form, a bare index
     params: DiskParams | None = None
 
     @classmethod

@@ -20,7 +20,7 @@ _LEVELS: Final[Mapping[TagKind, LockLevel]] = {
     TagKind.NODEGROUP: LockLevel.NODEGROUP,
     TagKind.NETWORK: LockLevel.NETWORK,
 }
-# what Ganeti's luxid shows in a summary
+# names of Ganeti's luxid for its summaries
 _KIND_NAMES: Final[Mapping[TagKind, str]] = {
     TagKind.INSTANCE: "TagKindInstance",
     TagKind.NODE: "TagKindNode",
@@ -43,7 +43,7 @@ class OpTagsGet(OpCode):
 
     kind: TagKind
     use_locking: bool = False
-    # unset or empty for the cluster
+    # unset or empty: the cluster
     name: str | None = None
 
     def summary_value(self) -> str:
@@ -68,7 +68,7 @@ class OpTagsSet(OpCode):
 
     kind: TagKind
     tags: tuple[str, ...]
-    # unset or empty for the cluster
+    # unset or empty: the cluster
     name: str | None = None
 
     def lock_rules(self) -> LockRules:
@@ -77,11 +77,11 @@ class OpTagsSet(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpTagsDel(OpCode):
-    """Take tags from an object."""
+    """Remove tags from an object."""
 
     kind: TagKind
     tags: tuple[str, ...]
-    # unset or empty for the cluster
+    # unset or empty: the cluster
     name: str | None = None
 
     def lock_rules(self) -> LockRules:

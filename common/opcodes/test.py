@@ -1,4 +1,4 @@
-"""Opcodes that exist to try the engine, or parts of a cluster.
+"""Opcodes for tests of the engine, or of parts of a cluster.
 
 Source: opcodes.md 4, 6.2, 7.
 """
@@ -29,7 +29,7 @@ from common.opcodes.types import (
 
 
 def _seconds(value: float) -> str:
-    """A number as Ganeti's luxid shows it: `1.0`, `0.1`, `1.0e-3`, `2.5e7`."""
+    """A number in the form of Ganeti's luxid: `1.0`, `0.1`, `1.0e-3`, `2.5e7`."""
     if value == 0 or 0.1 <= abs(value) < 1e7:
         return repr(value)
     shortest = next(text for digits in range(1, 17) if float(text := f"{value:.{digits}e}") == value or digits == 16)
@@ -57,7 +57,7 @@ class OpTestDelay(OpCode):
         return _seconds(float(self.duration))
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
-        """Exactly what the delay takes: the nodes as they are named, and none unless `no_locks` is false."""
+        """The exact locks of the delay: the nodes as named, and none unless `no_locks` is false."""
         if self.no_locks:
             return NO_LOCKS
         nodes = self.on_node_uuids or self.on_nodes
@@ -66,15 +66,15 @@ class OpTestDelay(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpTestDummy(OpCode):
-    """Take locks, log, return or fail, submit jobs: whatever a test needs."""
+    """Take locks, log, return or fail, submit jobs: everything that tests need."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.SUBMIT
 
-    # returned as the opcode's result
+    # result of the opcode
     result: Json = None
-    # one text, or a list of texts: written to the log
+    # one text or a list of texts for the log
     messages: Json = None
-    # true or a text: fail with it
+    # true or a text: the opcode fails with it
     fail: Json = None
     # jobs (lists of opcode objects) to submit; their ids are in the result
     submit_jobs: Json = None
@@ -86,7 +86,7 @@ class OpTestDummy(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpTestAllocator(OpCode):
-    """Call an instance allocator and show what it says."""
+    """Call an instance allocator and show its reply."""
 
     SUMMARY: ClassVar[str | None] = "iallocator"
     TAKES_BIG_LOCK: ClassVar[bool] = True
@@ -113,7 +113,7 @@ class OpTestAllocator(OpCode):
 
 @attrs.frozen(kw_only=True)
 class OpTestJqueue(OpCode):
-    """Tell a client, by sockets, each step of the job's life."""
+    """Report each step of the job's life to a client, by sockets."""
 
     LOCKS: ClassVar[LockRules] = {LockLevel.NODE: SOME_EXCLUSIVE}
 

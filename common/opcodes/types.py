@@ -1,7 +1,7 @@
-"""The types of parameters that are narrower than Python's own, and the closed sets of words.
+"""Parameter types that are narrower than Python's own, and the enumerations.
 
-An annotated type is what it says to the type checker; its `Reader` is what a JSON value goes
-through. Values of Python's own making are not checked again.
+The type checker sees the annotated type; a JSON value passes its `Reader`. Values that Python
+code creates are not checked again.
 
 Source: opcodes.md 3.
 """
@@ -17,22 +17,22 @@ from common.shapehooks import expected
 
 
 class Secrecy(enum.Enum):
-    # never logged or shown; a job file that luxid writes has it
+    # never logged or shown, but present in luxid's job file
     PRIVATE = "private"
-    # in memory only; handed to the job process when it starts
+    # only in memory; handed to the job process at its start
     SECRET = "secret"
 
 
-# metadata of a parameter, which is optional, and left out of `repr` by its declaration
+# metadata of a secret parameter, which must also be optional and declared without `repr`
 PRIVATE: Final = {Secrecy: Secrecy.PRIVATE}
 SECRET: Final = {Secrecy: Secrecy.SECRET}
 
 
 @attrs.frozen
 class Reader:
-    """How a JSON value becomes a parameter; it is written as it is."""
+    """Converts a JSON value to a parameter; the parameter is written unchanged."""
 
-    # raises ValueError, made by `expected`
+    # function that raises ValueError, made by `expected`
     read: Callable[[object], object]
 
 
@@ -50,7 +50,7 @@ def number(value: object) -> float:
 
 
 def _plain(value: float) -> float:
-    """An integral float as an integer; beyond 64 bits JSON has no integers that all can read."""
+    """Convert an integral float to an integer, below 64 bits: not every JSON reader takes larger integers."""
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**63 else value
 
 
@@ -65,7 +65,7 @@ def _whole(low: int, high: float, what: str) -> Callable[[object], int]:
 
 
 def _json(value: object) -> object:
-    """Any JSON value in its normal form: lists and objects are copied, integral floats become integers."""
+    """Normalize a JSON value: lists and objects are copied, integral floats become integers."""
     if isinstance(value, dict):
         return {key: _json(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -187,7 +187,7 @@ class StorageType(enum.Enum):
 
 
 class OptionalCheck(enum.Enum):
-    """A check of the cluster that may be left out."""
+    """A check of the cluster that the user may leave out."""
 
     NPLUSONE_MEM = "nplusone_mem"
     # since 3.1
@@ -211,10 +211,10 @@ def _verify_error(value: object) -> str:
     return value
 
 
-# the code of an error that a verification of the cluster may find
+# error code of a verification of the cluster
 VerifyError = Annotated[str, Reader(_verify_error)]
 
-# jobs, locks and filter rules are luxid's own
+# luxid alone serves queries for jobs, locks and filter rules
 ASKED_BY_OPCODES: Final = tuple(
     kind.value for kind in QueryKind if kind not in (QueryKind.JOB, QueryKind.LOCK, QueryKind.FILTER)
 )
@@ -226,5 +226,5 @@ def _asked_by_opcodes(value: object) -> str:
     return str(value)
 
 
-# the name of a `QueryKind` that an opcode can ask for
+# name of a `QueryKind` that an opcode can query
 AskedKind = Annotated[str, Reader(_asked_by_opcodes)]

@@ -1,4 +1,4 @@
-"""What queries ask for, and what can have tags.
+"""The kinds of objects that can be queried, and those that can have tags.
 
 Source: luxid.md 2.2; opcodes.md 3.
 """
@@ -7,7 +7,7 @@ import enum
 
 
 class QueryKind(enum.Enum):
-    """What can be asked for; the first three only of luxid, the last two only by opcodes."""
+    """A kind of objects to query; the first three only by luxid, the last two only by opcodes."""
 
     JOB = "job"
     LOCK = "lock"
@@ -22,7 +22,7 @@ class QueryKind(enum.Enum):
 
 
 class TagKind(enum.Enum):
-    """What can have tags."""
+    """A kind of objects with tags."""
 
     CLUSTER = "cluster"
     NODEGROUP = "nodegroup"

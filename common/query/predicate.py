@@ -1,12 +1,12 @@
-"""Expressions of the query language, made into functions that judge a thing.
+"""Compile expressions of the query language into functions that test a thing.
 
-Two users, two customs (`QUERY`, `PREDICATE`): a query that compares what cannot be compared is a mistake
-that its author wants to hear of; a filter rule has nobody to tell, and just does not match.
+There are two customs (`QUERY`, `PREDICATE`). A query that compares values of different kinds is a mistake, and its
+author should hear of it. A filter rule has no author to tell, so it just does not match.
 
-They also differ on a field without a value. A rule takes a condition on it for false, so that its negation
-is true. For a query that would be a guess: nobody knows whether the unknown free memory of a node is above 1000.
-So its verdict is *unknown* (`common.queue.verdict`), and a thing for which that of the whole is unknown does not match,
-negated or not; the caller is told which fields were to blame.
+They also differ for a field without a value. A rule takes a condition on it as false, and its negation as
+true. In a query that would be a guess: nobody knows whether the unknown free memory of a node is above 1000.
+Therefore the verdict there is *unknown* (`common.queue.verdict`). A thing whose whole verdict is unknown does not
+match, negated or not, and the caller is told which fields were missing.
 
 Source: luxid.md 6.3, 7.2; DESIGN section 11 (every operator works in every predicate).
 """
@@ -36,7 +36,7 @@ class FilterError(GantryError):
 
 
 class NoValue(enum.Enum):
-    """What a field gives that has no value for a thing."""
+    """The value of a field that a thing lacks."""
 
     NO_VALUE = "no value"
 
@@ -46,22 +46,22 @@ NO_VALUE: Final = NoValue.NO_VALUE
 
 @attrs.frozen
 class Field(Generic[T]):
-    """How the value of a field is got from a thing: JSON-able, or NO_VALUE."""
+    """Reads the value of a field from a thing: JSON-able, or NO_VALUE."""
 
     read: Callable[[T], object]
-    # what else `==` takes for the same as a value: the short forms of a host name
+    # further values that `==` takes as equal to a value: the short forms of a host name
     aliases: Callable[[object], Iterable[Value]] | None = None
 
 
 @attrs.frozen(kw_only=True)
 class Custom:
-    """What becomes of values that do not fit."""
+    """How to treat values that do not fit."""
 
-    # values of different kinds have an order (null < bool < number < string < list < object), and are no mistake
+    # whether values of different kinds have an order (null < bool < number < string < list < object), or are a mistake
     compares_kinds: bool
-    # the verdict of a condition on a field without a value; None: unknown
+    # verdict of a condition on a field without a value; None: unknown
     without_value: Verdict
-    # the caller hears of a mistake; else it makes the whole expression false, also under `!`
+    # whether the caller hears of a mistake; else it makes the whole expression false, also under `!`
     raises: bool
 
 
@@ -84,17 +84,17 @@ def compile_expression(
     custom: Custom = QUERY,
     missing: Callable[[str], None] | None = None,
 ) -> Test[T]:
-    """Make an expression into a function that says whether it holds for a thing.
+    """Compile an expression into a function that tells whether it holds for a thing.
 
     Args:
-        fields: the field of a name; None: there is none.
-        missing: called for each field without which it is unknown whether a thing matches.
+        fields: returns the field of a name; None: the field does not exist.
+        missing: called with each field whose missing value made the verdict unknown.
     Returns:
-        The function. By the custom it raises FilterError, or never; mistakes count when they are
-        reached: after a false part of `&` and a true part of `|` nothing is looked at.
-    Raises: FilterError: a field is unknown; if the custom is to raise.
+        The function. It raises FilterError, or never, by the custom; only evaluated parts can be mistakes:
+        `&` stops at a false part, and `|` at a true one.
+    Raises: FilterError: a field is unknown, and the custom raises.
     Cost: of the function: linear in the expression, but a run of `==` on one field under `|` is
-        looked up at once, as when thousands of ids are named.
+        one look-up, as when thousands of ids are named.
     """
     lacking: list[str] = []
     judge = _Compiler(fields, custom, lacking.append).compile(expression)
@@ -117,7 +117,7 @@ def _forgiving(judge: Callable[[T], Verdict]) -> Test[T]:
 
 
 def _telling(judge: Callable[[T], Verdict], lacking: list[str], missing: Callable[[str], None]) -> Test[T]:
-    """Args: lacking: gets the names of fields without a value while a thing is judged."""
+    """Args: lacking: collects the names of fields without a value while a thing is judged."""
 
     def holds(thing: T) -> bool:
         lacking.clear()
@@ -169,7 +169,7 @@ class _Compiler(Generic[T]):
         return some[0] if len(some) == 1 else lambda thing: any_of(judge(thing) for judge in some)
 
     def _on(self, name: str, judge: Callable[[object], bool]) -> Callable[[T], Verdict]:
-        """The verdict by one field's value."""
+        """A test of one field's value."""
         field = self._fields(name)
         if field is None:
             return _unknown(name)
@@ -185,7 +185,7 @@ class _Compiler(Generic[T]):
         return verdict
 
     def _equal(self, name: str, values: Sequence[Value]) -> Callable[[T], Verdict]:
-        """The field is one of these values, which are of one kind."""
+        """A test whether the field has one of these values, which are of one kind."""
         wanted, rank = frozenset(values), _rank(values[0])
         field = self._fields(name)
         aliases = field.aliases if field is not None else None
@@ -216,7 +216,7 @@ class _Compiler(Generic[T]):
         return any(_rank(item) == rank and item == value for item in items)
 
     def _differ(self, name: str, found: object, value: Value) -> bool:
-        """Values of two kinds are not equal; or a mistake."""
+        """Values of two kinds are unequal, or comparing them is a mistake."""
         if self._custom.compares_kinds:
             return False
         kinds = f"is {_KINDS[_rank(found)]}, and {value!r} is {_KINDS[_rank(value)]}"
@@ -245,7 +245,7 @@ def _wanted(name: str, found: object, kind: type[K], what: str) -> K:
 
 
 def _rank(value: object) -> int:
-    """The place of a JSON value's kind among all kinds."""
+    """The rank of a JSON value's kind among all kinds."""
     match value:
         case str():
             return 3

@@ -1,6 +1,6 @@
 """The query language: conditions on the fields of jobs, nodes, locks, opcodes.
 
-In JSON an expression is null, which is always true, or a list `[operator, operand, ...]`:
+In JSON an expression is null (always true) or a list `[operator, operand, ...]`:
 
     ["&", expr, ...]  ["|", expr, ...]  ["!", expr]      all, any, not
     ["?", field]                                         the field is true
@@ -8,8 +8,8 @@ In JSON an expression is null, which is always true, or a list `[operator, opera
     ["=~", field, regex]                                 found anywhere in the text
     ["=[]", field, value]                                the list has the value
 
-Values are strings and whole numbers. Reading an expression here says all that can be said of it
-without knowing the fields; what it means for a given thing is `common.query.predicate`'s business.
+Values are strings and whole numbers. Reading finds every fault that does not depend on the
+fields; `common.query.predicate` evaluates an expression for a thing.
 
 Source: luxid.md 6.3; filters design, "Predicates".
 """
@@ -30,7 +30,7 @@ DEEPEST: Final = 100
 
 
 class Order(enum.Enum):
-    """How a field's value lies to the given one; `!=` is the negation of EQUAL."""
+    """The order of a field's value and the given one; `!=` is the negation of EQUAL."""
 
     EQUAL = "=="
     LESS = "<"
@@ -47,17 +47,17 @@ class Expression(OwnForm):
     def from_wire(cls, value: object) -> "Expression":
         """Read an expression.
 
-        Raises: InvalidRequest: it is none; the message names the place: `filter $[2][1]: unknown
-            operator '~~', ...`, where `$` is the whole.
+        Raises: InvalidRequest: it is malformed; the message names the place: `filter $[2][1]: unknown
+            operator '~~', ...`, where `$` is the whole expression.
         """
         return _read(value, ())
 
     def to_wire(self) -> object:
-        """The normal form: `=` is written `==`, and `!=` as the negation of it."""
+        """The normal form: `=` becomes `==`, and `!=` its negation."""
         return self._written()
 
     def field_names(self) -> Iterator[str]:
-        """All fields that are named, in order, with repetitions."""
+        """All field names in the expression, in order, with repetitions."""
         yield from ()
 
     def _written(self) -> object:
@@ -83,7 +83,7 @@ class _Combined(Expression):
 
 @attrs.frozen
 class All(_Combined):
-    """True without parts; looks no further than the first false one."""
+    """True without parts; evaluation stops at the first false one."""
 
     def _written(self) -> object:
         return ["&", *(part.to_wire() for part in self.parts)]
@@ -91,7 +91,7 @@ class All(_Combined):
 
 @attrs.frozen
 class Some(_Combined):
-    """False without parts; looks no further than the first true one."""
+    """False without parts; evaluation stops at the first true one."""
 
     def _written(self) -> object:
         return ["|", *(part.to_wire() for part in self.parts)]
@@ -148,9 +148,9 @@ class Contains(_OnField):
 
 
 def named_values(expression: Expression, field: str) -> tuple[Value, ...] | None:
-    """The values that an expression lists for a field, if that is all it does: `|` and `==` on this field only.
+    """The values that an expression lists for a field, if it has only `|` and `==` on this field.
 
-    Returns: each once, in order; None: it is of another form, and things must be looked through.
+    Returns: each value once, in order; None: the expression has another form, and all things must be tested.
     """
     match expression:
         case Compare(field=name, order=Order.EQUAL, value=value) if name == field:

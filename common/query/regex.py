@@ -1,8 +1,8 @@
-"""Regular expressions of strangers: searched in linear time, whatever the pattern.
+"""Regular expressions from clients: searched in linear time, whatever the pattern.
 
-A backtracking engine can be held for years by `(a+)+$` and a line of text, and with it the one event
-loop of a daemon. RE2 cannot: its time grows with the text alone. The price are look-around and back
-references, which no linear engine has; they are refused with a word on what to do.
+`(a+)+$` and one line of text can occupy a backtracking engine for years, and with it the only event
+loop of a daemon. RE2's time grows only with the text. The price: no look-around and no back
+references, as no linear engine has them; such patterns are refused, with advice.
 
 Source: luxid.md 6.3 (`=~`).
 """
@@ -15,7 +15,7 @@ import attrs
 
 from common.errors import InvalidRequest
 
-# characters of a pattern, and bytes that one may take when compiled, caches included
+# characters of a pattern, and bytes of its compiled form, caches included
 LONGEST: Final = 4096
 _MEMORY: Final = 2**20
 _LOOK_AROUND: Final = ("(?=", "(?!", "(?<", "\\1", "\\2", "\\3", "\\4", "\\5", "\\6", "\\7", "\\8", "\\9", "\\k")
@@ -23,10 +23,10 @@ _LOOK_AROUND: Final = ("(?=", "(?!", "(?<", "\\1", "\\2", "\\3", "\\4", "\\5", "
 
 @attrs.frozen(eq=False, repr=False)
 class Regex:
-    """A pattern that is searched anywhere in a text. Make one by `parse_regex`."""
+    """A pattern that is searched anywhere in a text. Make one with `parse_regex`."""
 
     pattern: str
-    # bytes of UTF-8 -> whether it is found
+    # function: bytes of UTF-8 -> match or None
     _search: Callable[[bytes], object]
 
     def is_in(self, text: str) -> bool:
@@ -47,10 +47,10 @@ class Regex:
 def parse_regex(pattern: str) -> Regex:
     """Read a pattern.
 
-    Raises: InvalidRequest: it is no pattern, too long, or needs what linear time cannot give; the
-        message has the character (from 1) and the part at which it fails.
+    Raises: InvalidRequest: the pattern is malformed, too long, or needs more than linear time; the
+        message has the character (from 1) and the part where it fails.
     """
-    # heavy, and most filters have no pattern
+    # imported late: it is large, and most filters have no pattern
     import re2
 
     if len(pattern) > LONGEST:

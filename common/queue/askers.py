@@ -1,6 +1,6 @@
-"""Who asked for the end of a job that has a process: a note from luxid, which is told when the job has ended.
+"""Who asked for the end of a job that has a process: a note of luxid for the text of the job's end.
 
-It tells and decides nothing: where it is missing or cannot be read the job ends all the same.
+The note only informs: if it is missing or unreadable, the job ends in the same way.
 """
 
 import re
@@ -11,12 +11,12 @@ _NOTE: Final = re.compile(r"user \d{1,10}", re.ASCII)
 
 
 def note_asker(path: Path, uid: int) -> None:
-    """Write down who asks. Raises: OSError."""
+    """Write down which user asks. Raises: OSError."""
     path.write_text(f"user {uid}")
 
 
 def asked_by(path: Path) -> str:
-    """` of user 1003`, to be put behind "on request"; "": it is not known."""
+    """` of user 1003`, to follow "on request"; "": the user is not known."""
     try:
         text = path.read_text(errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""The `depends` attribute of an opcode: parse, relative ids, and the verdict for a given state.
+"""The `depends` attribute of an opcode: parsing, relative ids, and the verdict for a state.
 
 A dependency names a job and the final states it may have ended in. A negative id is relative:
 -1 is the job before this one in the same submission; it must point backwards and stay within
@@ -17,15 +17,15 @@ from common.ids import JobId
 from common.queue.jobs import FINAL, JobState
 from common.shapes import OwnForm
 
-# in digits, with the sign
+# maximum length of an id in digits, with the sign
 _LONGEST_ID = 20
 
 
 @attrs.frozen
 class Dependency(OwnForm):
-    # absolute when >= 0, relative to the own place in the submission when negative
+    # absolute if >= 0; relative to the job's own place in the submission if negative
     job_id: int
-    # only final states; empty: success or error
+    # final states; empty: success or error
     wanted: tuple[JobState, ...] = ()
 
     def to_wire(self) -> list[object]:
@@ -33,7 +33,7 @@ class Dependency(OwnForm):
 
     @classmethod
     def from_wire(cls, value: object) -> "Dependency":
-        """Raises: InvalidRequest: not `[job id, [final states]]`."""
+        """Raises: InvalidRequest: the value is not `[job id, [final states]]`."""
         match value:
             case [int() as job_id, list() as names] if not isinstance(job_id, bool):
                 return cls(job_id, tuple(_final_state(name) for name in names))
@@ -58,8 +58,8 @@ def resolve(dependency: Dependency, place: int, ids: Sequence[JobId]) -> Depende
     """Make a relative dependency of the job at `place` of a submission absolute.
 
     Args:
-        ids: of the submission's jobs, at least of those before `place`, as only they can be meant.
-    Raises: InvalidRequest: it points outside the submission.
+        ids: ids of the submission's jobs, at least of those before `place`, as a relative id counts back.
+    Raises: InvalidRequest: the dependency points outside the submission.
     """
     if dependency.job_id >= 0:
         return dependency
@@ -77,12 +77,12 @@ class DependencyVerdict(enum.Enum):
 
     WAIT = "wait"
     MET = "met"
-    CANCEL = "cancel"  # the named job was canceled, and that was not asked for
-    FAIL = "fail"  # it ended in another state than asked for
+    CANCEL = "cancel"  # the named job was canceled, which was not a wanted state
+    FAIL = "fail"  # it ended in a state that was not wanted
 
 
 def judge(dependency: Dependency, state: JobState) -> DependencyVerdict:
-    """Judge a dependency by the state of the job that it names."""
+    """Judge a dependency by the state of the named job."""
     if not state.is_final:
         return DependencyVerdict.WAIT
     if state in dependency.wanted:

@@ -1,4 +1,4 @@
-"""Results of opcodes that did not end by themselves, as luxid and the job process write them.
+"""Results of opcodes that were ended from outside, as luxid and the job process write them.
 
 Source: luxid.md 4.4, 5.8.
 """
@@ -9,5 +9,5 @@ from common.errors import ExecutionError
 
 CANCELED_TEXT: Final = "job was canceled on request"
 KILLED_TEXT: Final = "job was killed on request"
-# of the opcodes behind one that failed
+# result of the opcodes after a failed one
 PRECEDING_FAILED: Final = [ExecutionError.wire_name, ["preceding opcode failed"]]

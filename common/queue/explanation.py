@@ -14,26 +14,26 @@ from common.queue.jobs import JobState
 from common.queue.reasons import ReasonTrail
 from common.shapes import OtherKind, Tagged
 
-# before it starts
+# reasons before the job starts
 
 
 @attrs.frozen
 class WaitsForJob(Tagged):
-    """Its next opcode waits for the end of another job."""
+    """The next opcode waits for the end of another job."""
 
     KIND = "dependency"
     job_id: JobId
-    # state as it is shown; None: unknown
+    # state as shown to users; None: unknown
     state: JobState | None
-    # start of the job, or of its wait for locks, or else when it was received; None: unknown
+    # instant of the named job's start, or of its wait for locks, or of its arrival; None: unknown
     since: float | None
-    # final states that will do; empty: success or error
+    # final states that satisfy the dependency; empty: success or error
     wanted: tuple[JobState, ...]
 
 
 @attrs.frozen
 class HeldByRule(Tagged):
-    """A filter rule applies. With PAUSE it is not started, or stops before its next opcode."""
+    """A filter rule applies. With PAUSE the job is not started, or stops before its next opcode."""
 
     KIND = "filter"
     uuid: str
@@ -43,7 +43,7 @@ class HeldByRule(Tagged):
 
 @attrs.frozen
 class LimitFull(Tagged):
-    """As many jobs run as a limit allows."""
+    """A limit is full."""
 
     KIND = "limit"
     # text of the bucket, or uuid of the rule
@@ -56,7 +56,7 @@ class LimitFull(Tagged):
 
 @attrs.frozen
 class NoFreeSlot(Tagged):
-    """As many jobs have a process as may."""
+    """All slots for job processes are taken."""
 
     KIND = "slots"
     used: int
@@ -66,45 +66,45 @@ class NoFreeSlot(Tagged):
 
 @attrs.frozen
 class InLine(Tagged):
-    """Others are started first."""
+    """Other jobs are started first."""
 
     KIND = "order"
-    # place in the line; 1: it is next
+    # place in the line, from 1
     position: int
-    # first of those that are started before, in order
+    # first jobs of those ahead, in order
     ahead: tuple[JobId, ...]
 
 
 @attrs.frozen
 class Holding:
-    """A lock that somebody holds."""
+    """A held lock."""
 
     owner: str
-    # None: the owner is no job
+    # job id of the owner; None: the owner is not a job
     job_id: JobId | None
     lock: Lock
     mode: LockMode
-    # None: unknown, or since before wconfd counts
+    # instant of the grant; None: unknown, or before wconfd's memory begins
     since: float | None = None
 
 
 @attrs.frozen
 class LevelWeight(Tagged):
-    """What makes it heavy on one level of locks."""
+    """The part of the job's lock weight that comes from one level."""
 
     KIND = "weight"
     # name of a level, or `big lock` for the BGL
     level: str
     weight: float
-    # running jobs beside which it weighs that; empty: it takes the BGL itself
+    # running jobs that cause this weight; empty: the job takes the BGL itself
     job_ids: tuple[JobId, ...]
-    # locks of theirs for which it could have to wait, the first of each job
+    # locks of these jobs that it may have to wait for, the first of each job
     held: tuple[Holding, ...]
 
 
 @attrs.frozen
 class Faded(Tagged):
-    """Its weight as it counts in the order: the static one, and what age has left of it."""
+    """The weight that counts in the order: the static one, and what is left of it at this age."""
 
     KIND = "aged weight"
     static: float
@@ -114,7 +114,7 @@ class Faded(Tagged):
 
 @attrs.frozen
 class BeingWritten(Tagged):
-    """luxid is rewriting its file, or making its process; that takes a moment."""
+    """luxid is rewriting the job's file or starting its process, which takes a moment."""
 
     KIND = "moment"
     # `held` or `starting`
@@ -123,7 +123,7 @@ class BeingWritten(Tagged):
 
 @attrs.frozen
 class Obstacle(Tagged):
-    """No job is started at all for the moment."""
+    """luxid starts no jobs at the moment."""
 
     KIND = "obstacle"
     what: str
@@ -131,46 +131,46 @@ class Obstacle(Tagged):
 
 @attrs.frozen
 class Unreadable(Tagged):
-    """Its file, or that of a job it waits for, cannot be read for the moment; luxid tries again."""
+    """The file of the job, or of a job it waits for, cannot be read at the moment; luxid tries again."""
 
     KIND = "unreadable"
     job_id: JobId
     why: str
 
 
-# when it has a process
+# reasons of a job with a process
 
 
 @attrs.frozen
 class WaitsForLock(Tagged):
-    """Its process asked for a lock that others keep it out of."""
+    """The job's process has requested a lock that other owners block."""
 
     KIND = "lock"
     lock: Lock
     mode: LockMode
-    # None: since before wconfd counts
+    # None: since before wconfd's memory begins
     waiting_since: float | None
     # at least one; each holds the lock itself, its group, or a member of it
     holders: tuple[Holding, ...]
-    # start of wconfd's memory; it does not know the beginning of what is older
+    # start of wconfd's memory; older waits and holds have an unknown beginning
     counting_since: float
 
 
 @attrs.frozen
 class LetsPass(Tagged):
-    """Others wait for the same locks, were passed too often already, and go first."""
+    """Other owners wait for the same locks, were passed too often, and go first."""
 
     KIND = "turn"
     owners: tuple[str, ...]
     job_ids: tuple[JobId, ...]
-    # beginning of the job's own wait
+    # start of the job's own wait
     waiting_since: float | None
     counting_since: float
 
 
 @attrs.frozen
 class LockWait:
-    """A wait of the chain: one owner's for one lock."""
+    """One wait in the chain: an owner and a lock."""
 
     owner: str
     job_id: JobId | None
@@ -182,12 +182,12 @@ class LockWait:
 
 @attrs.frozen
 class LockChain(Tagged):
-    """The owners in its way wait for locks, too."""
+    """The owners that block the job wait for locks, too."""
 
     KIND = "lock chain"
-    # waits of those in the way, nearest first; not the job's own
+    # waits of the blocking owners, nearest first; without the job's own
     waits: tuple[LockWait, ...]
-    # owners that hold up all of them, and wait for no lock
+    # owners that block all of them, and wait for no lock themselves
     roots: tuple[str, ...]
     root_job_ids: tuple[JobId, ...]
     # rings of owners: each waits for the next, and the last for the first
@@ -197,7 +197,7 @@ class LockChain(Tagged):
 
 @attrs.frozen
 class Ending(Tagged):
-    """It is being killed, and something of it still lives."""
+    """The job is being killed, and some of its processes still live."""
 
     KIND = "ending"
     # processes that it started; its own ones if none of those is left
@@ -206,7 +206,7 @@ class Ending(Tagged):
 
 @attrs.frozen
 class NotKnown(Tagged):
-    """Something could not be found out."""
+    """Some fact could not be found out."""
 
     KIND = "unknown"
     what: str

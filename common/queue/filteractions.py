@@ -1,4 +1,4 @@
-"""What a filter rule says of the jobs to which it applies.
+"""The actions of filter rules.
 
 Source: luxid.md 6.1; filters design.
 """
@@ -12,7 +12,7 @@ from common.shapes import OwnForm
 
 
 class ActionKind(enum.Enum):
-    """What becomes of a job to which the rule applies; the value is the word on the wire."""
+    """The effect of a rule on the jobs to which it applies; the value is the word on the wire."""
 
     ACCEPT = "ACCEPT"
     PAUSE = "PAUSE"
@@ -23,10 +23,10 @@ class ActionKind(enum.Enum):
 
 @attrs.frozen
 class Action(OwnForm):
-    """What a rule says; on the wire a word, or `["RATE_LIMIT", n]`."""
+    """The action of a rule; on the wire a word, or `["RATE_LIMIT", n]`."""
 
     kind: ActionKind
-    # > 0 with RATE_LIMIT, else None
+    # number of jobs, > 0, with RATE_LIMIT; else None
     limit: int | None = None
 
     def to_wire(self) -> object:
@@ -34,7 +34,7 @@ class Action(OwnForm):
 
     @classmethod
     def from_wire(cls, value: object) -> "Action":
-        """Raises: InvalidRequest: no action, or a limit that is not greater than 0."""
+        """Raises: InvalidRequest: the value is not an action, or its limit is not greater than 0."""
         match value:
             case "ACCEPT" | "PAUSE" | "REJECT" | "CONTINUE":
                 return cls(ActionKind(value))

@@ -1,10 +1,10 @@
-"""What filter rules look at in a job: the predicates, by name.
+"""The predicates of filter rules, by name: each tests one subject of a job.
 
-An expression is over fields: of the job's number (`jobid`), of one of its opcodes (`opcode`: OP_ID and all that stands
-in it, inner values by `beparams.maxmem`), or of one entry of a reason trail (`reason`). All operators work in each.
-A condition on a field that an opcode lacks is false, and its negation true. One on a field that no opcode has, or on a
-value of another kind, makes its expression false, also under `!`. In `jobid` the text `watermark` stands for the
-rule's own.
+The fields of an expression belong to the subject: the job's number (`jobid`); one of its opcodes (`opcode`: OP_ID and
+the keys of its input, nested values as `beparams.maxmem`); or one entry of a reason trail (`reason`). All operators
+work in each. A condition on a field that an opcode lacks is false, and its negation true. A condition on a field that
+no opcode has, or on a value of another kind, makes its whole expression false, also under `!`. In `jobid` the text
+`watermark` stands for the rule's own watermark.
 
 Source: filters design; luxid.md 6.2, 6.3; DESIGN section 11.
 """
@@ -24,24 +24,24 @@ from common.query.qlang import All, Compare, Contains, Expression, Not, Some
 from common.queue.jobs import Job
 
 WATERMARK: Final = "watermark"
-# of entry points
+# group of the entry points
 GROUP: Final = "gantry.predicates"
 
 
 @attrs.frozen
 class Predicate:
-    """A kind of condition on a job, over fields of its own."""
+    """A kind of condition on a job, with its own fields."""
 
     compile: Callable[[Expression, FilterRule], Test[Job]]
-    # raises InvalidRequest if the expression can never match
+    # function that raises InvalidRequest if the expression can never match
     check: Callable[[Expression], None]
 
 
 @cache
 def known_predicates() -> Mapping[str, Predicate]:
-    """Every known predicate by its name; a package adds one by an entry point `NAME = module:PREDICATE`.
+    """Return every known predicate by its name; a package adds one by an entry point `NAME = module:PREDICATE`.
 
-    Raises: InvalidRequest: two have the same name.
+    Raises: InvalidRequest: two predicates have the same name.
     """
     known = dict(_OWN)
     for point in entry_points(group=GROUP):
@@ -68,7 +68,7 @@ def _with_watermark(expression: Expression, watermark: int) -> Expression:
         case Not(part=part):
             return Not(_with_watermark(part, watermark))
         case Compare(value=str() as value) | Contains(value=str() as value):
-            # no other text has an order with job ids: a field that is not there makes the whole false
+            # other texts have no order with job ids: an unknown field makes the whole expression false
             return attrs.evolve(expression, **({"value": watermark} if value == WATERMARK else {"field": ""}))
         case _:
             return expression
@@ -95,7 +95,7 @@ def _opcode_fields() -> frozenset[str]:
 
 
 def _opcode_field(name: str) -> Field[Mapping[str, object]] | None:
-    """None: no opcode has it, as when a package with opcodes is gone; some opcodes only lack a field."""
+    """None: no known opcode has the field, as when a plug-in is gone. An opcode may lack a field that others have."""
     path = name.split(".")
     if path[0] not in _opcode_fields():
         return None

@@ -1,13 +1,12 @@
-"""Job filters: rules that say whether, and how many at once, jobs may run.
+"""Job filters: rules that say whether jobs may run, and how many at once.
 
 Theory. The rules are a chain in the order of (priority, watermark, uuid). A rule matches a job if all its
-predicates do; the first that matches and does not say CONTINUE is the one that applies. None: the job may run.
+predicates do. The first matching rule whose action is not CONTINUE applies; without one the job may run.
+A predicate is a name and an expression of the query language over the fields of that name (`filterpredicates`).
 
-A predicate is a name and an expression of the query language over fields that belong to the name (`filterpredicates`).
-
-A rule is read in two ways. One that somebody sets is refused for anything that could not match ever; of one
-that is stored already, an opcode's field or a predicate that nobody knows any more just never matches, so that the
-loss of a plug-in does not take the other rules away.
+A rule is read in two ways. A new rule is refused if a part of it can never match. In a stored rule an unknown field of
+an opcode, or an unknown predicate, just never matches, so that the loss of a plug-in does not disable the other
+rules.
 
 Source: filters design; luxid.md 6; DESIGN section 11.
 """
@@ -32,14 +31,14 @@ class JobRejected(Denied):
 
 
 def rejection(rule: FilterRule) -> str:
-    """What the submitter is told, with the reasons that were given for the rule."""
+    """The message for the submitter, with the reasons given for the rule."""
     reasons = "; ".join(f"{entry.source}: {entry.reason}" for entry in rule.reason_trail if entry.reason)
     return f"rejected by filter rule {rule.uuid}{f' ({reasons})' if reasons else ''}"
 
 
 @attrs.frozen(eq=False)
 class CompiledRule:
-    """A rule that can be asked."""
+    """A rule in executable form."""
 
     rule: FilterRule
     action: Action
@@ -51,14 +50,14 @@ class CompiledRule:
 
 @attrs.frozen(eq=False)
 class FilterChain:
-    """All rules, in the order in which they are asked. Make one by `compile_chain`."""
+    """All rules, in the order of evaluation. Make one with `compile_chain`."""
 
     rules: tuple[CompiledRule, ...] = ()
 
     def applying(self, job: Job) -> CompiledRule | None:
-        """The rule that decides about the job.
+        """Return the rule that applies to the job.
 
-        Cost: linear in the rules up to the one that applies.
+        Cost: linear in the rules up to the one returned.
         """
         for rule in self.rules:
             if rule.action.kind is not ActionKind.CONTINUE and rule.matches(job):
@@ -67,9 +66,9 @@ class FilterChain:
 
 
 def compile_chain(rules: Iterable[FilterRule]) -> FilterChain:
-    """The chain of these rules.
+    """Compile these rules into a chain.
 
-    Raises: InvalidRequest: names the first rule that is wrong, the place and the reason.
+    Raises: InvalidRequest: names the first faulty rule, the place and the reason.
     """
     ordered = sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
     return FilterChain(tuple(_compile_stored(rule) for rule in ordered))
@@ -83,7 +82,7 @@ def _compile_stored(rule: FilterRule) -> CompiledRule:
 
 
 def read_rule(rule: FilterRule) -> FilterRule:
-    """A rule that somebody wants to set, if it is one that can match; its expressions in their normal form.
+    """Check a new rule: it must be able to match. Returns it with its expressions in normal form.
 
     Raises: InvalidRequest: what is wrong, and where: `predicates[1] (opcode): filter $[2]: ...`.
     """
@@ -93,7 +92,7 @@ def read_rule(rule: FilterRule) -> FilterRule:
 
 
 def check_parts(priority: int, predicates: object, action: object) -> Action:
-    """The action of a rule whose parts are of the right form; expressions are not looked at.
+    """Return the action of a rule whose parts have the right form; expressions are not checked.
 
     Raises: InvalidRequest: what is wrong, and where.
     """

@@ -1,8 +1,8 @@
 """A job as the bytes of its file, and back.
 
-The file has exactly the keys of luxid.md 3.1: Ganeti refuses others. We read more than we
-write: keys that we do not know are kept and written back, null and missing are the same,
-and an `input` that is no opcode of ours is kept verbatim.
+The file has exactly the keys of luxid.md 3.1, because Ganeti refuses others. Reading is more
+tolerant than writing: unknown keys are kept and written back, null means missing,
+and an `input` of an unknown opcode is kept verbatim.
 """
 
 import sys
@@ -45,9 +45,9 @@ def decode_job(content: bytes, name: str, *, packed: bool = False) -> Job:
     """Read a job file.
 
     Args:
-        name: how to call the file in errors.
+        name: name of the file for errors.
         packed: keep the opcodes' inputs as text: for jobs that are many, and that stay.
-    Raises: DamagedFile: not JSON, cut off, or not a job; says which file, where and why.
+    Raises: DamagedFile: the content is not JSON, cut off, or not a job; the message says which file, where and why.
     """
     try:
         value = orjson.loads(content)
@@ -82,7 +82,7 @@ def _job_from_json(value: Mapping[str, object], *, packed: bool) -> Job:
     livelock, process_id = value.get("livelock"), value.get("process_id")
     if not (livelock is None or isinstance(livelock, str)) or not (process_id is None or isinstance(process_id, int)):
         raise TypeError("livelock must be a path and process_id a number")
-    # in the order of the fields: names would cost a tenth of it all
+    # positional, in the order of the fields: keywords would take a tenth more time
     return Job(
         read_job_id(value["id"]),
         tuple([_op_from_json(op, packed=packed) for op in _list(value["ops"])]),
@@ -114,7 +114,7 @@ def _op_from_json(value: Mapping[str, object], *, packed: bool) -> JobOp:
 
 
 def _with_shared_names(op_input: dict[str, object]) -> dict[str, object]:
-    """Let all opcodes have the same objects for the names that most of them bear: a long queue is kept in memory."""
+    """Share the strings that most opcodes have in common between all opcodes: a long queue is kept in memory."""
     op_id, trail = op_input.get("OP_ID"), op_input.get("reason")
     if isinstance(op_id, str):
         op_input["OP_ID"] = sys.intern(op_id)

@@ -1,12 +1,11 @@
-"""Log lines of a job beside its file, for the time between two writes of the file.
+"""Log lines of a job in a file beside the job file, between two writes of the job file.
 
-Theory. A unit may log thousands of lines a second, and readers want each at once; to write the whole job file for
-them would cost more with every line. So its process appends them to a file of their own, a line of JSON each, and
-the job file takes them all along with the next change of state. A line is told from one that the
-file has by its serial, which only grows. Lines are not made durable one by one: a loss of power may cost the
-last ones, a crash of any process none. A line is here before the job file has it: so who knows the log up to some
-line finds all that follow here, whatever he has seen of the job file.
-
+Theory. A unit may log thousands of lines a second, and readers want each line at once; writing the whole job file for
+each would cost more with every line. Therefore the job process appends them to a separate file, one JSON line each,
+and the next change of state writes them all into the job file. A line is recognized by its serial, which only
+grows. Lines are not synced one by one: a loss of power may cost the last ones, but a crash of a process costs
+none. A line is here before it is in the job file. So a reader that knows the log up to some line finds all later
+lines here, no matter which version of the job file it has read.
 A writer that died may have left half a line: readers ignore it, the next writer cuts it off.
 """
 
@@ -21,22 +20,22 @@ import orjson
 
 from common.queue.jobs import Job, LogEntry
 
-# read in one go
+# bytes to read at once
 CHUNK: Final = 2**20
 _MODE: Final = 0o640
-# which opcode, and the line
+# (index of the opcode, line)
 OpLine = tuple[int, LogEntry]
 
 
 def encode_line(index: int, entry: LogEntry) -> bytes:
-    """The line, with its end. Raises: TypeError: the message is no JSON."""
+    """Encode a line, with its end. Raises: TypeError: the message is not JSON-able."""
     return orjson.dumps([index, entry.serial, entry.at, entry.kind, entry.message], option=orjson.OPT_APPEND_NEWLINE)
 
 
 def read_lines(path: Path, offset: int = 0) -> tuple[list[OpLine], int]:
-    """The lines from a byte offset on, about a mebibyte of them, and the offset after them.
+    """Read the lines from a byte offset on, about a mebibyte of them; return them and the offset after them.
 
-    No file is as good as an empty one. What is no line of ours is skipped.
+    A missing file counts as empty. Lines in another form are skipped.
 
     Raises: OSError.
     """
@@ -67,7 +66,7 @@ def read_all_lines(path: Path) -> list[OpLine]:
 
 
 def add_lines(job: Job, lines: Iterable[OpLine]) -> Job:
-    """The job with those lines that it does not have yet; cost: linear in the lines of their opcodes."""
+    """Add the lines that the job does not have yet; cost: linear in the lines of their opcodes."""
     last = job.next_log_serial - 1
     fresh: dict[int, list[LogEntry]] = {}
     for index, entry in lines:
@@ -83,7 +82,7 @@ def add_lines(job: Job, lines: Iterable[OpLine]) -> Job:
 
 
 class JobLogFile:
-    """The file of one job, to append to."""
+    """The log file of one job, for appending."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -96,7 +95,7 @@ class JobLogFile:
         content = b"".join(lines)
         written = os.write(self._fd, content)
         if written < len(content):
-            # no half line may stay before a whole one
+            # a half line must not stay before a whole one
             os.ftruncate(self._fd, os.fstat(self._fd).st_size - written)
             raise OSError(f"'{self._path}' took {written} of {len(content)} bytes")
 

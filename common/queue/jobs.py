@@ -5,13 +5,14 @@ follows from them (`job_state`). An opcode goes one way:
 
     queued -> waiting (for locks) -> running -> success | error | canceled
 
-with two exceptions: `canceling` is the time from a request to kill an opcode until nothing of it lives, and one that a
-rule pauses while it waits is queued again.
-`EVENTS` below is the whole machine; nothing else in the house assigns a state. A job that is
-between two opcodes reads `queued` again: whoever finds it without a process continues it.
+with two exceptions. An opcode is `canceling` from the request to kill it until none of its processes lives. A waiting
+opcode that a rule pauses is queued again.
 
-A `Job` is a value: each change makes a new one. Who may write it to disk is DESIGN section 3,
-invariant 2.
+`EVENTS` below is the whole machine; no other code assigns a state. A job between two opcodes
+is `queued` again: luxid continues it if it has no process.
+
+A `Job` is a value: each change makes a new one. DESIGN section 3, invariant 2 says which process
+may write it to disk.
 
 Source: job-queue design; luxid.md sections 3.1 and 4.
 """
@@ -31,7 +32,7 @@ Timestamp = tuple[int, int]
 
 PRIORITY_HIGHEST: Final = -20
 PRIORITY_LOWEST: Final = 19
-# what a submission may ask for
+# priorities that a submission may request
 SUBMIT_PRIORITIES: Final = {"low": 10, "normal": 0, "high": -10}
 
 
@@ -46,7 +47,7 @@ class JobState(enum.Enum):
     SUCCESS = "success"
     ERROR = "error"
 
-    # as members are single; the one of Enum is slow, and states are looked up for each opcode
+    # members are singletons; the hash of Enum is slow, and states are looked up for each opcode
     __hash__ = object.__hash__
 
     @property
@@ -55,27 +56,27 @@ class JobState(enum.Enum):
 
 
 FINAL: Final = frozenset({JobState.CANCELED, JobState.SUCCESS, JobState.ERROR})
-# as they stand on the wire
+# names of the final states on the wire
 FINAL_NAMES: Final = tuple(state.value for state in JobState if state in FINAL)
 
 
 class OpEvent(enum.Enum):
-    """What can happen to an opcode."""
+    """Something that happens to an opcode."""
 
-    PICKED = "picked"  # its process is about to ask for its locks
+    PICKED = "picked"  # its process is about to request its locks
     LOCKED = "locked"  # all locks are held, execution begins
-    HELD_BACK = "held back"  # a rule came to pause it before it had begun
+    HELD_BACK = "held back"  # a rule paused it before it began
     CANCEL_ASKED = "asked to cancel"  # it is being killed
     CANCELED = "canceled"
     SUCCEEDED = "succeeded"
-    FAILED = "failed"  # itself, an earlier opcode of the job, or its process
+    FAILED = "failed"  # it failed itself, or an earlier opcode or the process did
 
 
 _S, _E = JobState, OpEvent
 EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
     _S.QUEUED: {
         _E.PICKED: _S.WAITING,
-        _E.LOCKED: _S.RUNNING,  # nothing to wait for: the locks were free
+        _E.LOCKED: _S.RUNNING,  # the locks were free
         _E.CANCELED: _S.CANCELED,
         _E.FAILED: _S.ERROR,
     },
@@ -88,12 +89,12 @@ EVENTS: Final[Mapping[JobState, Mapping[OpEvent, JobState]]] = {
     },
     _S.CANCELING: {_E.CANCELED: _S.CANCELED, _E.FAILED: _S.ERROR},
     _S.RUNNING: {
-        _E.CANCEL_ASKED: _S.CANCELING,  # killed: until nothing of it lives
+        _E.CANCEL_ASKED: _S.CANCELING,  # until none of its processes lives
         _E.CANCELED: _S.CANCELED,
         _E.SUCCEEDED: _S.SUCCESS,
         _E.FAILED: _S.ERROR,
     },
-    _S.CANCELED: {},  # final: no way out
+    _S.CANCELED: {},  # final
     _S.SUCCESS: {},
     _S.ERROR: {},
 }
@@ -105,26 +106,26 @@ class LogEntry(Row):
 
     serial: int
     at: Timestamp
-    # "message" for text; other types carry JSON
+    # "message" for text; other kinds carry JSON
     kind: str
     message: object
 
 
 @attrs.frozen
 class JobOp:
-    """One opcode of a job with all that became of it."""
+    """One opcode of a job, and its outcome."""
 
-    # the opcode as it stands in the file: OP_ID and parameters; kept verbatim if unknown to us
+    # opcode as in the file: OP_ID and parameters; an unknown one is kept verbatim
     input: Mapping[str, Any]
     state: JobState = JobState.QUEUED
     result: Any = None
     log: tuple[LogEntry, ...] = ()
     priority: int = 0
-    # began to wait for locks; execution began; ended
+    # start of the wait for locks, start of the execution, end
     start_at: Timestamp | None = None
     exec_at: Timestamp | None = None
     end_at: Timestamp | None = None
-    # keys of the file that we do not know, written back as they were
+    # unknown keys of the file, written back unchanged
     extra: Mapping[str, object] = attrs.field(factory=dict, eq=False)
 
     @property
@@ -143,7 +144,7 @@ class Job:
     received_at: Timestamp | None = None
     start_at: Timestamp | None = None
     end_at: Timestamp | None = None
-    # of the process; absent while none was ever started
+    # livelock and pid of the process; None before the first one is started
     livelock: str | None = None
     process_id: int | None = None
     extra: Mapping[str, object] = attrs.field(factory=dict, eq=False)
@@ -151,7 +152,7 @@ class Job:
     @property
     def state(self) -> JobState:
         ops = self.ops
-        # of most jobs, and of all in a long list
+        # shortcut for jobs with one opcode, which is most of them
         return ops[0].state if len(ops) == 1 else job_state([op.state for op in ops])
 
     @property
@@ -160,13 +161,13 @@ class Job:
 
     @property
     def priority(self) -> int:
-        """The most urgent (smallest) priority of the opcodes that have not ended; 0 if all have."""
+        """The most urgent (smallest) priority of the unfinished opcodes; 0 without any."""
         left = [op.priority for op in self.ops if op.state not in FINAL]
         return min(left) if left else 0
 
     @property
     def next_index(self) -> int | None:
-        """Index of the first opcode that has not ended; None if all have."""
+        """Index of the first unfinished opcode; None if all have ended."""
         for index, op in enumerate(self.ops):
             if op.state not in FINAL:
                 return index
@@ -174,15 +175,15 @@ class Job:
 
     @property
     def next_log_serial(self) -> int:
-        # within an opcode they only grow
+        # within an opcode serials only grow
         return 1 + max((op.log[-1].serial for op in self.ops if op.log), default=0)
 
 
 def job_state(states: Sequence[JobState]) -> JobState:
-    """The state of a job whose opcodes are in these states, in order.
+    """Return the state of a job whose opcodes have these states, in order.
 
-    The first failed or canceled opcode decides; else the last one under way; else all
-    successful is success, and anything left to do is queued.
+    The first failed or canceled opcode decides; else the last one under way; else the job is
+    success if all opcodes are, and queued if an opcode is left.
     Source: luxid.md 4.2.
     """
     tentative = JobState.QUEUED
@@ -203,7 +204,7 @@ def job_state(states: Sequence[JobState]) -> JobState:
 
 
 def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: object = None) -> JobOp:
-    """The opcode after `event`, with the time stamps that belong to it.
+    """Return the opcode after `event`, with the event's time stamps.
 
     Raises: Conflict: the opcode's state does not allow the event.
     """
@@ -222,16 +223,16 @@ def apply_event(op: JobOp, event: OpEvent, now: Timestamp, result: object = None
 
 
 def replace_op(job: Job, index: int, op: JobOp) -> Job:
-    """The job with another opcode at `index`; start and end times of the job follow."""
+    """Return the job with another opcode at `index`; the job's start time follows."""
     ops = (*job.ops[:index], op, *job.ops[index + 1 :])
     return attrs.evolve(job, ops=ops, start_at=job.start_at or op.start_at)
 
 
 def end_job(job: Job, event: OpEvent, now: Timestamp, results: Sequence[object]) -> Job:
-    """End every opcode that has not ended by `event` (CANCELED or FAILED).
+    """End every unfinished opcode by `event` (CANCELED or FAILED).
 
     Args:
-        results: of the first opcode that is ended here, and of all after it.
+        results: result of the first opcode ended here, and of each one after it; the last one repeats.
     """
     ops = list(job.ops)
     left = [index for index, op in enumerate(ops) if op.state not in FINAL]
@@ -241,7 +242,7 @@ def end_job(job: Job, event: OpEvent, now: Timestamp, results: Sequence[object])
 
 
 def set_priority(job: Job, priority: int) -> Job:
-    """Give every opcode that has not ended this priority; `input` keeps what was asked at first."""
+    """Give every unfinished opcode this priority; `input` keeps the submitted one."""
     ops = tuple(op if op.state in FINAL else attrs.evolve(op, priority=priority) for op in job.ops)
     return attrs.evolve(job, ops=ops)
 

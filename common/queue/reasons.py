@@ -1,7 +1,7 @@
-"""Reason trails: who asked for an opcode, through what, and why.
+"""Reason trails: who requested an opcode, by which program, and why.
 
-A reason may also limit: of the jobs that have `rate-limit:3:backup` in a trail at most three run at
-once. The number and the label together, as they are written, are the bucket.
+A reason may also limit: of the jobs with `rate-limit:3:backup` in a trail at most three run at
+once. The number and the label together, as written, name the bucket.
 
 Source: luxid.md 2.1, 2.3, 5.5; opcodes.md 2; DESIGN section 11.
 """
@@ -20,7 +20,7 @@ from common.shapes import OwnForm
 class ReasonEntry(OwnForm):
     """One step of a trail, oldest first."""
 
-    # conventional: gnt:user, gnt:client:<program>, gnt:opcode:<name>, gnt:daemon:luxid:<what>
+    # by convention gnt:user, gnt:client:<program>, gnt:opcode:<name>, gnt:daemon:luxid:<what>
     source: str
     reason: str
     # nanoseconds since the epoch
@@ -31,7 +31,7 @@ class ReasonEntry(OwnForm):
 
     @classmethod
     def from_wire(cls, value: object) -> "ReasonEntry":
-        """Raises: InvalidRequest: not `[source, reason, nanoseconds]`."""
+        """Raises: InvalidRequest: the value is not `[source, reason, nanoseconds]`."""
         match value:
             case [str() as source, str() as reason, int() as at_ns] if not isinstance(at_ns, bool):
                 return cls(source, reason, at_ns)
@@ -43,7 +43,7 @@ ReasonTrail = tuple[ReasonEntry, ...]
 
 
 def opcode_source(op_id: str) -> str:
-    """The source that luxid writes for an opcode: `gnt:opcode:test_delay`."""
+    """The source of luxid's entry for an opcode: `gnt:opcode:test_delay`."""
     return f"gnt:opcode:{op_id.removeprefix('OP_').lower()}"
 
 
@@ -57,17 +57,17 @@ def user_trail(reason: str | None, program: str, command: str, at_ns: int) -> Re
 class RateBucket:
     """The jobs that share a reason `rate-limit:...`; at most `limit` of them run at once."""
 
-    # the part behind `rate-limit:`, as it is written: `3:backup` and `03:backup` are two buckets
+    # text after `rate-limit:`, unchanged: `3:backup` and `03:backup` are two buckets
     text: str
     limit: int
 
 
-# a number with more digits limits nothing that could ever be
+# at most 18 digits: a larger number would limit nothing
 _RATE_LIMIT: Final = re.compile(r"rate-limit:(([0-9]{1,18})(?::.*)?)", re.ASCII | re.DOTALL)
 
 
 def rate_bucket(reason: str) -> RateBucket | None:
-    """The bucket that a reason names: `rate-limit:`, digits that make more than 0, then the end or `:label`."""
+    """The bucket that a reason names: `rate-limit:`, a number greater than 0, then the end or `:label`."""
     match = _RATE_LIMIT.fullmatch(reason)
     return RateBucket(match[1], int(match[2])) if match and int(match[2]) > 0 else None
 
@@ -76,12 +76,12 @@ def rate_buckets(trails: Iterable[object]) -> tuple[RateBucket, ...]:
     """The buckets of a job, each once.
 
     Args:
-        trails: as they stand in the job file, one for each opcode; what is no trail has no buckets.
+        trails: trails from the job file, one for each opcode; a malformed one has no buckets.
     """
     found: dict[RateBucket, None] = {}
     for trail in trails:
         for entry in trail if isinstance(trail, list | tuple) else ():
-            # by hand: a pattern takes three times as long, and each job of a long queue is looked at
+            # tested by hand: a pattern takes three times as long, and this runs for each job of a long queue
             reason = entry[1] if isinstance(entry, list | tuple) and len(entry) > 1 else None
             if not isinstance(reason, str) or not reason.startswith("rate-limit:"):
                 continue

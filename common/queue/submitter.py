@@ -1,9 +1,9 @@
-"""Who submitted a job, as its reason trail says it.
+"""The submitter of a job, from its reason trail.
 
-Two entries may say so. `gantry:owner` is luxid's: it takes the user from the socket, drops what a client sends under
-that name, and writes the entry into the first opcode of each job that somebody else than the daemons' user (or root)
-submitted. So it is durable with the job, in the same write, and goes with it; rights rest on it. `gantry:login` is what
-our command line says of itself: good for finding one's own jobs, not for allowing anything.
+Two entries can tell. `gantry:owner` is luxid's: luxid takes the user from the socket, drops such entries from
+clients, and writes one into the first opcode of each job that is not submitted by the daemons' user or root.
+The entry is durable in the same write as the job, and access rights rest on it. `gantry:login` is the claim of
+our command line: good enough to find one's own jobs, but not to grant rights.
 """
 
 import re
@@ -18,16 +18,16 @@ from common.queue.reasons import ReasonEntry, ReasonTrail
 SOURCE: Final = "gantry:login"
 OWNER_SOURCE: Final = "gantry:owner"
 _OWNER: Final = re.compile(r"uid=(\d{1,10});login=(.*)", re.ASCII | re.DOTALL)
-# of an entry that cannot be read: no user has it
+# uid for an entry that cannot be read: no user has it
 NO_UID: Final = -1
 
 
 @attrs.frozen
 class JobOwner:
-    """The user whose job it is."""
+    """The user who owns the job."""
 
     uid: int
-    # "": he has none on this machine
+    # login name; "": the user has none on this machine
     login: str
 
     @property
@@ -36,24 +36,24 @@ class JobOwner:
 
 
 def submitter_entry(name: str, at_ns: int) -> ReasonEntry:
-    """The entry by which a client names its user."""
+    """The entry with which a client names its user."""
     return ReasonEntry(SOURCE, name, at_ns)
 
 
 def owner_entry(owner: JobOwner, at_ns: int) -> ReasonEntry:
-    """The entry by which luxid names the owner."""
+    """The entry with which luxid names the owner."""
     return ReasonEntry(OWNER_SOURCE, f"uid={owner.uid};login={owner.login}", at_ns)
 
 
 def without_owner(trail: ReasonTrail) -> ReasonTrail:
-    """A trail as a client may send it."""
+    """The trail without entries that clients may not send."""
     if any(entry.source == OWNER_SOURCE for entry in trail):
         return tuple(entry for entry in trail if entry.source != OWNER_SOURCE)
     return trail
 
 
 def owner_of(job: Job) -> JobOwner | None:
-    """Whose job it is; None: the daemons' user's, or root's."""
+    """The owner of the job; None: the daemons' user or root."""
     text = _first(_trail_of(job), OWNER_SOURCE)
     if text is None:
         return None
@@ -62,7 +62,7 @@ def owner_of(job: Job) -> JobOwner | None:
 
 
 def submitter(job: Job) -> str:
-    """The name of the user who submitted a job: its owner, else whom the client names; "" if nothing says it."""
+    """The name of the user who submitted a job: its owner, else the name from the client; "" if neither is known."""
     owner = owner_of(job)
     return owner.shown if owner is not None else _first(_trail_of(job), SOURCE) or ""
 

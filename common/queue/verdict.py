@@ -1,6 +1,6 @@
-"""Verdicts with a third value: true, false, and unknown, which is None.
+"""Verdicts with three values: true, false, and unknown (None).
 
-Kleene's logic, as in SQL: unknown is whatever would change with a value that nobody knows.
+This is Kleene's logic, as in SQL: a verdict is unknown if it depends on an unknown value.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ def negated(verdict: Verdict) -> Verdict:
 
 
 def all_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """False at the first false one, and no more is taken; else unknown if any is; true without any."""
+    """False at the first false verdict, and the rest is not evaluated; else unknown if any is; true without any."""
     found: Verdict = True
     for verdict in verdicts:
         if verdict is False:
@@ -25,7 +25,7 @@ def all_of(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def any_of(verdicts: Iterable[Verdict]) -> Verdict:
-    """True at the first true one, and no more is taken; else unknown if any is; false without any."""
+    """True at the first true verdict, and the rest is not evaluated; else unknown if any is; false without any."""
     found: Verdict = False
     for verdict in verdicts:
         if verdict is True:

@@ -1,13 +1,13 @@
-"""The spans of jobs on disk, beside their files; `waithistory` says what a span is.
+"""The spans of jobs on disk, beside the job files; `waithistory` defines a span.
 
-Theory. The job file has exactly the keys of Ganeti, so what jobs waited for is kept in files of its own, one file for
-a hundred ids, one line for a span: a job that waited costs an append, not a new file, and archiving it moves nothing.
-luxid writes what it knows when it lets go of a job, the job's process writes its waits for locks; each append is one
-write, so lines of two writers never mix. An append begins with a newline too: half a line that a full disk left behind
-spoils nothing but itself.
+Theory. The job file has exactly Ganeti's keys, so the waits of jobs are kept in separate files: one file for
+a hundred ids, one line for a span. A job that waited costs an append, not a new file, and archiving it moves nothing.
+luxid writes its spans of a job when it lets go of the job; the job's process writes its waits for locks. Each append
+is one write, so lines of two writers never mix. An append also begins with a newline: half a line left by a full disk
+damages only itself.
 
-Durability: nothing is synced. The history is no acknowledged state: a loss of power may cost the last lines, a crash of
-luxid those of the jobs that were queued then; of these the history says that it is unknown.
+Durability: the file is not synced. The history is not acknowledged state: a loss of power may cost the last lines, and
+a crash of luxid those of the jobs queued at the time; the history then says that this part is unknown.
 
 Source: DESIGN section 11, "the job file has exactly the keys".
 """
@@ -26,7 +26,7 @@ _MODE: Final = 0o640
 
 
 def append_spans(path: Path, spans: Iterable[tuple[int, Span]]) -> None:
-    """Add spans, each with the id of its job, by one write; all ids belong to this file.
+    """Append spans, each with the id of its job, in one write; all ids belong to this file.
 
     Raises: OSError: the disk is full, or the file cannot be made.
     """
@@ -44,7 +44,7 @@ def append_spans(path: Path, spans: Iterable[tuple[int, Span]]) -> None:
 
 
 def read_spans(path: Path, job_id: int) -> list[Span]:
-    """The spans of one job as they were written; no file has none, and what is no line of ours is skipped.
+    """Return the spans of one job as written; a missing file has none, and lines in another form are skipped.
 
     Raises: OSError.
     Cost: linear in the file.

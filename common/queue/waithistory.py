@@ -1,13 +1,11 @@
-"""What a job waited for, from when to when: the history of its waits.
+"""What a job waited for, and when: the history of its waits.
 
-Theory. A *span* is a stretch of time in which one cause held a job. Of several that hold it at once the first one
+Theory. A *span* is a period in which one cause held a job. If several causes hold it at once, the first one
 counts, in the order of selection: other jobs, a filter rule, a full limit, its turn. So the spans of a job
-lie one behind the other, and their sum is the time that it waited.
-
-A wait for locks is written without an end as soon as it lasts, and once more with the same beginning when it is
-over: who reads takes the later one, and ends what nobody could end any more where the job went on.
-
-What is shorter than `SHORTEST_S` is nobody's business: it is neither kept nor shown.
+do not overlap, and their sum is the time that it waited.
+A wait for locks is written without an end when it begins to last, and again with the same beginning when it is
+over. A reader takes the later line, and closes a span that stayed open at the point where the job went on.
+Spans shorter than `SHORTEST_S` are neither kept nor shown.
 
 Source: DESIGN section 6, "Explain".
 """
@@ -21,62 +19,62 @@ import attrs
 from common.shapes import OwnForm
 
 SHORTEST_S: Final = 0.1
-# jobs or locks that one span names; of the others only the number is kept
+# maximum of jobs or locks that one span names; of the rest only the count is kept
 NAMED: Final = 10
-# a clock that was set back a little makes no span that of another job
+# seconds; a clock set back by less does not make a span look like another job's
 _SLACK_S: Final = 60.0
 
 
 class WaitKind(enum.Enum):
-    """What held a job; the value is its name on the wire."""
+    """The cause that held a job; the value is its name on the wire."""
 
     DEPENDENCY = "dependency"
     FILTER = "filter"
     LIMIT = "limit"
-    # free slots, and others that are started before
+    # no free slot, or other jobs are started first
     TURN = "turn"
-    # luxid starts nobody at all for the moment
+    # luxid starts no jobs at the moment
     OBSTACLE = "obstacle"
-    # a process is being made for it
+    # its process is being started
     START = "start"
     LOCKS = "locks"
-    # it was queued; luxid was restarted since
+    # the job was queued before luxid was restarted
     UNKNOWN = "unknown"
 
 
 @attrs.frozen
 class Cause:
-    """What holds a job, and who is to blame."""
+    """A cause that holds a job, and the jobs and names involved."""
 
     kind: WaitKind
-    # jobs that it depends on, or that held its locks; the first `NAMED`
+    # ids of the jobs that it depends on, or that held its locks; the first `NAMED`
     job_ids: tuple[int, ...] = ()
     # locks; the UUID of a rule; the name of a limit: the text of a bucket, or the UUID of its rule
     names: tuple[str, ...] = ()
-    # owners of locks that are no jobs
+    # owners of locks that are not jobs
     owners: tuple[str, ...] = ()
-    # job ids that are left out
+    # count of job ids left out
     more: int = 0
-    # how many jobs a limit lets run at once
+    # number of jobs that a limit lets run at once
     limit: int | None = None
-    # False: a limit is that of a rule
+    # whether a limit is a bucket's; False: it is a rule's
     is_bucket: bool = False
-    # the first reason of a rule
+    # first reason of a rule
     reason: str = ""
 
     def to_wire(self) -> dict[str, object]:
-        """Without what is empty."""
+        """The wire form without empty values."""
         rest = attrs.asdict(self, filter=lambda field, value: field.name != "kind" and value not in ((), "", 0, None))
         return {"kind": self.kind.value, **rest}
 
 
 @attrs.frozen
 class Span(OwnForm):
-    """From when to when, in seconds since the epoch, a cause held a job."""
+    """The period, in seconds since the epoch, in which a cause held a job."""
 
     cause: Cause
     since: float
-    # None: it still does
+    # end; None: it still lasts
     until: float | None
 
     @property
@@ -88,7 +86,7 @@ class Span(OwnForm):
 
     @classmethod
     def from_wire(cls, value: object) -> Self:
-        """Raises: KeyError, TypeError, ValueError: it is no span of ours."""
+        """Raises: KeyError, TypeError, ValueError: the value is not a span."""
         if not isinstance(value, Mapping):
             raise TypeError(f"expected a span, got {value!r:.60}")
         cause = Cause(
@@ -108,13 +106,13 @@ class Span(OwnForm):
 def assemble(
     written: Sequence[Span], current: Sequence[Span], received_at: float, ended_at: float | None
 ) -> tuple[Span, ...]:
-    """The history of a job: what was written, in the order of the file, and then what luxid has in memory.
+    """Return the history of a job from the written spans, in the order of the file, and luxid's spans in memory.
 
     Args:
-        received_at: seconds; spans of an earlier job with the same id, from before the queue was set up anew, are
-            left out.
+        received_at: seconds; spans before it belong to an earlier job with the same id, from before the queue was
+            set up anew, and are left out.
         ended_at: None: the job has not ended, and its last span may be open.
-    Returns: by their beginning; only the last one may have no end.
+    Returns: spans ordered by their beginning; only the last one may lack an end.
     """
     found: dict[tuple[WaitKind, float], Span] = {}
     known_until = 0.0
@@ -122,7 +120,7 @@ def assemble(
         if span.since < received_at - _SLACK_S:
             continue
         if span.cause.kind is WaitKind.UNKNOWN:
-            # each luxid only knows that it was not there from the beginning on
+            # each luxid only knows that it was not running before its start
             span = attrs.evolve(span, since=max(span.since, known_until))
         found[span.cause.kind, span.since] = span
         known_until = max(known_until, span.until or 0.0)

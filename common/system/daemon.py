@@ -1,4 +1,4 @@
-"""The life of a daemon with a trio loop: signals, readiness, and an end that says why.
+"""The life of a daemon with a trio loop: signals, readiness, and an end with a reason.
 
 Source: STYLE 2.8; luxid.md 5.10.
 """
@@ -29,9 +29,8 @@ class Serve(Protocol):
 def run_daemon(name: str, description: str, serve: Serve) -> None:
     """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log; SIGUSR1 does nothing.
 
-    It has as many descriptors as it may have.
-
-    A daemon that cannot start, or whose state fails it later, says why and ends with 1.
+    The limit of descriptors is raised as far as allowed.
+    A daemon that cannot start, or that later fails because of its state, logs the reason and exits with 1.
     """
     return_large_blocks()
     options = read_options(f"gantry-{name}", description)
@@ -44,7 +43,7 @@ def run_daemon(name: str, description: str, serve: Serve) -> None:
     try:
         trio.run(_life, name, settings, serve)
     except* (GantryError, OSError) as group:
-        # what is raised in here is put into a group by Python before 3.11.4
+        # Python before 3.11.4 wraps an exception raised here in a group
         failures.append(_first(group))
     finally:
         pid_file.release()
@@ -68,7 +67,7 @@ async def _life(name: str, settings: Settings, serve: Serve) -> None:
 
 
 async def _obey_signals(scope: trio.CancelScope, *, task_status: trio.TaskStatus[None]) -> None:
-    # USR1 is for job processes; should it come here, as by a mistaken pid, it must not end us
+    # USR1 is for job processes; if it arrives here by a mistaken pid, it must not end the daemon
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1) as signals:
         task_status.started()
         async for number in signals:

@@ -1,4 +1,4 @@
-"""Probing a livelock of which something was told, until it is certain that its holder lives or is dead.
+"""Probe a livelock after an event, until it is certain whether its holder lives.
 
 Source: DESIGN sections 5 and 11, "an error of the disk or of descriptors".
 """
@@ -15,9 +15,9 @@ _log: Final = get_log(__name__)
 
 
 async def is_found_dead(path: str) -> bool:
-    """Whether the holder is dead, asked when an event has told of its livelock.
+    """Whether the holder is dead, asked after an event on its livelock.
 
-    Probes again as `PROBE_AGAIN_AFTER_S` says, and with growing pauses for as long as a probe cannot be made.
+    Probes again after `PROBE_AGAIN_AFTER_S`, and with growing pauses while a probe cannot be made.
     """
     for pause_s in (0.0, *PROBE_AGAIN_AFTER_S):
         await trio.sleep(pause_s)
@@ -27,7 +27,7 @@ async def is_found_dead(path: str) -> bool:
 
 
 async def _life_of(path: str) -> Life:
-    """What a probe tells that could be made."""
+    """Return the result of the first probe that could be made."""
     pause_s = PROBE_AGAIN_AFTER_S[-1]
     while (life := probe(path)) is Life.UNKNOWN:
         _log.warning("livelock.not_probed", livelock=path, effect="its holder counts as alive", retry_s=pause_s)

@@ -1,10 +1,9 @@
-"""How many descriptors a daemon has.
+"""The number of descriptors of a daemon.
 
-Systems give a process 1,024 descriptors at first, and let it take more by itself: a daemon takes what it may have.
-How many of them callers get, so that the rest is left to files, is said in `protocol.server`.
-
-What a daemon starts itself gets the limit that the daemon was given: some programs use select(), which knows no number
-beyond 1,023. (The fork server takes nothing more: its children would inherit it.)
+Systems give a process 1,024 descriptors at first, and let it raise the limit itself, which a daemon does.
+`protocol.server` decides how many of them callers get, so that the rest is left for files.
+Programs that a daemon starts get the original limit, because some of them use select(), which cannot handle numbers
+above 1,023. (The fork server does not raise its limit: its children would inherit it.)
 
 Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
@@ -13,15 +12,15 @@ import contextlib
 import resource
 from typing import Final
 
-# what Linux allows without being told otherwise (fs.nr_open); a limit may also be infinite
+# default maximum of Linux (fs.nr_open); a limit may also be infinite
 _MOST: Final = 2**20
 
-# the soft limit before it was raised; None: it was not
+# soft limit before it was raised; None: it was not raised
 _given: int | None = None
 
 
 def raise_limit() -> int:
-    """Let this process have as many descriptors as it may; returns how many."""
+    """Raise the limit of descriptors as far as allowed; return the limit."""
     global _given
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = hard if 0 <= hard <= _MOST else _MOST
@@ -33,10 +32,10 @@ def raise_limit() -> int:
 
 
 def take_back_limit(pid: int) -> None:
-    """Let a child have as many descriptors as this process was given, and not what it has taken since."""
+    """Set a child's limit of descriptors back to the original limit of this process."""
     if _given is None:
         return
-    # it may be gone by now
+    # the child may have ended
     with contextlib.suppress(OSError, ValueError):
         hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (_given, hard))

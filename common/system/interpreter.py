@@ -1,4 +1,4 @@
-"""How one of our programs starts another one: with this Python, and with our packages in its reach."""
+"""How one of our programs starts another: with this Python, and with our packages importable."""
 
 import os
 import sys
@@ -7,12 +7,12 @@ from pathlib import Path
 
 
 def python_command(module: str, *words: str) -> list[str]:
-    """The command that runs a module; nothing is imported from the folder that it is started in."""
+    """The command that runs a module; nothing is imported from the current folder."""
     return [sys.executable, "-P", "-m", module, *words]
 
 
 def python_environment() -> dict[str, str]:
-    """Our environment, in which a Python finds our packages also when they are not installed."""
+    """Our environment, in which Python finds our packages even if they are not installed."""
     home = Path(__file__).resolve().parents[2]
     if home == Path(sysconfig.get_path("purelib")).resolve():
         return dict(os.environ)

@@ -1,8 +1,8 @@
-"""Work in a thread beside the event loop, also when the system gives no thread just now.
+"""Work in a thread beside the event loop, even while the system cannot start a thread.
 
-Theory. A thread that cannot be started says nothing about the work: nothing of it was done. It is a shortage that
-passes, as one of descriptors is: the work is held, that is told, and a thread is asked for again, after pauses that
-double. Who only begins, and whom nobody waits for yet, is told at once.
+Theory. If a thread cannot be started, none of the work has been done. The shortage is
+temporary, like one of descriptors: the work is held, the log says so, and the start is tried again after pauses that
+double. A program that is only starting, with no caller waiting yet, gets the error at once.
 
 Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
@@ -44,10 +44,10 @@ async def in_thread(
     limiter: trio.CapacityLimiter | None = None,
     abandon_on_cancel: bool = False,
 ) -> T:
-    """As `trio.to_thread.run_sync`, however long it takes until there is a thread.
+    """As `trio.to_thread.run_sync`, but waits as long as no thread can be started.
 
     Raises: what `work` raises.
-    Cancellation: also while it waits for a thread; nothing is done then.
+    Cancellation: also while it waits for a thread; then the work is not done.
     """
     pause_s = FIRST_PAUSE_S
     while True:
@@ -60,5 +60,5 @@ async def in_thread(
 
 
 def tell_no_thread(error: NoThread, work: str, retry_s: float) -> None:
-    """Log that a piece of work waits for a thread."""
+    """Log that work waits for a thread."""
     _log.error("thread.not_started", work=work, reason=error, retry_s=retry_s)

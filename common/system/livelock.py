@@ -1,31 +1,32 @@
 """Livelocks: files whose locks prove that a process lives.
 
-Theory. A process creates a file, locks it, and never lets go; the kernel does, at its death and
-at no other time. Whoever knows the path can ask, and no pid is involved that could be used twice.
+Theory. A process creates a file, locks it, and never lets go; only the kernel releases the locks,
+at the death of the process. A process that knows the path can probe the file, and no pid is involved that could be
+used twice.
 
-Two locks, since each has a hole that the other covers:
+Two locks are needed, since each has a gap that the other covers:
 
 * the POSIX record lock (fcntl) is the one that Ganeti's daemons take and probe. It belongs to
-  the process: it is gone when the process closes ANY descriptor of the file, so a mere look at
+  the process: it is gone when the process closes ANY descriptor of the file, so opening and closing
   one's own livelock would be fatal. It is not inherited, neither by fork nor by a command.
 * the flock belongs to the open file: it lasts until the last descriptor that stems from it is
-  closed, in whatever process. The supervisor of a command has the descriptor and so stands in for the job
-  process that started it; the job's locks stay taken while anything of the command still runs.
+  closed, in any process. The supervisor of a command has the descriptor, and so stands in for the job
+  process that started it; the job's locks stay held while any process of the command still runs.
 
 A process is alive while EITHER is held. Absence of the file proves death as well: only the holder
-at its end, or someone who found it dead, removes it.
+at its end, or a process that found it dead, removes the file.
 
-Nobody may ever see a livelock unlocked. So it is locked under a temporary name, which begins with
-a dot, and then renamed. Renamed rather than linked, since the kernel names a file in the "closed"
-event, by which a death is noticed, as it was called when opened or last renamed. A rename would
-replace a namesake; an flock on the folder, taken by every creator for the moment, keeps two from
-choosing one name. A name that exists is not used again even if its holder is dead, or the new
+No process may ever see a livelock unlocked. Therefore it is locked under a temporary name, which begins with
+a dot, and then renamed. It is renamed rather than linked, because the kernel's "closed" event, which reports
+a death, has the name of the file at its opening or last renaming. A rename would
+replace a file of the same name; an flock on the folder, which every creator takes briefly, keeps two from
+choosing one name. An existing name is not used again even if its holder is dead, or the new
 process would be taken for the old owner. (A crash may leave a dot file: it is dead, sweep it.)
 
-Fork. The child of a fork is not the holder: it has no POSIX lock, and the descriptors it has by
-accident would keep the parent alive beyond its death. They are closed in the child at once, unless it was
-lent one on purpose, and its set of livelocks is empty. So the child may probe its parent's livelock like any
-stranger's: the trap above is about a process and its own POSIX locks. A livelock is created after the last fork.
+Fork. The child of a fork is not the holder: it has no POSIX lock, and its accidental copies of the
+descriptors would keep the parent alive beyond its death. They are closed in the child at once, unless one was
+lent on purpose, and its set of livelocks is empty. So the child may probe its parent's livelock like any
+other: the danger above concerns only a process and its own POSIX locks. A livelock is created after the last fork.
 
 Source: DESIGN section 5; wconfd.md 3.2.
 """
@@ -41,19 +42,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, Self
 
-# On the death of a holder the kernel first reports the "closed" event and then drops the flock,
-# some instructions later: who probes on that event and finds it alive probes again after these pauses.
+# At the death of a holder the kernel first reports the "closed" event and then drops the flock,
+# some instructions later: a process that probes on that event and finds it alive probes again after these pauses.
 PROBE_AGAIN_AFTER_S: Final = (0.001, 0.005, 0.02, 0.1)
 
 _PROOFS_OF_ABSENCE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG})
-# of a probe that could not be made; they pass
+# errors of a probe that could not be made; they are temporary
 _NO_PROOFS: Final = frozenset(
     {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.ENOLCK, errno.EIO, errno.EINTR, errno.ESTALE}
 )
 
 
 class Life(enum.Enum):
-    """What a probe of a livelock tells."""
+    """The result of a probe of a livelock."""
 
     ALIVE = "alive"
     DEAD = "dead"
@@ -64,7 +65,7 @@ class Life(enum.Enum):
 class Livelock:
     """A livelock held by this process.
 
-    The descriptor is closed on exec; see `lent` for who is to stand in for this process.
+    The descriptor is closed on exec; `lent` lets a child stand in for this process.
     """
 
     def __init__(self, path: str, fd: int) -> None:
@@ -78,7 +79,7 @@ class Livelock:
     def create(cls, folder: Path, prefix: str) -> Self:
         """Create and lock `<folder>/<prefix>_<unix seconds>`, mode 0600.
 
-        If there is such a file the next second's number is taken.
+        If that name exists, the next free second is taken.
 
         Raises:
             OSError: the folder is missing or not writable.
@@ -103,9 +104,9 @@ class Livelock:
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[int]:
-        """A child that is forked meanwhile keeps this descriptor, and with it the flock: it stands in for us.
+        """Within this context a forked child keeps the descriptor and its flock: it stands in for this process.
 
-        A copy of it here would not do: with its end the POSIX lock would be lost.
+        A copy made here would not do: closing it would release the POSIX lock.
         """
         self._is_lent = True
         try:
@@ -114,9 +115,9 @@ class Livelock:
             self._is_lent = False
 
     def remove(self) -> None:
-        """Delete the file and let go of both locks; harmless when repeated, and in a forked child.
+        """Delete the file and release both locks; harmless when repeated, and in a forked child.
 
-        A command that has the descriptor no longer counts: the file is gone.
+        A command that still has the descriptor no longer counts, because the file is gone.
         """
         if self.fd < 0 or self._pid != os.getpid():
             return
@@ -128,19 +129,19 @@ class Livelock:
 
 
 def is_alive(path: str) -> bool:
-    """Whether the process that created this livelock lives, or anything that inherited it.
+    """Whether the process that created this livelock lives, or any process that inherited it.
 
-    Never raises. As `probe`; a probe that failed: alive, since nobody alive may lose its locks. So who has
-    to notice a death asks `probe`, and again while that is not known.
+    Never raises. As `probe`, but a failed probe counts as alive, since a living process must not lose its locks. A
+    caller that must notice a death uses `probe`, and repeats it while the result is unknown.
     """
     return probe(path) is not Life.DEAD
 
 
 def probe(path: str) -> Life:
-    """Whether the process that created this livelock lives, or anything that inherited it, as far as can be told now.
+    """Probe whether the process that created this livelock lives, or any process that inherited it.
 
-    Never raises. No file, or none that is regular: dead. No permission to look: alive.
-    A path that this very process holds is not touched: alive.
+    Never raises. A missing or special file: dead. No permission to look: alive.
+    A path that this process itself holds is not opened: alive.
     """
     try:
         if path in _held:
@@ -148,13 +149,13 @@ def probe(path: str) -> Life:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode):
             return Life.DEAD
-        # the same file by another name (a symbolic link somewhere in the path)
+        # the same file under another name (a symbolic link somewhere in the path)
         if any(os.path.samestat(status, os.fstat(livelock.fd)) for livelock in tuple(_held.values())):
             return Life.ALIVE
         _try_lock(path)
         return Life.DEAD
     except ValueError:
-        # a NUL in the path: there is no such file
+        # a NUL in the path: no such file can exist
         return Life.DEAD
     except OSError as error:
         return _life_by_error(error.errno)
@@ -167,10 +168,10 @@ def _life_by_error(number: int | None) -> Life:
 
 
 def _try_lock(path: str) -> None:
-    """Raises: OSError: somebody holds it, or it cannot be tried."""
+    """Raises: OSError: a process holds it, or it cannot be tried."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     try:
-        # shared, so that two who probe at once do not take each other for the holder
+        # shared, so that two simultaneous probes do not take each other for the holder
         fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     finally:
@@ -194,7 +195,7 @@ def _free_name(folder: Path, prefix: str) -> str:
     return path
 
 
-# path -> livelock, of this process
+# path -> livelock held by this process
 _held: dict[str, Livelock] = {}
 
 

@@ -2,8 +2,8 @@
 
 `2026-03-01T12:00:00.412Z luxid info job.started job=27491 pid=311 waited_s=0.4`
 
-The same keys in all programs, so that `grep job=27491` over all logs tells a job's life. A line is
-appended with one write, so that several processes may share a file.
+All programs use the same keys, so that `grep job=27491` over all logs tells a job's life. A line is
+appended with one write, so several processes may share a file.
 
 Source: STYLE section 8.
 """
@@ -24,7 +24,7 @@ _OPEN: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFO
 
 
 class Log:
-    """The log of one module; a call below the level set costs next to nothing."""
+    """The log of one module; a call below the configured level costs almost nothing."""
 
     def __init__(self, name: str) -> None:
         self._logger = logging.getLogger(name)
@@ -37,11 +37,11 @@ class Log:
         self._log(logging.INFO, event, fields)
 
     def warning(self, event: str, /, **fields: object) -> None:
-        """Degraded; we go on: the fields say how, and what is tried next."""
+        """The program is degraded but goes on; the fields say how, and what is tried next."""
         self._log(logging.WARNING, event, fields)
 
     def error(self, event: str, /, **fields: object) -> None:
-        """Someone must act."""
+        """The operator must act."""
         self._log(logging.ERROR, event, fields)
 
     def exception(self, event: str, /, **fields: object) -> None:
@@ -53,7 +53,7 @@ class Log:
         if not logger.isEnabledFor(level):
             return
         exc_info = (type(error), error, error.__traceback__) if error is not None else None
-        # made here, and not by Logger.log, which would look for the caller's file and line
+        # made here, not by Logger.log, which would look for the caller's file and line
         record = logging.LogRecord(logger.name, level, "", 0, event, (), exc_info)
         setattr(record, _FIELDS, fields)
         logger.handle(record)
@@ -66,10 +66,10 @@ def get_log(name: str) -> Log:
 def set_up_logging(program: str, *, path: Path | None, debug: bool = False) -> None:
     """Send all logging of this process, also that of libraries, to one file.
 
-    To be called by `main` alone; a second call replaces the first, as a forked child does.
+    Only `main` calls this; a second call replaces the first, as in a forked child.
 
     Args:
-        path: appended to, made with mode 0640; None: standard error.
+        path: file to append to, created with mode 0640; None: standard error.
     Raises:
         OSError: the file cannot be opened.
     """
@@ -84,28 +84,28 @@ def set_up_logging(program: str, *, path: Path | None, debug: bool = False) -> N
 
 
 def rename_program(program: str) -> None:
-    """Log as another program from now on, to the same file: what a forked child does."""
+    """Log under another program name from now on, to the same file, as a forked child does."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler.formatter, _Formatter):
             handler.formatter.program = program
 
 
 def log_fds() -> frozenset[int]:
-    """The descriptors that logging writes to: for a forked child that closes all others."""
+    """The descriptors of the log, for a forked child that closes all others."""
     return frozenset(handler.fileno() for handler in logging.getLogger().handlers if isinstance(handler, _Appender))
 
 
 def reopen_log() -> None:
-    """Open the log file anew, after its old one was moved away; if that fails the old one stays in use."""
+    """Open the log file again after it was moved away; if that fails, the old file stays in use."""
     for handler in logging.getLogger().handlers:
         if isinstance(handler, _Appender):
             handler.reopen()
 
 
 def open_log(path: str | os.PathLike[str]) -> int:
-    """A descriptor that appends to a log file, which is made if there is none; a link is not followed.
+    """Open a log file for appending; create it if it is missing, and do not follow a link.
 
-    Raises: OSError: it cannot be opened; ELOOP: it is a link, and where that leads may be somebody else's choice.
+    Raises: OSError: it cannot be opened; ELOOP: it is a link, whose target another user may have chosen.
     """
     return os.open(path, _OPEN, _FILE_MODE)
 
@@ -173,7 +173,7 @@ class _Formatter(logging.Formatter):
 
 
 def format_value(value: object) -> str:
-    """A field's value as one word: quoted if it would not be one, control characters escaped."""
+    """A field's value as one word: quoted if necessary, control characters escaped."""
     if isinstance(value, float):
         return f"{value:.6f}".rstrip("0").rstrip(".")
     if value is None:

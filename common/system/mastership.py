@@ -1,7 +1,7 @@
-"""Whether this node may still write, as the stores of a daemon ask it.
+"""Whether this node may still write; the stores of a daemon ask this.
 
-Theory. A daemon is started on the master only, so it begins as one. Once a way of replication says that another node
-has taken over, this cannot be undone: every later write is refused in the same words, and the daemon ends.
+Theory. A daemon is started only on the master, so it begins as one. When a way of replication reports that another
+node has taken over, this cannot be undone: every later write is refused with the same message, and the daemon ends.
 
 Source: DESIGN section 14.
 """
@@ -20,12 +20,12 @@ class Mastership:
     """The mastership of this node; for one event loop and its threads.
 
     Args:
-        daemon: who writes, for the operator.
+        daemon: name of the daemon that writes, for messages.
     """
 
     def __init__(self, daemon: str) -> None:
         self._daemon = daemon
-        # None: it is held
+        # the loss; None: mastership is held
         self._loss: NoLongerMaster | None = None
         self._is_lost = trio.Event()
         self._token: trio.lowlevel.TrioToken | None = None
@@ -40,7 +40,7 @@ class Mastership:
             raise self._loss
 
     def lose(self, error: NoLongerMaster) -> NoLongerMaster:
-        """Note what a way of replication has said; in any thread. Returns what callers are to be told."""
+        """Record the error of a way of replication; callable in any thread. Returns the error for callers."""
         if self._loss is None:
             _log.error("master.lost", reason=error, effect=f"{self._daemon} ends and writes nothing more")
             self._loss = NoLongerMaster(
@@ -52,9 +52,9 @@ class Mastership:
         return self._loss
 
     async def until_lost(self) -> NoReturn:
-        """Wait until it is lost, and end with that.
+        """Wait until mastership is lost.
 
-        Raises: NoLongerMaster: its text is for the operator.
+        Raises: NoLongerMaster: with a message for the operator.
         """
         self._token = trio.lowlevel.current_trio_token()
         while self._loss is None:

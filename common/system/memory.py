@@ -1,8 +1,8 @@
-"""Memory that is given back to the system.
+"""Return freed memory to the system.
 
-The C library gives a block of its own to what is large, and returns it as soon as it is freed. But with each such
-block that is freed it takes larger ones for small, up to 32 MiB, and puts them among others, where what
-lives longer keeps them from being returned: after 40 messages of 12 MiB a daemon kept 90 MB for good.
+The C library maps a large block separately, and returns it as soon as it is freed. But after each such
+free it raises the size from which a block is large, up to 32 MiB, and puts smaller ones among others, where
+longer-lived ones keep them from being returned: after 40 messages of 12 MiB a daemon kept 90 MB for good.
 
 Source: mallopt(3), `M_MMAP_THRESHOLD`.
 """
@@ -10,13 +10,13 @@ Source: mallopt(3), `M_MMAP_THRESHOLD`.
 import ctypes
 from typing import Final
 
-# of a block that is returned when it is freed: the C library's own first value, which then stays
+# size of a block that is returned when it is freed: the C library's initial threshold, now fixed
 LARGE_BYTES: Final = 128 * 2**10
 _M_MMAP_THRESHOLD: Final = -3
 
 
 def return_large_blocks() -> bool:
-    """Let memory for large things go back to the system at once; for this process.
+    """Make the C library return large freed blocks to the system at once, for this process.
 
     Returns: False where the C library cannot do it.
     """

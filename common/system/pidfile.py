@@ -1,8 +1,8 @@
 """Pid files: one daemon of a kind in an installation.
 
-The file is held with a POSIX write lock, as Ganeti's daemons do, so the two refuse each other.
+The file is held with a POSIX write lock, as by Ganeti's daemons, so the two refuse each other.
 That lock is lost when the process closes any other descriptor of the file: the holder must not
-open its own pid file. Its presence says nothing; only the lock does.
+open its own pid file. The presence of the file proves nothing; only the lock does.
 
 Source: wconfd.md 1.1.
 """
@@ -45,14 +45,14 @@ class PidFile:
             os.close(fd)
 
     def keep_over_exec(self) -> None:
-        """Stay the holder when this process executes another program, which may `take` the file again."""
+        """Keep the lock when this process executes another program, which may `take` the file again."""
         os.set_inheritable(self._fd, True)
 
     def release(self) -> None:
-        """Delete the file and let go of it; harmless when repeated, and in a forked child."""
+        """Delete the file and release it; harmless when repeated, and in a forked child."""
         if self._fd < 0 or self._pid != os.getpid():
             return
-        # deleted while still locked: whoever opened it before finds out by `_lock`
+        # deleted while still locked: a process that opened it before notices that in `_lock`
         with contextlib.suppress(OSError):
             os.unlink(self.path)
         os.close(self._fd)
@@ -60,7 +60,7 @@ class PidFile:
 
 
 def _lock(path: Path, fd: int) -> bool:
-    """Lock the file; False if it was deleted meanwhile by its last holder and another try is due."""
+    """Lock the file; return False if its last holder deleted it meanwhile, and the caller must try again."""
     try:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except (BlockingIOError, PermissionError):

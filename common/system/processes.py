@@ -1,9 +1,9 @@
-"""Processes of this machine: who descends from whom, who has a file open, and signals that never reach a stranger.
+"""Processes of this machine: their ancestry, the files they have open, and signals that never reach a stranger.
 
-Theory. A number of a process is used again once its process is gone, so a number alone proves nothing. A `Process` is
-the number with the instant at which it started; and it is signalled through a pidfd, which means one process for
-ever: it is opened first, then the instant is compared, then the signal is sent. (`os.kill` of an own child that
-is not reaped is as safe, since its number is taken.)
+Theory. The kernel reuses a pid once its process is gone, so a pid alone proves nothing. A `Process` is the pid with
+the instant of its start. It is signalled through a pidfd, which refers to one process
+for ever: open the pidfd, compare the instant, then send the signal. (`os.kill` of an own child that is not
+reaped is as safe, since its pid is still taken.)
 
 Source: everyday.md a; DESIGN section 16.
 """
@@ -19,40 +19,40 @@ import attrs
 
 @attrs.frozen
 class Process:
-    """A process that is no zombie, or was a moment ago."""
+    """A process that is not a zombie, or was not a moment ago."""
 
     pid: int
-    # of the machine's clock ticks since it was started
+    # clock ticks from the machine's start to the process's
     started_at: int
 
 
 def find_process(pid: int) -> Process | None:
-    """The process that has this number now; None: nobody, or a zombie."""
+    """The process with this pid now; None: there is none, or it is a zombie."""
     found = _stat(pid)
     return found[0] if found is not None else None
 
 
 def is_living(process: Process) -> bool:
-    """Whether it has not ended; a zombie has."""
+    """Whether it has not ended; a zombie counts as ended."""
     return find_process(process.pid) == process
 
 
 def own_children() -> frozenset[int]:
-    """The children of this process, zombies among them; at a cost that does not depend on the machine's others.
+    """The children of this process, zombies among them; the cost does not depend on other processes.
 
-    Their numbers are theirs until they are reaped.
+    Their pids are not reused until they are reaped.
     """
     pid = os.getpid()
     try:
         with open(f"/proc/{pid}/task/{pid}/children", "rb") as file:
             return frozenset(map(int, file.read().split()))
     except OSError:
-        # a kernel that was built without it
+        # the kernel was built without this file
         return frozenset(child for child in _numbers() if (found := _stat(child)) is not None and found[1] == pid)
 
 
 def descendants(*roots: int) -> frozenset[Process]:
-    """The living descendants of these processes, without themselves and without zombies.
+    """The living descendants of these processes, without these themselves and without zombies.
 
     Cost: O(processes of the machine).
     """
@@ -70,7 +70,7 @@ def descendants(*roots: int) -> frozenset[Process]:
 
 
 def holders(path: str) -> frozenset[Process]:
-    """The processes that have this file open, as far as we may look.
+    """The processes that have this file open, as far as this process may look.
 
     Cost: O(open files of the machine); for rare occasions only.
     """
@@ -79,7 +79,7 @@ def holders(path: str) -> frozenset[Process]:
 
 
 def is_holder(pid: int, path: str) -> bool | None:
-    """Whether this process has the file open; None: we may not look."""
+    """Whether this process has the file open; None: permission denied."""
     try:
         os.listdir(f"/proc/{pid}/fd")
     except PermissionError:
@@ -90,13 +90,13 @@ def is_holder(pid: int, path: str) -> bool | None:
 
 
 def send(process: Process, number: signal.Signals) -> bool:
-    """Signal it; false: it has ended, or belongs to another user. A zombie takes the signal and does nothing."""
+    """Signal the process; return False if it has ended, or belongs to another user. A zombie ignores the signal."""
     try:
         fd = os.pidfd_open(process.pid)
     except OSError:
         return False
     try:
-        # what the descriptor means is what has the number at this moment
+        # the descriptor refers to the process that has the pid at this moment
         if find_process(process.pid) != process:
             return False
         signal.pidfd_send_signal(fd, number)
@@ -108,7 +108,7 @@ def send(process: Process, number: signal.Signals) -> bool:
 
 
 def send_all(processes: Iterable[Process], number: signal.Signals) -> None:
-    """Signal each of these; who has ended, or belongs to another user, is passed over."""
+    """Signal each of these processes; those that have ended, or belong to another user, are skipped."""
     for process in processes:
         send(process, number)
 
@@ -121,7 +121,7 @@ def _holder(pid: int, wanted: str) -> Process | None:
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):
-                # the link is only read: to follow one may take for ever
+                # only read the link: following it may block for ever
                 if os.readlink(f"{folder}/{name}") == wanted:
                     return process
     return None
@@ -132,13 +132,13 @@ def _numbers() -> Iterator[int]:
 
 
 def _stat(pid: int) -> tuple[Process, int] | None:
-    """The process and its parent; None: it has ended."""
+    """The process and its parent's pid; None: it has ended."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             content = file.read()
     except OSError:
         return None
-    # the name before the last bracket may hold anything
+    # the name before the last bracket may contain any character
     fields = content[content.rindex(b")") + 2 :].split()
     if fields[0] in (b"Z", b"X"):
         return None

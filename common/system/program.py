@@ -1,4 +1,4 @@
-"""How a daemon begins: arguments, settings, folders, log, pid file. No event loop here.
+"""The start of a daemon: arguments, settings, folders, log, pid file. No event loop here.
 
 Source: luxid.md 5.10.
 """
@@ -19,18 +19,18 @@ from common.settings import Settings, load_settings
 from common.system.log import get_log, set_up_logging
 from common.system.pidfile import PidFile
 
-# taken from those who start Ganeti's daemons, and without a meaning: there is no vote on who is master
+# options of Ganeti's daemons, accepted without effect: there is no vote on the master
 _OF_GANETI: Final = ("--force-node", "--no-voting", "--yes-do-it", "--no-user-checks")
 _log = get_log(__name__)
 
 
 @attrs.frozen
 class Options:
-    """What every daemon takes on its command line."""
+    """The command line options of every daemon."""
 
     root: Path | None
     debug: bool
-    # log to stderr instead of the log file
+    # whether to log to stderr instead of the log file
     log_to_stderr: bool
 
 
@@ -39,7 +39,7 @@ def read_options(program: str, description: str, argv: Sequence[str] | None = No
     parser = argparse.ArgumentParser(program, description=description)
     parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
     parser.add_argument("-d", "--debug", action="store_true", help="log more")
-    parser.add_argument("-f", "--foreground", action="store_true", help="accepted; the daemons never leave it")
+    parser.add_argument("-f", "--foreground", action="store_true", help="accepted; daemons always stay in it")
     for option in _OF_GANETI:
         parser.add_argument(option, action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--syslog", nargs="?", const="yes", choices=["yes", "no", "only"], help=argparse.SUPPRESS)
@@ -60,7 +60,7 @@ def release() -> str:
 def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
     """Load the settings, take up the installation, take the pid file, start the log.
 
-    Raises: GantryError: bad settings, a root too long for sockets, folders in which others could meddle, or the
+    Raises: GantryError: bad settings, a root too long for sockets, folders that others could change, or the
             daemon runs already.
         OSError: a folder or file cannot be made.
     """
@@ -68,7 +68,7 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
     take_up(settings)
     pid_file = PidFile.take(settings.paths.pid_file(name))
     if settings.ganeti.process_names:
-        # of this thread, the first one, by which the process is known
+        # name of the first thread, which is the name of the process
         Path("/proc/self/comm").write_text(f"ganeti-{name}")
     path = None if options.log_to_stderr else settings.paths.log_file(name)
     set_up_logging(name, path=path, debug=options.debug)
@@ -76,10 +76,10 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
 
 
 def fail(name: str, error: Exception) -> NoReturn:
-    """Say why the daemon cannot run, and end with 1."""
+    """Report why the daemon cannot run, and exit with 1."""
     message = error.message if isinstance(error, GantryError) else str(error)
     print(f"{name}: error: {message}", file=sys.stderr)
-    # without a log of its own the event would go to stderr as well, and without its reason
+    # without our log handler the event would go to stderr as well, and without its reason
     if logging.getLogger().hasHandlers():
         _log.error("daemon.failed", reason=message)
     sys.exit(1)

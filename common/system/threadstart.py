@@ -1,4 +1,4 @@
-"""Starting threads, where the system may refuse one.
+"""Start threads, where the system may refuse one.
 
 Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
@@ -7,12 +7,12 @@ import errno
 import threading
 from typing import Final
 
-# CPython's words, which have no class of their own
+# text of CPython's error, which has no class of its own
 _REFUSED: Final = "can't start new thread"
 
 
 class NoThread(OSError):
-    """The system starts no thread just now; nothing was done."""
+    """The system cannot start a thread at the moment; nothing was done."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -35,5 +35,5 @@ def start_thread(thread: threading.Thread) -> None:
 
 
 def is_refused(error: RuntimeError) -> bool:
-    """Whether this is how Python says that a thread could not be started."""
+    """Whether this is Python's error for a thread that could not be started."""
     return _REFUSED in str(error)

@@ -1,12 +1,11 @@
-"""Folders that no other user can put files into, or replace: only such ones are an installation's.
+"""Folders in which no other user can create or replace files: an installation uses only such folders.
 
-Theory. Whoever may write to a folder may plant a job file, a settings file or a link in it, and whoever may write to
-one above it may put another folder in its place. So every part of the path counts, and every part of the path
-behind each link. A part is trusted if it belongs to us or to root, and if nobody can write to it but its owner and
-the groups of the daemons. A folder of root with the sticky bit, such as /tmp, may be written by all: nobody
-can rename or remove in it what is not his own, and the next part has an owner, too.
-
-A link is judged by its owner alone; its mode says nothing.
+Theory. A user who can write to a folder can plant a job file, a settings file or a link in it, and a user who can
+write to a folder above it can put another folder in its place. So every part of the path counts, and every part of
+the path behind each link. A part is trusted if it belongs to the daemons' user or root, and only its owner and
+the groups of the daemons can write to it. A folder of root with the sticky bit, such as /tmp, may be writable by
+all: users can rename or remove only their own entries in it, and the next part has an owner, too.
+A link is judged only by its owner; its mode means nothing.
 
 Source: DESIGN section 4; path_resolution(7).
 """
@@ -20,14 +19,14 @@ from typing import Final
 
 from common.errors import Denied
 
-# as many links in one path as the kernel follows
+# number of links that the kernel follows in one path
 _LINKS: Final = 40
 
 
 def check_trusted(path: Path, gids: Set[int] = frozenset()) -> None:
     """Refuse a path that another user could have made, or could replace.
 
-    Parts that do not exist are passed over: whoever makes them owns them.
+    Missing parts are skipped: the process that makes them will own them.
 
     Args:
         path: absolute; a folder or a file.
@@ -46,7 +45,7 @@ def check_trusted(path: Path, gids: Set[int] = frozenset()) -> None:
 
 
 def _distrust(status: os.stat_result, gids: Set[int]) -> str | None:
-    """What is wrong with a part of a path; None: nothing."""
+    """What is wrong with a part of a path; None: nothing is."""
     if status.st_uid not in (0, os.geteuid()):
         return f"belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode):
@@ -68,7 +67,7 @@ def _user(uid: int) -> str:
 
 
 def _parts(path: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """All that exists on the way to a path, from the top; links and what they lead to."""
+    """All existing parts of a path, from the top; also links and the parts of their targets."""
     left = list(reversed(path.parts[1:]))
     place = "/"
     links = 0

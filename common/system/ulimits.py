@@ -1,4 +1,4 @@
-"""The kernel's limits of processes that a command may have, as setrlimit(2) calls them."""
+"""The kernel's process limits that a command may have, by their names in setrlimit(2)."""
 
 from typing import Final
 

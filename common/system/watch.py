@@ -1,8 +1,8 @@
-"""Watching a folder: what happens to the files in it, as events.
+"""Watch a folder: changes of its files arrive as events.
 
-A watch is made before the folder is read for the first time, so that nothing is missed between.
-The kernel keeps a queue of bounded length; when it overflows events are lost, and one that says
-so arrives: whoever gets it reads the whole folder again.
+Make the watch before the first reading of the folder, so that nothing is missed in between.
+The kernel's queue has a bounded length. When it overflows, events are lost, and an event reports
+that: then read the whole folder again.
 """
 
 import enum
@@ -16,16 +16,16 @@ import trio
 
 
 class EventKind(enum.IntFlag):
-    """What happened; the values are the kernel's."""
+    """The kind of change; the values are the kernel's."""
 
     MODIFY = 0x2
-    # a descriptor that could write is closed, by its process or by the kernel at its end
+    # a writable descriptor was closed, by its process or by the kernel at the end of the process
     CLOSE_WRITE = 0x8
     MOVED_FROM = 0x40
     MOVED_TO = 0x80
     CREATE = 0x100
     DELETE = 0x200
-    # these two come unasked, with the name "": events were lost; the folder is gone, no more will come
+    # these two always come, with the name "": events were lost; the folder is gone, and no more events will come
     OVERFLOW = 0x4000
     FOLDER_GONE = 0x8000
 
@@ -35,7 +35,7 @@ _ALL_KINDS = EventKind(sum(EventKind))
 
 @attrs.frozen
 class FolderEvent:
-    # within the folder; "" for OVERFLOW and FOLDER_GONE
+    # name within the folder; "" for OVERFLOW and FOLDER_GONE
     name: str
     kind: EventKind
 
@@ -45,7 +45,7 @@ class FolderEvent:
 
 
 class FolderWatch:
-    """The events of one folder, from the moment of construction on.
+    """The events of one folder, from construction on.
 
     Raises:
         OSError: the folder is missing, or the system's limit of watches is reached
@@ -62,17 +62,17 @@ class FolderWatch:
             raise
 
     async def events(self) -> list[FolderEvent]:
-        """Wait until something happened; returns all of it, oldest first, never nothing.
+        """Wait for events; return all of them, oldest first, at least one.
 
         Raises:
             trio.ClosedResourceError: the watch was closed, before or meanwhile.
-            trio.BusyResourceError: another task waits here already.
+            trio.BusyResourceError: another task is waiting here.
         Cancellation: no event is lost.
         """
         self._check_open()
         while True:
             await trio.lowlevel.wait_readable(self._inotify.fileno())
-            # another task may have closed it after this one was woken
+            # another task may have closed the watch after this one was woken
             self._check_open()
             if events := self.take():
                 return events
@@ -82,14 +82,14 @@ class FolderWatch:
             raise trio.ClosedResourceError(f"the watch of '{self.folder}' is closed")
 
     def take(self) -> list[FolderEvent]:
-        """What happened since the last call, without waiting; may be nothing."""
+        """The events since the last call, without waiting; may be empty."""
         return [
             FolderEvent(os.fsdecode(event.name), EventKind(event.mask) & _ALL_KINDS)
             for event in self._inotify.read(timeout=0)
         ]
 
     def close(self) -> None:
-        """End the watch; a task that waits gets ClosedResourceError."""
+        """Close the watch; a waiting task gets ClosedResourceError."""
         if not self._inotify.closed:
             trio.lowlevel.notify_closing(self._inotify.fileno())
             self._inotify.close()

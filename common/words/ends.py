@@ -1,4 +1,4 @@
-"""Why a job ended as it did, in words: one line.
+"""The end of a job in words: one line that says why.
 
 Source: DESIGN section 6, "Explain"; `common.errors.CommandFailed`.
 """
@@ -11,15 +11,15 @@ from common.words.outcome import WITHHELD, Outcome, result_text
 
 UserName = Callable[[int], str | None]
 
-# begin of the entries by which luxid says in a reason trail what it did to a job
+# prefix of the sources with which luxid reports its own acts in a reason trail
 _LUXID: Final = "gnt:daemon:luxid:"
 _USER: Final = re.compile(r"\buser (\d+)$", re.ASCII)
 
 
 def end_words(job: Outcome, user_name: UserName) -> str | None:
-    """`failed at opcode 2 of 3, TEST_DUMMY: no such node`; None: it has not ended, or succeeded.
+    """`failed at opcode 2 of 3, TEST_DUMMY: no such node`; None: the job has not ended, or succeeded.
 
-    Args: user_name: uid -> login; None: there is none.
+    Args: user_name: uid -> login; None: the uid has no login.
     """
     match job.status:
         case "canceled":
@@ -70,7 +70,7 @@ def _where(job: Outcome, place: int) -> str:
 
 
 def _told_by_luxid(op: Mapping[str, object]) -> str | None:
-    """The last thing that luxid says in the opcode's reason trail."""
+    """luxid's last remark in the opcode's reason trail."""
     trail = op.get("reason")
     entries = trail if isinstance(trail, list) else []
     return next((str(entry[1]) for entry in reversed(entries) if str(entry[0]).startswith(_LUXID)), None)

@@ -1,6 +1,6 @@
-"""The columns that a list of jobs can have.
+"""The columns of a list of jobs.
 
-Fields of luxid's are shown as cli.md 1.3 says; the columns in `OWN` and `USED` are worked out here.
+luxid's fields are shown by the rules of cli.md 1.3; the columns in `OWN` and `USED` are computed here.
 
 Source: luxid.md 7.3; cli.md 1.3 and 2.
 """
@@ -49,12 +49,12 @@ _PRIORITY_NAMES: Final = {number: name for name, number in SUBMIT_PRIORITIES.ite
 
 @attrs.frozen
 class Field:
-    """A column: what it needs of a job's row, and what its cell shows."""
+    """A column: the fields that it needs, and the text of its cell."""
 
     title: str
-    # fields of luxid's from which the cell is made
+    # luxid's fields from which the cell is made
     needs: tuple[str, ...]
-    # (values, now in seconds since the epoch) -> cell; "" for nothing
+    # (values, now in seconds since the epoch) -> cell; "" for an empty one
     show: Callable[[Row, float], str]
     is_number: bool = False
 
@@ -110,7 +110,7 @@ def _runtime(row: Row, now: float) -> str:
 
 
 def _time(row: Row, now: float) -> str:
-    """How long the job ran or runs; before it starts, how long it has been waiting."""
+    """How long the job ran or has been running; before its start, how long it has been waiting."""
     is_ended = row["status"] in FINAL_NAMES
     return _runtime(row, now) or ("" if is_ended else _age(row, now))
 
@@ -121,7 +121,7 @@ def _priority(row: Row, _: float) -> str:
 
 
 def shown_status(status: str | None) -> str:
-    """A state as people read it: of a job that is being killed something still lives."""
+    """The name of a state for users: a job that is being killed is *ending*."""
     return "ending" if status == "canceling" else _text(status)
 
 
@@ -162,15 +162,15 @@ FIELDS: Final[Mapping[str, Field]] = {
     "start_ts": _instant("start_ts", "START"),
     "end_ts": _instant("end_ts", "END"),
 }
-# columns worked out here -> the field of luxid's that says most about each
+# columns computed here -> luxid's field that is closest to each
 OWN: Final = {"age": "received_ts", "runtime": "start_ts", "time": "start_ts"}
-# columns of what the commands used; worked out here, too, from nothing that a filter could compare
+# columns of resource usage, also computed here; filters cannot compare them
 USED: Final = ("memory", "cpu", "read", "written")
 DEFAULT: Final = ("id", "status", "priority", "time", "summary")
 
 
 def choose(text: str | None) -> tuple[str, ...]:
-    """The fields named by `-o`: a list with commas; after a leading `+` they follow the default ones."""
+    """The fields of `-o`: a list with commas; after a leading `+` they are added to the default ones."""
     if text is None:
         return DEFAULT
     names = tuple(name for name in text.removeprefix("+").split(",") if name)
@@ -178,15 +178,15 @@ def choose(text: str | None) -> tuple[str, ...]:
 
 
 def unknown(names: Sequence[str]) -> tuple[str, ...]:
-    """Those of the names that are no field."""
+    """The names that are not fields."""
     return tuple(name for name in names if name not in FIELDS)
 
 
 def field_of(name: str, unknown: str = "??") -> Field:
-    """The field of that name; one that does not exist shows `unknown` in each cell."""
+    """The field of that name; an unknown one shows `unknown` in each cell."""
     return FIELDS.get(name) or Field(name, (), lambda _, __: unknown)
 
 
 def wire_fields(names: Sequence[str], *more: str) -> tuple[str, ...]:
-    """What to ask luxid for these columns, each once; `more` are needed besides."""
+    """luxid's fields for these columns, each once; `more` are added."""
     return tuple(dict.fromkeys([*more, *(need for name in names for need in field_of(name).needs)]))

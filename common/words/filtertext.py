@@ -1,15 +1,15 @@
-"""Filters as people type them, read into the query language.
+"""Read filters, as people type them, into the query language.
 
-Two spellings, one grammar. That of Ganeti's list commands:
+Two spellings share one grammar. Ganeti's list commands use this one:
 
     status == "running" and (id > 100 or "OP_TEST_DELAY" in opid)
     summary =~ m/web[0-9]+/i        name =* "web*.example"        not archived
 
-and the short one, in which values need no quotes, and `&`, `|`, `!` are words:
+and in the short one values need no quotes, and `&`, `|`, `!` stand for words:
 
     status=running & op=OP_RUN_COMMAND
 
-`!` and `not` bind tighter than `&` and `and`, these tighter than `|` and `or`.
+`!` and `not` bind tighter than `&` and `and`, which bind tighter than `|` and `or`.
 
 Source: cli.md 1.4.
 """
@@ -25,10 +25,10 @@ Expression = list["str | int | Expression"]
 
 _FIELD: Final = re.compile(r"[A-Za-z][\w/.]*")
 _NUMBER: Final = re.compile(r"-?\d+(?![^\s()&|])")
-# digits of a number that surely fits into 64 bits
+# maximum number of digits; such a number always fits into 64 bits
 _NUMBER_LENGTH: Final = 18
 _BARE: Final = re.compile(r"""[^\s()&|!=<>"'][^\s()&|"']*""")
-# a regular expression without m needs its slashes
+# a regular expression without m must be between slashes
 _REGEX: Final = re.compile(r"(?:m([/#^|])|(/))((?:(?!\1|\2).)*)(?:\1|\2)([a-zA-Z]*)", re.DOTALL)
 _OPERATORS: Final = ("==", "!=", "<=", ">=", "=~", "!~", "=*", "!*", "=", "<", ">")
 _NEGATED: Final = {"!~": "=~", "!*": "=*"}
@@ -38,7 +38,7 @@ _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 def parse_filter(text: str) -> Expression:
     """Read a filter.
 
-    Raises: InvalidRequest: it is none; with the character at which it stops to be one, from 1.
+    Raises: InvalidRequest: the text is malformed; the message has the character where it fails, from 1.
     """
     reader = _Reader(text)
     expression = reader.any_of()
@@ -58,13 +58,13 @@ def condition(expression: Expression) -> tuple[str, str, list[str | int]]:
 
 
 def glob_regex(glob: str) -> str:
-    """A regular expression for names like this one: `*` and `?` stand for characters, a domain may follow."""
+    """A regular expression for names that match a glob: `*` and `?` stand for characters, a domain may follow."""
     parts = {"*": ".*", "?": "."}
     return "^" + "".join(parts.get(char) or re.escape(char) for char in glob) + r"(\..*)?$"
 
 
 class _Reader:
-    """Reads the text from left to right; each method takes what it is called after."""
+    """Reads the text from left to right; each method consumes what it reads."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -1,4 +1,4 @@
-"""Filters for jobs: the names people use for what luxid's fields say.
+"""Filters for jobs: the users' names for luxid's fields.
 
 Source: luxid.md 7.3; the fields `opid`, `summary_text` and `user` are ours.
 """
@@ -24,7 +24,7 @@ _COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
 def job_filter(text: str) -> Expression:
     """Read a filter of jobs.
 
-    Raises: InvalidRequest: as `parse_filter`; there is no such field or state, or a value is not of its field's kind.
+    Raises: InvalidRequest: as `parse_filter`; a field or state is unknown, or a value has the wrong type for its field.
     """
     return _rewritten(parse_filter(text))
 
@@ -48,7 +48,7 @@ def _check_field(name: str) -> None:
             f"filter: '{name}' can be shown only; '{OWN[name]}' can be compared, in seconds since 1970"
         )
     if name not in _KNOWN:
-        # imported late, as it is needed on the way to an error only
+        # imported late: only an error needs it
         import difflib
 
         nearest = difflib.get_close_matches(name, _KNOWN, n=1)
@@ -63,7 +63,7 @@ def _check_number(expression: Expression) -> None:
 
 
 def _op(operator: str, field: str, values: Sequence[str | int]) -> Expression:
-    """`op=OP_X`, `op=run_command`: one of the job's opcodes is it."""
+    """`op=OP_X`, `op=run_command`: one of the job's opcodes has this id."""
     match operator:
         case "==" | "=[]":
             return ["=[]", "opid", op_id(values[0])]
@@ -123,14 +123,14 @@ def _any_of(field: str, values: Iterable[str | int]) -> Expression:
 
 
 def all_of(parts: list[Expression]) -> Expression | None:
-    """All of these hold; None without any."""
+    """The conjunction of these; None if there are none."""
     return None if not parts else parts[0] if len(parts) == 1 else ["&", *parts]
 
 
-# characters of which every filter has one, and no name
+# characters of filters that no name contains
 _FILTER_CHARACTERS: Final = re.compile(r"""[!\s"'()/<>=\\~]""")
 
 
 def is_filter(text: str) -> bool:
-    """Whether an argument is a filter rather than the name of something. Source: cli.md 1.4."""
+    """Whether an argument is a filter rather than a name. Source: cli.md 1.4."""
     return _FILTER_CHARACTERS.search(text) is not None

@@ -1,4 +1,4 @@
-"""One line of a job's log, and how it is shown."""
+"""One line of a job's log, and its text."""
 
 import time
 from typing import Final
@@ -23,12 +23,12 @@ class LogLine:
 
 
 def log_text(line: LogLine) -> str:
-    """A log entry as cli.md 1.2 says: local time, blank, message."""
+    """A log entry in the form of cli.md 1.2: local time, blank, message."""
     return f"{time.ctime(line.at)} {message_text(line)}"
 
 
 def message_text(line: LogLine) -> str:
-    """The message; those of special kinds as JSON."""
+    """The message; special kinds as JSON."""
     if line.kind == _PLAIN and isinstance(line.message, str):
         return printable(line.message)
     return json_text([line.kind, line.message])

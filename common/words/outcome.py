@@ -1,4 +1,4 @@
-"""How a job ended, in words.
+"""The outcome of a job, in words.
 
 Source: luxid.md 4.4; cli.md 1.2.
 """
@@ -12,16 +12,16 @@ from common.errors import JobLost
 from common.words.fields import Row
 from common.words.times import duration, to_seconds
 
-# what stands for a text that luxid tells the submitter and operators alone
+# replacement for a text that luxid tells only the submitter and operators
 WITHHELD: Final = "told only to its submitter and to operators"
 
-# what luxid is asked for
+# luxid's fields needed for an outcome
 FIELDS: Final = ("id", "status", "summary", "ops", "opstatus", "opresult", "opexec", "start_ts", "end_ts")
 
 
 @attrs.frozen
 class Outcome:
-    """A job that has ended, or that goes on while nobody waits for it any more."""
+    """A job that has ended, or that goes on after the wait for it ended."""
 
     job_id: int
     status: str
@@ -29,9 +29,9 @@ class Outcome:
     summaries: tuple[str, ...]
     statuses: tuple[str, ...]
     results: tuple[object, ...]
-    # the opcodes as they were submitted
+    # opcodes as submitted
     ops: tuple[Mapping[str, object], ...]
-    # when each was executed, as on the wire; None: it was not
+    # start of each opcode's execution, as on the wire; None: it was not executed
     exec_stamps: tuple[object, ...]
     # seconds from start to end; None if it never started
     runtime_s: float | None
@@ -49,10 +49,10 @@ class Outcome:
 
 
 def outcome_of(row: Row) -> Outcome:
-    """The outcome of a job.
+    """Build the outcome of a job.
 
     Args: row: with `FIELDS`.
-    Raises: JobLost: there is no such job.
+    Raises: JobLost: the job does not exist.
     """
     if row["status"] is None:
         raise JobLost(f"there is no job {row['id']}; 'gnt-job list' shows those that are not archived")
@@ -84,7 +84,7 @@ def explain_failure(outcome: Outcome) -> str:
 
 
 def result_text(result: object) -> str:
-    """What a failed opcode's result says: it is `[class, [message, ...]]`, or a text."""
+    """The text of a failed opcode's result, which is `[class, [message, ...]]`, or a text."""
     match result:
         case [str(name), [str(message), *_]]:
             return message or name

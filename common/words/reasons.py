@@ -1,4 +1,4 @@
-"""Why a job does not run, in words: one line for each reason that luxid gives.
+"""Why a job does not run, in words: one line for each of luxid's reasons.
 
 Source: DESIGN section 6, "Explain"; `common.queue.explanation`.
 """
@@ -32,15 +32,15 @@ from common.shapes import OtherKind
 from common.words.text import json_text
 from common.words.times import duration
 
-# processes that a line names
+# maximum of processes that a line names
 _PIDS_NAMED: Final = 10
 _ENDS: Final = {JobState.SUCCESS: "succeed", JobState.ERROR: "fail", JobState.CANCELED: "be canceled"}
 
 
 def in_words(reason: Reason, now: float) -> str:
-    """A line; of a kind that is not known here its values as JSON.
+    """A line for the reason; for an unknown kind its values as JSON.
 
-    Args: now: seconds since the epoch; what lasts has lasted until then.
+    Args: now: seconds since the epoch; durations end here.
     """
     match reason:
         case WaitsForJob():
@@ -71,7 +71,7 @@ def in_words(reason: Reason, now: float) -> str:
 
 
 def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | NotKnown, now: float) -> str:
-    """A reason of a job that has a process."""
+    """A line for a reason of a job that has a process."""
     match reason:
         case WaitsForLock():
             return _lock(reason, now)
@@ -87,7 +87,7 @@ def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | Not
 
 
 def in_short(reasons: Sequence[Reason], now: float) -> str:
-    """A line of the first reason that will not be gone in a moment, and of others of its kind; empty: there is none.
+    """A line with the first lasting reason and others of its kind; empty: there is none.
 
     Args: now: as for `in_words`.
     """
@@ -96,7 +96,7 @@ def in_short(reasons: Sequence[Reason], now: float) -> str:
 
 
 def worth_telling(reasons: Sequence[Reason]) -> list[Reason]:
-    """The reasons without what only tells how a place in the line comes about, if others are not before it."""
+    """The reasons without the explanation of a place in the line, unless other jobs are ahead in it."""
     is_behind = any(isinstance(reason, InLine) and reason.position > 1 for reason in reasons)
     return [reason for reason in reasons if is_behind or not isinstance(reason, Faded | LevelWeight)]
 
@@ -162,7 +162,7 @@ def _chain(reason: LockChain, now: float) -> str:
 
 
 def _links(reason: LockChain, now: float) -> Iterator[str]:
-    """The waits of owners that are no jobs; those of jobs are told below them."""
+    """The waits of owners that are not jobs; waits of jobs are told under the jobs."""
     for wait in reason.waits:
         if wait.job_id is None:
             holders = _holdings(now, wait.holders, wait.lock, reason.counting_since)
@@ -174,7 +174,7 @@ def _has_waited(reason: WaitsForLock | LetsPass, now: float) -> str:
 
 
 def _holdings(now: float, held: Sequence[Holding], asked: Lock | None = None, counting: float | None = None) -> str:
-    """`job/4 (exclusive, for 3m12s), job/5 (node/[lockset] shared)`; the lock only if it is another than asked for."""
+    """`job/4 (exclusive, for 3m12s), job/5 (node/[lockset] shared)`; another lock than the asked one is named."""
     return ", ".join(_holding(now, each, asked, counting) for each in held)
 
 
@@ -185,7 +185,7 @@ def _holding(now: float, held: Holding, asked: Lock | None, counting: float | No
 
 
 def _elapsed(now: float, since: float | None, counting: float | None = None) -> str:
-    """Args: counting: what is since before this moment has no known beginning."""
+    """Args: counting: start of the memory; an older beginning is unknown."""
     if since is None:
         return f"more than {duration(now - (counting or now))}"
     return duration(now - since)
@@ -201,12 +201,12 @@ def pids_in_words(pids: Sequence[int]) -> str:
     return f"{', '.join(map(str, pids[:_PIDS_NAMED]))}{more}"
 
 
-# jobs that a line names
+# maximum of jobs that a line names
 _NAMED: Final = 10
 
 
 def _jobs(job_ids: Sequence[int], count: int | None = None) -> str:
-    """`job/1, job/2 and 3 others`; `count` if there are more than are named here."""
+    """`job/1, job/2 and 3 others`; `count` is the total if it is larger than the list."""
     total = len(job_ids) if count is None else count
     shown = [f"job/{job_id}" for job_id in job_ids[:_NAMED]]
     left = total - len(shown)

@@ -1,8 +1,8 @@
-"""Which jobs a filter rule is for, as people type it: predicates from a filter text.
+"""Filters for rules: predicates from a filter text that people type.
 
-A predicate is about one subject: the job's number, one of its opcodes, or one entry of its reason trail.
-What is said of one subject in a series of `&` becomes one predicate, so it must hold of the same opcode,
-or of the same entry.
+A predicate tests one subject: the job's number, one of its opcodes, or one entry of its reason trail.
+The conditions on one subject in a series of `&` become one predicate, so they must hold for the same opcode,
+or for the same entry.
 
 Source: luxid.md 6.2, 6.3.
 """
@@ -18,7 +18,7 @@ from common.words.jobfilter import all_of, op_id
 Predicate = list[str | Expression | None]
 
 _NESTING: Final = ("&", "|", "!")
-# name -> (subject, its field); every other name is a parameter of the opcode
+# name -> (subject, its field); all other names are parameters of the opcode
 _FIELDS: Final = {
     "id": ("jobid", "id"),
     "jobid": ("jobid", "id"),
@@ -32,7 +32,7 @@ _FIELDS: Final = {
 def rule_predicates(text: str) -> list[Predicate]:
     """Read a filter as the predicates of a rule, all of which must hold.
 
-    Raises: InvalidRequest: as `parse_filter`; or an `|` or `!` goes over several subjects.
+    Raises: InvalidRequest: as `parse_filter`; or a `|` or `!` joins several subjects.
     """
     whole = parse_filter(text)
     parts = list(inner_expressions(whole)) if whole[0] == "&" else [whole]

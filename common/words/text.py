@@ -1,4 +1,4 @@
-"""Text from elsewhere, made safe to show: what a terminal would obey becomes visible.
+"""Make foreign text safe to show: characters that a terminal would obey become visible.
 
 Source: STYLE section 8.
 """
@@ -8,26 +8,26 @@ from typing import Final
 
 import orjson
 
-# what a terminal obeys: C0 but for tab, line feed and the four separators; DEL and C1; and what turns the direction of
-# writing, so that a text reads as another one
+# characters that a terminal obeys: C0 but for tab, line feed and the four separators; DEL and C1; and those that change
+# the direction of writing, so that a text reads as another one
 _BIDI: Final = "\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
 _OBEYED: Final = re.compile(f"[\x00-\x08\x0b-\x1b\x7f-\x9f{_BIDI}]")
-# the part of these that JSON does not escape by itself
+# those of these characters that JSON does not escape
 _NOT_ESCAPED: Final = re.compile(f"[\x7f-\x9f{_BIDI}]")
 
 
 def defused(text: str) -> str:
-    """The text with what a terminal would obey as escapes: `\\x1b` for ESC."""
+    """The text with escapes for the characters that a terminal would obey: `\\x1b` for ESC."""
     return text if text.isprintable() else _OBEYED.sub(lambda match: match[0].encode("unicode_escape").decode(), text)
 
 
 def json_text(value: object) -> str:
-    """The wire form as JSON in which no character is left that a terminal would obey."""
+    """The wire form as JSON without any character that a terminal would obey."""
     return _NOT_ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", orjson.dumps(value, default=_wire_form).decode())
 
 
 def _wire_form(value: object) -> object:
-    # imported late: most of what is shown is JSON already
+    # imported late: most values are JSON already
     from common.wire import unstructure
 
     return unstructure(value)

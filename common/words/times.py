@@ -1,4 +1,4 @@
-"""Instants and durations as people read them."""
+"""Instants and durations as text for people."""
 
 import time
 from typing import Final
@@ -9,7 +9,7 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 
 
 def to_seconds(stamp: object) -> float | None:
-    """`[seconds, microseconds]` of the wire as seconds since the epoch; None if it is unset."""
+    """Convert `[seconds, microseconds]` of the wire to seconds since the epoch; None if it is unset."""
     match stamp:
         case [int() as seconds, int() as microseconds]:
             return jobs.to_seconds((seconds, microseconds))
@@ -18,18 +18,18 @@ def to_seconds(stamp: object) -> float | None:
 
 
 def clock(seconds: float) -> str:
-    """`2026-03-01 12:00:00` of the place where we are."""
+    """`2026-03-01 12:00:00` in local time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def precise_clock(seconds: float) -> str:
-    """The same with microseconds."""
+    """`2026-03-01 12:00:00.412000` in local time."""
     whole = int(seconds)
     return f"{clock(whole)}.{round((seconds - whole) * 1e6):06d}"
 
 
 def duration(seconds: float) -> str:
-    """`0.4s`, `12s`, `3m12s`, `2h05m`, `3d04h`: two figures that matter."""
+    """`0.4s`, `12s`, `3m12s`, `2h05m`, `3d04h`: the two largest units."""
     if seconds < 9.95:
         return f"{max(seconds, 0):.1f}s"
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""What the commands of a job used, from the results of its opcodes.
+"""The resources that a job's commands used, from the results of its opcodes.
 
 Source: `daemons.jobproc.commands.usage`; DESIGN section 16.
 """
@@ -14,10 +14,10 @@ _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB")
 
 @attrs.frozen
 class Usage:
-    """What all commands of a job that have ended used together."""
+    """The usage of all ended commands of a job together."""
 
     memory_peak_bytes: int
-    # false: the peak is that of the largest single process
+    # whether the peak covers all processes; False: it is that of the largest one
     memory_of_all: bool
     cpu_user_s: float
     cpu_system_s: float
@@ -30,9 +30,9 @@ class Usage:
 
 
 def usage_of(results: Sequence[object] | None) -> Usage | None:
-    """What the commands used together, and the highest of their memory peaks; None: no result tells it.
+    """The sum of the commands' usage, and their highest memory peak; None: no result has any.
 
-    Args: results: of the opcodes, as on the wire.
+    Args: results: results of the opcodes, as on the wire.
     """
     found = list(_usages(results or ()))
     if not found:
@@ -60,7 +60,7 @@ def _usages(results: Sequence[object]) -> Iterator[Mapping[str, float]]:
 
 
 def usage_words(usage: Usage) -> str:
-    """One line."""
+    """The usage in one line."""
     whose = "" if usage.memory_of_all else " (largest process)"
     return (
         f"peak memory {size(usage.memory_peak_bytes)}{whose}, CPU {usage.cpu_user_s:.2f}s user and "

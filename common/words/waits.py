@@ -1,4 +1,4 @@
-"""What a job waited for so far, in words: one line.
+"""The waits of a job so far, in words: one line.
 
 Source: DESIGN section 6, "Explain"; `protocol.luxi.waits.ReadJobWaits`.
 """
@@ -9,17 +9,17 @@ from typing import Final, assert_never
 from common.queue.waithistory import Cause, Span, WaitKind
 from common.words.times import duration
 
-# causes that the line tells; the others are summed up
+# maximum of causes that the line names; the rest is summed up
 _TOLD: Final = 6
 
 
 def waited_words(spans: Sequence[Span], now: float) -> str | None:
-    """`12.3s in all: 8.1s for job 17 to end, 4.2s for its turn`; None: it did not wait.
+    """`12.3s in all: 8.1s for job 17 to end, 4.2s for its turn`; None: the job did not wait.
 
-    Causes come as they first held the job, equal ones as a sum; of many the longest are told.
+    Equal causes are summed up, in the order of their first wait; of many only the longest are named.
 
     Args:
-        now: seconds since the epoch; a job that still waits has waited until then.
+        now: seconds since the epoch; the end of a wait that still lasts.
     """
     if not spans:
         return None
