@@ -1,8 +1,8 @@
-"""Who gets a connection: bounds per user and in all, with places kept for operators.
+"""Admission of connections: bounds per user and in total, with places reserved for operators.
 
-Pure: no sockets. Each user has at most `per_user` connections, and the last `reserve` places are for root and
-the daemons' own user, of whom no user's share is asked; the last half of these is for root alone. So nobody who opens
-connections without end keeps out another user, or an operator.
+Pure: no sockets. Each user has at most `per_user` connections. The last `reserve` places are for root and
+the daemons' own user, who have no bound of their own; the last half of these is for root alone. So a user who
+opens connections without end keeps out neither another user nor an operator.
 
 Source: DESIGN section 4.
 """
@@ -16,18 +16,18 @@ from common.errors import TooBusy
 from common.settings import LimitsSettings
 
 ROOT: Final = 0
-# the users who may not call the daemon: all of them are counted as one
+# uid under which all users without a role are counted together
 STRANGERS: Final = -1
 
 
 @attrs.frozen
 class ConnectionLimits:
-    """How many connections a daemon has at once."""
+    """Bounds on the number of simultaneous connections of a daemon."""
 
     in_all: int = 2000
-    # of one user who is neither root nor the daemons' own
+    # connections of one user, except root and the daemons' own
     per_user: int = 500
-    # of those in all, kept for root and the daemons' own user
+    # connections out of `in_all`, reserved for root and the daemons' own user
     reserve: int = 32
 
     @classmethod
@@ -35,7 +35,7 @@ class ConnectionLimits:
         return cls(settings.max_connections, settings.max_connections_per_user, settings.reserved_connections)
 
     def within(self, count: int) -> "ConnectionLimits":
-        """The same where no more than `count` connections can be had."""
+        """The same bounds for a process that can have at most `count` connections."""
         in_all = max(1, min(self.in_all, count))
         return ConnectionLimits(in_all, min(self.per_user, in_all), min(self.reserve, in_all // 2))
 
@@ -46,7 +46,7 @@ class Admission:
     def __init__(self, limits: ConnectionLimits, own_uid: int) -> None:
         self._limits = limits
         self._own_uid = own_uid
-        # no zeros
+        # uid -> number of connections, never 0
         self._counts: Counter[int] = Counter()
         self._total = 0
 
@@ -55,9 +55,9 @@ class Admission:
         return self._total
 
     def enter(self, uid: int) -> None:
-        """Count one more connection of this user; whoever enters leaves.
+        """Count one more connection of this user; the caller must call `leave` at its end.
 
-        Raises: TooBusy: the user has as many as it may, or there are as many in all; says the number.
+        Raises: TooBusy: the user, or all users together, have as many as allowed; the message has the number.
         """
         limits = self._limits
         places = limits.in_all - self._kept_from(uid)
@@ -84,7 +84,7 @@ class Admission:
         self._total -= 1
 
     def _kept_from(self, uid: int) -> int:
-        """Places that this user may not take."""
+        """The number of places that this user may not take."""
         if uid == ROOT:
             return 0
         return self._limits.reserve // 2 if uid == self._own_uid else self._limits.reserve

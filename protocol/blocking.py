@@ -25,10 +25,10 @@ class BlockingClient:
     """One connection to a daemon; opened by the first call, and again after it was lost.
 
     Args:
-        connect_timeout_s: how long a daemon that is not there (yet, or again) is waited for.
-        reply_timeout_s: how long an answer may take, unless a call says otherwise.
-        daemon: its name in error texts.
-        noted: called with each note for people that comes with a reply.
+        connect_timeout_s: seconds to wait for a daemon that is not there (yet, or again).
+        reply_timeout_s: seconds to wait for a reply, unless a call says otherwise.
+        daemon: name of the daemon in error texts.
+        noted: called with each note for people in a reply.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class BlockingClient:
         self._daemon = daemon
         self._sock: socket.socket | None = None
         self._framer = Framer(MAX_REPLY)
-        # the request whose reply is still to come; holds here: at most one
+        # request whose reply has not arrived; holds here: at most one
         self._started: AnyRequest | None = None
 
     def __enter__(self) -> Self:
@@ -66,27 +66,27 @@ class BlockingClient:
             self._sock = None
 
     def fileno(self) -> int:
-        """The descriptor of the connection: readable when the reply to a started request comes; -1 without one."""
+        """The descriptor of the connection: readable when the reply to a started request arrives; -1 without one."""
         return -1 if self._sock is None else self._sock.fileno()
 
     def call(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Send one request and wait for its reply, at most `timeout_s` seconds.
 
         Raises:
-            RemoteError: the daemon answered with an error.
-            ConnectionLost: it closed the connection before it answered; whether it acted is unknown.
-            Unavailable: it cannot be reached, or did not answer in time.
+            RemoteError: the daemon replied with an error.
+            ConnectionLost: it closed the connection before it replied; whether it acted is unknown.
+            Unavailable: it cannot be reached, or did not reply in time.
             Denied: this user may not connect.
-            InvalidRequest, ProtocolError: the reply is not what this method answers.
+            InvalidRequest, ProtocolError: the reply does not fit this method.
         """
         self.start(request)
         return self.finish(request, timeout_s=timeout_s)
 
     def start(self, request: AnyRequest, *, timeout_s: float | None = None) -> None:
-        """Send a request; its reply is taken by `finish`, and the caller is free until then.
+        """Send a request; `finish` takes its reply, and the caller is free until then.
 
         Args:
-            timeout_s: at most so long for connecting, and for sending.
+            timeout_s: limit for connecting, and for sending.
         Raises: ConnectionLost, Unavailable, Denied: as `call`.
         """
         if self._started is not None:
@@ -104,7 +104,7 @@ class BlockingClient:
         self._started = request
 
     def finish(self, request: Request[R], *, timeout_s: float | None = None) -> R:
-        """Wait for the reply to the request that was started.
+        """Wait for the reply to the started request.
 
         Raises: as `call`.
         """
@@ -123,10 +123,10 @@ class BlockingClient:
     def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Like `call`, but sends the same request again when the connection breaks.
 
-        This is safe, as every call that changes state may be delivered twice (DESIGN section 4).
+        This is safe, because every call that changes state may be delivered twice (DESIGN section 4).
 
         Args:
-            timeout_s: of all attempts together; `reply_timeout_s` if left out.
+            timeout_s: limit of all attempts together; `reply_timeout_s` if left out.
         Raises: as `call`; ConnectionLost and Unavailable only after `timeout_s`.
         """
         limit_s = self._reply_timeout_s if timeout_s is None else timeout_s

@@ -1,12 +1,11 @@
-"""The bytes that a server keeps for its peers: requests that are not carried out yet, and replies not yet taken.
+"""The bytes that a server keeps for its peers: unfinished requests, and replies not yet read.
 
-Theory. Each connection has a share: the size of the message it is in the middle of, or of what is unsent of a
-reply. Shares below SMALL_BYTES cost nothing, so ordinary calls are never held back. A share that would grow beyond
-that waits while its user's shares, or all together, are over their bounds; but the oldest share of a user
-may always grow, up to the limit of one message, and so may the oldest of all. So somebody can always go on, and the
-most that is kept is a bound and one message. A reply is there already and cannot wait; it is refused.
-
-Whoever stands still (has sent nothing, or taken nothing, for STALL_S) while others want room is cut off.
+Theory. Each connection has a share: the size of its unfinished message, or of the unsent part of a
+reply. Shares below SMALL_BYTES are not counted, so ordinary calls are never held back. A share that would grow beyond
+that waits while its user's shares, or all together, exceed their bounds. But the oldest share of a user
+may always grow, up to the limit of one message, and so may the oldest of all. So one connection can always go on, and
+the maximum kept is a bound plus one message. A reply exists already and cannot wait; it is refused.
+A peer that stalls (has sent or read nothing for STALL_S) while others want room is cut off.
 
 Source: DESIGN section 4, "a slow reader cannot stop others".
 """
@@ -21,7 +20,7 @@ from common.settings import LimitsSettings
 
 SMALL_BYTES: Final = 16 * 2**10
 STALL_S: Final = 5.0
-# of a wait for room
+# seconds to wait for room
 PATIENCE_S: Final = 20.0
 
 
@@ -38,32 +37,32 @@ class BudgetLimits:
 
 
 class Budget:
-    """What all connections of a server keep; make one for each server."""
+    """The bytes kept by all connections of a server; make one for each server."""
 
     def __init__(self, limits: BudgetLimits) -> None:
         self.limits = limits
-        # uid -> its shares that count, the oldest first; no empty ones
+        # uid -> its counted shares, oldest first; no empty ones
         self._shares: dict[int, dict[Share, None]] = {}
-        # all of them, the oldest first
+        # all counted shares, oldest first
         self._all: dict[Share, None] = {}
         self._sizes: dict[int, int] = {}
         self._total = 0
         self._freed = trio.Event()
-        # by trio's clock: when room was last wanted in vain
+        # instant on trio's clock of the last request for room that failed
         self._wanted_at = float("-inf")
 
     @property
     def total(self) -> int:
-        """Bytes kept, without shares that are small."""
+        """Bytes kept, without small shares."""
         return self._total
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody wanted room not long ago and had none."""
+        """Whether a connection recently wanted room and got none."""
         return trio.current_time() - self._wanted_at <= STALL_S
 
     def has_room(self, share: "Share", size: int) -> bool:
-        """Whether this share may have so many bytes now."""
+        """Whether this share may have this size now."""
         if size <= SMALL_BYTES:
             return True
         more = size - share.size
@@ -77,9 +76,9 @@ class Budget:
         return fits_user and fits_all
 
     async def room(self, share: "Share", size: int) -> None:
-        """Wait until this share may have so many bytes.
+        """Wait until this share may have this size.
 
-        Raises: TooBusy: it may not within PATIENCE_S.
+        Raises: TooBusy: there was no room within PATIENCE_S.
         """
         with trio.move_on_after(PATIENCE_S):
             while not self.has_room(share, size):
@@ -96,7 +95,7 @@ class Budget:
         )
 
     def resize(self, share: "Share", size: int) -> None:
-        """Count this share by its new size."""
+        """Set the size of this share."""
         counted = size if size > SMALL_BYTES else 0
         more = counted - share.size
         if not more:
@@ -124,8 +123,8 @@ class Budget:
 
 @attrs.define(eq=False)
 class Share:
-    """What one connection keeps."""
+    """The bytes kept for one connection."""
 
     uid: int
-    # as it counts: 0 while it is small
+    # counted size: 0 while it is small
     size: int = 0

@@ -28,11 +28,11 @@ R = TypeVar("R")
 class Client:
     """One connection to a daemon; opened by the first call, and again after it was lost.
 
-    Tasks may share a client: their calls go one after the other. A call that may wait for
-    long (for a lock, for a job) wants a client of its own.
+    Tasks may share a client: their calls run one after the other. A call that may wait for
+    long (for a lock, for a job) needs a client of its own.
 
     Args:
-        daemon: its name in error texts.
+        daemon: name of the daemon in error texts.
     """
 
     def __init__(self, path: Path, *, daemon: str = "the daemon") -> None:
@@ -40,14 +40,14 @@ class Client:
         self._daemon = daemon
         self._sock: socket.socket | None = None
         self._framer = Framer(MAX_REPLY)
-        # messages that came together with the one that was waited for
+        # messages that arrived together with an awaited one
         self._received: deque[bytes] = deque()
         # held while a call is in progress
         self._turn = trio.Lock()
 
     @classmethod
     async def connect(cls, path: Path, *, daemon: str = "the daemon") -> Self:
-        """A client whose connection is open; one attempt.
+        """Make a client whose connection is open; one attempt.
 
         Raises: Unavailable, Denied: see `dial`.
         """
@@ -68,11 +68,11 @@ class Client:
         """Send one request and wait for its reply.
 
         Raises:
-            RemoteError: the daemon answered with an error.
-            ConnectionLost: it closed the connection before it answered; whether it acted is unknown.
-            Unavailable, Denied: it cannot be reached, and has not been asked.
-            InvalidRequest, ProtocolError: the reply is not what this method answers.
-        Cancellation: the connection is closed; the daemon carries the call out all the same.
+            RemoteError: the daemon replied with an error.
+            ConnectionLost: it closed the connection before it replied; whether it acted is unknown.
+            Unavailable, Denied: it cannot be reached, and has not received the request.
+            InvalidRequest, ProtocolError: the reply does not fit this method.
+        Cancellation: the connection is closed; the daemon still carries out the call.
         """
         payload = pack(request_bytes(request.METHOD, positional(request)))
         async with self._turn:
@@ -83,13 +83,13 @@ class Client:
         return structure_reply(type(request), read_reply(reply))
 
     async def call_retrying(self, request: Request[R], timeout_s: float) -> R:
-        """Like `call`, but goes on through restarts of the daemon: sends the same request again.
+        """Like `call`, but survives restarts of the daemon: sends the same request again.
 
-        This is safe, as every call that changes state may be delivered twice (DESIGN section 4).
+        This is safe, because every call that changes state may be delivered twice (DESIGN section 4).
 
         Raises:
             RemoteError, Denied, InvalidRequest, ProtocolError: as `call`.
-            Unavailable: there was no answer within `timeout_s` seconds.
+            Unavailable: there was no reply within `timeout_s` seconds.
         """
         last: Unavailable | None = None
         with trio.move_on_after(timeout_s):
@@ -102,21 +102,21 @@ class Client:
         raise last or Unavailable(f"{self._daemon} gave no answer to {request.METHOD} within {timeout_s} s")
 
     async def subscribe(self, request: Request[R]) -> R:
-        """Send a request that is answered by a stream; its events are then got by `event`.
+        """Send a request whose reply begins a stream; `event` then returns its events.
 
-        The connection is the stream's from now on: a client with a subscription makes no other calls.
+        The connection now belongs to the stream: a client with a subscription makes no other calls.
 
         Raises, Cancellation: as `call`.
         """
         return await self.call(request)
 
     async def event(self) -> tuple[str, list[object]]:
-        """Wait for the next event of the stream: its name and parameters.
+        """Wait for the next event of the stream; return its name and parameters.
 
         Raises:
-            RemoteError: the daemon has ended the stream, and says why.
+            RemoteError: the daemon has ended the stream, with this reason.
             ConnectionLost: the connection is gone; whether there were more events is unknown.
-            ProtocolError: what came is no event.
+            ProtocolError: the message is not an event.
         Cancellation: the connection is closed.
         """
         async with self._turn:
@@ -130,7 +130,7 @@ class Client:
         return method, params
 
     async def aclose(self) -> None:
-        """Close the connection, also under a call of another task, which then gets ConnectionLost."""
+        """Close the connection, even during a call of another task, which then gets ConnectionLost."""
         self._drop()
         await trio.lowlevel.checkpoint()
 
@@ -151,7 +151,7 @@ class Client:
 
     @contextmanager
     def _closing_on_failure(self) -> Iterator[None]:
-        """A connection with a half done call on it cannot be used for the next."""
+        """Close the connection if the call fails half done: it cannot be used for the next one."""
         try:
             yield
         except (OSError, trio.ClosedResourceError) as error:

@@ -1,15 +1,15 @@
 """One connection: calls come in, replies go out, in order, within the server's bounds.
 
-Theory. Speed comes from asking the kernel first: a receive or send that need not wait costs no
-trip through the scheduler. Fairness is kept by counting those trips: who had `EAGER_TURNS` of
-them in a row yields to the others. Back-pressure comes for free: a connection that is not
-being read from fills its own socket buffer, and nobody else's.
+Theory. Speed comes from trying the kernel first: a receive or send that need not wait costs no
+trip through the scheduler. Fairness comes from counting: a task that had `EAGER_TURNS` such
+operations in a row yields to the others. Back-pressure comes for free: a peer that does
+not read fills only its own socket buffer.
 
 Nothing is read from a connection while a call is in progress. A call that changes something is carried
-out to its end also when its caller has gone meanwhile, and the loss is noticed when the reply is sent; one
+out to its end even if its caller has gone meanwhile, and the loss is noticed when the reply is sent. A call
 that only waits, as its row in the table says, is given up at once (see `protocol.hangup`).
 
-The bytes kept for a connection are bounded (`protocol.budget`): whoever is over the bound waits or is refused. A large
+The bytes kept for a connection are bounded (`protocol.budget`): over the bound it waits or is refused. A large
 reply of rows is made while its reader takes it (`protocol.pieces`).
 
 Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
@@ -37,9 +37,9 @@ from protocol.stream import Stream
 
 CHUNK: Final = 64 * 2**10
 EAGER_TURNS: Final = 16
-# of a caller that may not call: enough to see in which dialect to refuse it
+# bytes of a message from a caller without a role: enough to see in which dialect to refuse it
 DENIED_LIMIT: Final = 64 * 2**10
-# of a message that is not small, while others want the room that it takes
+# seconds for a message that is not small, while others want its room
 SLOWEST_S: Final = 30.0
 
 _log: Final = get_log(__name__)
@@ -47,11 +47,11 @@ _log: Final = get_log(__name__)
 
 @attrs.frozen
 class ServerRules:
-    """How a daemon treats its connections."""
+    """The rules for a daemon's connections."""
 
-    # counts while nothing is received and no call is in progress
+    # seconds without received bytes and without a call in progress
     idle_timeout_s: float = 180.0
-    # of each wait for a reader to take more of a reply
+    # seconds of each wait for a reader to take more of a reply
     send_timeout_s: float = 60.0
     # see `Service.answer`
     close_on_bad_arguments: bool = False
@@ -64,7 +64,7 @@ class ServerRules:
 
 
 class Connection:
-    """One caller's connection; whoever made it closes the socket."""
+    """One caller's connection; its creator closes the socket."""
 
     def __init__(
         self,
@@ -82,14 +82,14 @@ class Connection:
         self._rules = rules
         self._budget = budget
         self._share = share
-        # by trio's clock: when the message began that is being received
+        # start of the message being received, on trio's clock
         self._begun_at = 0.0
         self._peer = peer
-        # receives and calls since this task last let others run
+        # number of receives and calls since this task last let others run
         self._eager_turns = 0
 
     async def run(self) -> None:
-        """Answer calls until the peer closes, is idle for too long, or breaks a rule."""
+        """Serve calls until the peer closes, is idle for too long, or breaks a rule."""
         allowed = self._peer.role > Role.NONE
         framer = Framer(self._rules.message_limit if allowed else DENIED_LIMIT)
         answer = self._answer if allowed else self._deny
@@ -107,7 +107,7 @@ class Connection:
             await self._give_up(error if allowed else self._denial())
 
     async def _answer(self, payload: bytes) -> bool:
-        """Carry out one message; tell whether the connection may go on."""
+        """Carry out one message; return whether the connection may go on."""
         close = self._rules.close_on_bad_arguments
         answer = await self._service.answer(payload, self._peer, close_on_bad_arguments=close, line=self._line)
         if answer.stream is not None:
@@ -124,7 +124,7 @@ class Connection:
         return not answer.close
 
     async def _refuse_reply(self, to: bytes, answer: Answer) -> None:
-        """Say that there is no room for this reply to a message."""
+        """Refuse to send a reply for which there is no room."""
         if answer.rest is not None:
             await answer.rest.aclose()
         await self._send(pack(failure(addressee(to), self._budget.refusal(self._peer.uid))))
@@ -134,12 +134,12 @@ class Connection:
         if len(payload) <= SMALL_BYTES:
             await self._send(pack(payload))
         else:
-            # a copy of it would cost more than a second call of the kernel
+            # copying it would cost more than a second system call
             await self._send(payload)
             await self._send(ETX)
 
     async def _send_pieces(self, first: bytes, rest: AsyncGenerator[bytes, None]) -> bool:
-        """Send a reply that is made while it is sent; one that fails in the middle ends the connection."""
+        """Send a reply that is made while it is sent; a failure in the middle ends the connection."""
         async with contextlib.aclosing(rest):
             await self._reply_part(first)
             try:
@@ -158,7 +158,7 @@ class Connection:
     async def _keep_to_budget(self, pending: int) -> None:
         """Account for an unfinished message, and wait until there is room for it.
 
-        Raises: TooBusy: there is none, or it comes so slowly that others wait for it.
+        Raises: TooBusy: there is no room, or the message comes so slowly that others wait for it.
         """
         if pending <= SMALL_BYTES:
             self._budget.resize(self._share, 0)
@@ -173,7 +173,7 @@ class Connection:
         self._budget.resize(self._share, pending)
 
     async def _follow(self, first: bytes, stream: Stream[object]) -> None:
-        """Send a stream until its end, or until the peer hangs up or says anything more."""
+        """Send a stream until its end, or until the peer hangs up or sends anything."""
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._until_heard, nursery.cancel_scope)
@@ -191,7 +191,7 @@ class Connection:
         await trio.lowlevel.wait_readable(self._sock)
         with contextlib.suppress(OSError):
             if not self._sock.recv(1, socket.MSG_PEEK):
-                # it may have ended only what it says
+                # the peer may have shut down only its sending side
                 await self._line.hung_up()
         scope.cancel()
 
@@ -206,7 +206,7 @@ class Connection:
         )
 
     async def _give_up(self, error: GantryError) -> None:
-        """Refuse a message without its end, and let the caller finish sending it so that it reads why."""
+        """Refuse an unfinished message, and let the caller finish sending it so that it reads the reason."""
         plain = isinstance(error, InvalidRequest)
         await self._send(pack(failure(Dialect.GANETI, error, plain=plain)))
         with trio.move_on_after(self._rules.idle_timeout_s):
@@ -220,7 +220,7 @@ class Connection:
             await trio.lowlevel.checkpoint()
 
     async def _receive(self) -> bytes:
-        """The next bytes; empty at the end of the stream, or when the peer was idle for too long."""
+        """Return the next bytes; empty at the end of the stream, or if the peer was idle for too long."""
         try:
             data = self._sock.recv(CHUNK)
         except BlockingIOError:
@@ -241,9 +241,9 @@ class Connection:
         return b""
 
     async def _while_not_stalled(self, wait: Callable[[socket.socket], Awaitable[None]]) -> None:
-        """Wait for the peer; for one that has much of the budget only as long as nobody else wants it.
+        """Wait for the peer; if it uses much of the budget, only while no other connection wants room.
 
-        Raises: TooBusy: it stands still, and somebody does.
+        Raises: TooBusy: the peer stalls, and another connection wants room.
         """
         while self._share.size:
             with trio.move_on_after(STALL_S):
@@ -277,7 +277,7 @@ class Connection:
 
 
 def addressee(payload: bytes) -> Call | MalformedRequest | Dialect:
-    """Whom an answer to this message is for, when it is not even looked at."""
+    """The addressee of a reply to a message that is not carried out."""
     try:
         message = read_message(payload)
     except MalformedRequest as error:

@@ -1,4 +1,4 @@
-"""Reaching a Unix socket by its path: one attempt, and the errors a user should see.
+"""Connect to a Unix socket by its path: one attempt, and error texts for users.
 
 Source: luxid.md 1.5.
 """
@@ -24,8 +24,8 @@ def dial(path: Path, daemon: str) -> socket.socket:
 
     Returns: a non-blocking socket, which the caller closes.
     Raises:
-        Denied: the file's mode keeps this user out, or somebody else than the daemons' user listens there.
-        Unavailable: nobody listens there, or more callers wait than may; it can be tried again.
+        Denied: the file's mode keeps this user out, or the listener is not the daemons' user.
+        Unavailable: no process listens there, or its queue of callers is full; the caller can try again.
     """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     try:
@@ -45,8 +45,8 @@ def dial(path: Path, daemon: str) -> socket.socket:
 def is_usable(sock: socket.socket) -> bool:
     """Whether a connection with no call in progress can carry the next one.
 
-    A daemon closes what is idle; noticed before a call is sent, that is nobody's trouble. Bytes
-    that nobody asked for make it as unusable as its end does.
+    A daemon closes idle connections; if that is noticed before a call is sent, no harm is done. Unrequested
+    bytes make a connection unusable as well.
 
     Args:
         sock: non-blocking.
@@ -61,11 +61,11 @@ def is_usable(sock: socket.socket) -> bool:
 
 
 def _check_server(sock: socket.socket, path: Path, daemon: str) -> None:
-    """Refuse a listener that is neither root's, nor ours, nor of the user to whom the sockets' folder belongs.
+    """Refuse a listener that is neither root, nor our user, nor the owner of the sockets' folder.
 
-    Other users may be able to put a socket of theirs in the daemon's place; they would hear what it should.
+    Another user may be able to put a socket in the daemon's place, and would then receive the daemon's messages.
 
-    Raises: Denied. OSError: the folder cannot be looked at.
+    Raises: Denied. OSError: the folder cannot be inspected.
     """
     server = peer_of(sock)
     if server.uid in (0, os.geteuid()) or server.uid == path.parent.stat().st_uid:
@@ -89,7 +89,7 @@ def _explain(path: Path, daemon: str, error: OSError) -> Denied | Unavailable:
 
 @contextmanager
 def reachable(path: Path) -> Iterator[str]:
-    """An address for `path` that fits into the kernel's 108 bytes, however deep the folder is.
+    """Yield an address for `path` that fits into the kernel's 108 bytes, however deep the folder is.
 
     Raises: OSError: the folder cannot be opened.
     """
@@ -104,7 +104,7 @@ def reachable(path: Path) -> Iterator[str]:
 
 
 def pauses() -> Iterator[float]:
-    """Seconds to wait before each further attempt: doubling, up to a second, without end."""
+    """Seconds to wait before each further attempt: doubling up to one second, endlessly."""
     pause = FIRST_PAUSE_S
     while True:
         yield pause

@@ -1,11 +1,10 @@
 """The envelope around calls and replies, in both dialects: Ganeti's own and JSON-RPC 2.0.
 
-Sans-IO. A request with the key `jsonrpc`, or a list of requests, is JSON-RPC; all else is Ganeti's.
-The request's shape decides the reply's. What we send is pure ASCII: each client reads that.
-
-Ganeti's clients read only `success` and `result` of a reply; our error replies carry a third
-key, `error`, with the code and the fields that `[name, args]` has no place for, and those to queries may carry
-`notes`: a list of texts about the result that are for people.
+Sans-IO. A request with the key `jsonrpc`, or a list of requests, is JSON-RPC; all others are Ganeti's.
+The request's shape decides the reply's. All that we send is pure ASCII, which every client reads.
+Ganeti's clients read only `success` and `result` of a reply. Our error replies have a third
+key, `error`, with the code and the fields that do not fit into `[name, args]`; replies to queries may have
+`notes`: a list of texts for people about the result.
 
 Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sections 4-6.
 """
@@ -25,7 +24,7 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
-# of our own codes; any other is an internal error
+# JSON-RPC codes of our own codes; all others are internal errors
 SERVER_CODES: Final[Mapping[str, int]] = {
     "invalid": INVALID_PARAMS,
     "not_found": -32001,
@@ -37,7 +36,7 @@ SERVER_CODES: Final[Mapping[str, int]] = {
 
 
 class Dialect(enum.Enum):
-    """Whose envelope a message has."""
+    """The form of a message's envelope."""
 
     GANETI = "ganeti"
     JSONRPC = "jsonrpc"
@@ -51,11 +50,11 @@ class Call:
     """One request to call a method."""
 
     method: str
-    # by position or by name; Ganeti's dialect knows only positions
+    # arguments by position or by name; Ganeti's dialect has only positions
     params: list[object] | dict[str, object]
     dialect: Dialect = Dialect.GANETI
     call_id: CallId = None
-    # a notification gets no reply, not even an error
+    # whether it is a notification, which gets no reply, not even an error
     notification: bool = False
 
 
@@ -72,25 +71,25 @@ class MalformedRequest(InvalidRequest):
         only_arguments: bool = False,
     ) -> None:
         super().__init__(message)
-        # as far as it can be known, so that the reply has the shape its reader expects
+        # dialect as far as it can be known, so that the reply has the shape its reader expects
         self.dialect = dialect
         self.call_id = call_id
         self.rpc_code = rpc_code
-        # the envelope is right, but its arguments are no list: daemons differ on what follows
+        # whether the envelope is right, but the arguments are not a list: daemons differ in what follows
         self.only_arguments = only_arguments
 
 
 @attrs.frozen
 class Batch:
-    """A list of JSON-RPC calls, answered by one list; a bad element gets an error of its own."""
+    """A list of JSON-RPC calls with one list as reply; a bad element gets its own error."""
 
     calls: tuple[Call | MalformedRequest, ...]
 
 
 def read_message(payload: bytes) -> Call | Batch:
-    """Read one request message; white space around it and invalid UTF-8 in it are forgiven.
+    """Read one request message; surrounding white space and invalid UTF-8 are tolerated.
 
-    Raises: MalformedRequest: it is no request in either dialect.
+    Raises: MalformedRequest: it is not a request in either dialect.
     """
     try:
         value = _decode(payload)
@@ -168,9 +167,9 @@ def _shorten(value: object) -> str:
 
 
 def success(call: Call, value: object) -> bytes:
-    """The reply that carries a result; `value` is JSON-able, and may hold `orjson.Fragment`s.
+    """The reply with a result; `value` is JSON-able, and may contain `orjson.Fragment`s.
 
-    Raises: TypeError, ValueError, RecursionError: it is not JSON-able after all.
+    Raises: TypeError, ValueError, RecursionError: the value is not JSON-able.
     """
     if call.dialect is Dialect.GANETI:
         return ascii_json({"success": True, "result": value})
@@ -178,22 +177,22 @@ def success(call: Call, value: object) -> bytes:
 
 
 def success_frame(call: Call) -> tuple[bytes, bytes]:
-    """What stands before and behind the result in a reply that carries one; notes would come in between."""
+    """The bytes before and after the result in a reply; notes come directly after the result."""
     if call.dialect is Dialect.GANETI:
         return b'{"success":true,"result":', b"}"
     return b'{"jsonrpc":"2.0","result":', b',"id":%b}' % ascii_json(call.call_id)
 
 
 def notes_part(notes: Sequence[str]) -> bytes:
-    """Notes as they stand in a reply behind its result; nothing without any."""
+    """The part of a reply with the notes; empty without any."""
     return b',"notes":%b' % ascii_json(list(notes)) if notes else b""
 
 
 def failure(to: Call | MalformedRequest | Dialect, error: GantryError, *, plain: bool = False) -> bytes:
-    """The reply that carries an error, in the dialect of the call (or of what is known of it).
+    """The reply with an error, in the dialect of the call, as far as it is known.
 
     Args:
-        plain: in Ganeti's dialect, answer with a bare text: the form for what is no request.
+        plain: in Ganeti's dialect, reply with a bare text, the form for malformed requests.
     """
     dialect = to if isinstance(to, Dialect) else to.dialect
     if dialect is Dialect.JSONRPC:
@@ -223,23 +222,23 @@ def _rpc_code(error: GantryError) -> int:
 
 
 def batch_reply(replies: Sequence[bytes]) -> bytes:
-    """The one reply to a batch; `replies` are those to its calls, at least one."""
+    """The one reply to a batch; `replies` are the replies to its calls, at least one."""
     return b"[" + b",".join(replies) + b"]"
 
 
 def request_bytes(method: str, args: Sequence[object]) -> bytes:
-    """The payload of a call in Ganeti's dialect; arguments by position."""
+    """The payload of a call in Ganeti's dialect, with arguments by position."""
     return ascii_json({"method": method, "args": args})
 
 
 def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> object:
-    """The result in a reply of Ganeti's dialect.
+    """Return the result from a reply in Ganeti's dialect.
 
     Args:
         noted: called with each note beside the result.
     Raises:
-        RemoteError: the daemon answered with an error.
-        ProtocolError: this is no reply.
+        RemoteError: the daemon replied with an error.
+        ProtocolError: the payload is not a reply.
     """
     try:
         reply = _decode(payload)
@@ -287,5 +286,5 @@ def _classes(kind: type[GantryError]) -> Iterator[type[GantryError]]:
         yield from _classes(child)
 
 
-# several classes share the name GenericError, which therefore tells no code
+# several classes share the name GenericError, so it implies no code
 _CODES: Final = {kind.wire_name: kind.code for kind in _classes(GantryError) if kind.wire_name != GantryError.wire_name}

@@ -1,4 +1,4 @@
-"""What a daemon can be asked: the requests of all modules of its package."""
+"""The requests that a daemon accepts, from all modules of its package."""
 
 import importlib
 import pkgutil
@@ -8,7 +8,7 @@ from protocol.messages import AnyRequest, Request
 
 
 def requests_of(face: types.ModuleType) -> list[type[AnyRequest]]:
-    """The request classes, by their methods' names.
+    """The request classes, sorted by their methods' names.
 
     Args: face: `protocol.luxi` or `protocol.wconfd`.
     """

@@ -1,9 +1,9 @@
-"""How luxid and the fork server talk, and the handshake between luxid and a job process.
+"""The messages between luxid and the fork server, and the handshake between luxid and a job process.
 
 On the control connection luxid sends `startJob`; one end of a socket pair travels along as
-ancillary data (SCM_RIGHTS) with the first byte of the message. The fork server answers the
-pid, and whenever a child of its ends it tells every control connection by the notification
-`jobExited`. Messages are framed and enveloped as everywhere (JSON-RPC for the notification).
+ancillary data (SCM_RIGHTS) with the first byte of the message. The fork server replies with the
+pid. When one of its children ends, it sends the notification `jobExited` on every control connection.
+Messages are framed and enveloped as everywhere (JSON-RPC for the notification).
 
 Over the socket pair (or, with an external executor, over its stdin and stdout) go these messages,
 each ended by ETX; P is the job process, L luxid:
@@ -13,20 +13,18 @@ each ended by ETX; P is the job process, L luxid:
     L -> P   (empty)  you may start
     L -> P   JSON list, for each opcode null or the object of its secrets
 
-An external executor does as Ganeti's: between the last two it asks, by an empty message, for the secrets. Ours gets
-them with the go-ahead, in one write, and luxid need not come back to it.
+An external executor behaves like Ganeti's: between the last two messages it requests the secrets by an empty message.
+Ours gets them with the go-ahead, in one write, so luxid need not wait for a request.
 
-One that asks with the word `pause` instead says that it heeds requests to pause: at SIGUSR1, and between two opcodes,
-it looks for the file `<job id>.pause` beside the messages of priorities; while that is there it begins no opcode, gives
-up the locks it holds or waits for, writes *queued* for the opcode, removes its livelock and ends.
+An executor that sends the word `pause` instead supports requests to pause: at SIGUSR1, and between two opcodes,
+it looks for the file `<job id>.pause` beside the messages of priorities. While the file exists it begins no opcode,
+releases the locks it holds or waits for, writes *queued* for the opcode, removes its livelock and ends.
 
-A process of ours that cannot make its livelock sends `error: ` and the reason in place of the path, and ends: that is
-no fault of the job, which is started again later.
+If our process cannot make its livelock, it sends `error: ` and the reason in place of the path, and ends. That is
+not the job's failure, so the job is started again later.
 
 If luxid dies before the go-ahead, P reads end-of-file, removes its livelock and exits: the job
 file then says queued and names a dead livelock, so the next luxid starts the job again, once.
-
-Source: luxid.md 9.1; DESIGN sections 3 and 7.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,15 +37,15 @@ from protocol.messages import Request
 GO_AHEAD = b""
 WANT_SECRETS = b""
 WANT_SECRETS_AND_PAUSES = b"pause"
-# the secret parameters of a job, an item an opcode; null for one that has none
+# secret parameters of a job, one item for each opcode; null for an opcode without any
 Secrets = Sequence[Mapping[str, object] | None]
-# begins what a process says that cannot start for the moment; a path begins with a slash
+# prefix of the message of a process that cannot start at the moment; a path begins with a slash
 REFUSAL = b"error: "
 
 
 @attrs.frozen
 class StartJob(Request[int]):
-    """Fork a process for this job; answers its pid. The child's end of the socket pair goes along."""
+    """Fork a process for this job; returns its pid. The child's end of the socket pair goes along."""
 
     METHOD = "startJob"
     job_id: JobId

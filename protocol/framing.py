@@ -10,9 +10,9 @@ from typing import Final
 from common.errors import InvalidRequest
 
 ETX: Final = b"\x03"
-# of one message, in bytes, without its terminator
+# limit of one message in bytes, without its terminator
 MAX_MESSAGE: Final = 64 * 2**20
-# what a client takes from its own daemon: a list of all jobs may be larger than any request
+# limit of a reply for a client: a list of all jobs may be larger than any request
 MAX_REPLY: Final = 2**30
 
 
@@ -23,26 +23,26 @@ class MessageTooLarge(InvalidRequest):
 class Framer:
     """Cut a byte stream into messages.
 
-    Cost: linear in the bytes fed, in whatever pieces they come; memory is at most the limit
-    plus what one `feed` brings.
+    Cost: linear in the bytes fed, however they are cut; memory is at most the limit
+    plus the size of one `feed`.
     """
 
     def __init__(self, limit: int = MAX_MESSAGE) -> None:
         self._limit = limit
-        # invariant: holds no ETX, and at most `limit` bytes
+        # start of an unfinished message; invariant: contains no ETX, and at most `limit` bytes
         self._rest = bytearray()
 
     @property
     def pending(self) -> int:
-        """Bytes of a message that is not whole yet."""
+        """Bytes of the unfinished message."""
         return len(self._rest)
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Take the next bytes of the stream; return the messages that became whole, in order.
+        """Take the next bytes of the stream; return the completed messages, in order.
 
         Raises:
-            MessageTooLarge: a message passes the limit; what was buffered is dropped, and the
-                stream cannot be followed any further.
+            MessageTooLarge: a message exceeds the limit; the buffer is dropped, and the
+                stream cannot be read any further.
         """
         *whole, rest = data.split(ETX)
         if whole:
@@ -65,5 +65,5 @@ class Framer:
 
 
 def pack(payload: bytes) -> bytes:
-    """The bytes that carry one message; `payload` is JSON text, so it holds no ETX."""
+    """The bytes of one message on the stream; `payload` is JSON text, so it contains no ETX."""
     return payload + ETX

@@ -1,12 +1,12 @@
-"""Noticing that a peer has hung up while its call is being carried out, without reading from its connection.
+"""Notice that a peer has hung up while its call is carried out, without reading from its connection.
 
-Theory. Reading would be the wrong question: pipelined calls lie in the socket and keep it readable, and a
-peer that has only ended what it says (`socat`, `nc`) still wants its reply. The kernel tells the cases
-apart: of a Unix socket it reports EPOLLHUP once both directions are shut, as by the death of the peer or its
-close(), and not at the end of its sending side. epoll reports EPOLLHUP always, also when nothing else is
-asked for. So all connections of a server are in one epoll of their own that asks for nothing; arriving data
-does not wake it, and one task waits for all. A connection is put into it by its first call that waits, once;
-so a waiter costs neither a task nor, after the first, a system call.
+Theory. Reading would not tell: pipelined calls lie in the socket and keep it readable, and a
+peer that has only shut down its sending side (`socat`, `nc`) still wants its reply. The kernel tells the cases
+apart: for a Unix socket it reports EPOLLHUP when both directions are shut, as by the death of the peer or its
+close(), but not when only the sending side is shut. epoll always reports EPOLLHUP, even if no event is
+requested. So all connections of a server are in one epoll of their own that requests no events; arriving data
+does not wake it, and one task waits for all. A connection is added by its first call that waits, once;
+so a waiter costs no task, and only the first one costs a system call.
 
 Source: epoll_ctl(2), `EPOLLHUP`; unix(7); DESIGN section 4.
 """
@@ -23,11 +23,11 @@ R = TypeVar("R")
 
 
 class CallerGone(Exception):
-    """The peer hung up, so that nobody waits for the answer any more."""
+    """The peer hung up, so the reply has no reader."""
 
 
 class HangUps:
-    """The connections of one server whose end is to be noticed; close it after all of them."""
+    """The connections of one server whose hang-up is to be noticed; close it after all of them."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
@@ -35,11 +35,11 @@ class HangUps:
         self._lines: dict[int, Line] = {}
 
     def __len__(self) -> int:
-        """How many are watched."""
+        """The number of watched connections."""
         return len(self._lines)
 
     async def run(self) -> None:
-        """Tell the lines, until cancelled."""
+        """Report hang-ups to the lines, until cancelled."""
         while True:
             await trio.lowlevel.wait_readable(self._epoll)
             # no checkpoint between the poll and the look-ups: a descriptor still means the same connection
@@ -50,7 +50,7 @@ class HangUps:
         self._epoll.close()
 
     def add(self, fd: int, line: "Line") -> None:
-        # edge-triggered: told once, also to a line that no call waits on at that moment
+        # edge-triggered: reported once, also to a line without a waiting call at that moment
         self._epoll.register(fd, select.EPOLLET)
         self._lines[fd] = line
 
@@ -60,20 +60,20 @@ class HangUps:
 
 
 class Line:
-    """One connection, for whoever waits on behalf of its peer; close it before the socket."""
+    """One connection, for a call that waits on behalf of its peer; close it before the socket."""
 
     def __init__(self, sock: socket.socket, hang_ups: HangUps) -> None:
         self._fd = sock.fileno()
         self._hang_ups = hang_ups
         self._is_watched = False
         self._is_gone = False
-        # of the call that waits
+        # cancel scope of the waiting call
         self._scope: trio.CancelScope | None = None
 
     async def while_connected(self, wait: Callable[[], Awaitable[R]]) -> R:
-        """Carry this out, unless the peer hangs up; one at a time.
+        """Run `wait`, unless the peer hangs up; one at a time.
 
-        Raises: CallerGone: it was cancelled.
+        Raises: CallerGone: `wait` was cancelled, because the peer hung up.
         """
         if not self._is_watched:
             self._hang_ups.add(self._fd, self)
@@ -93,7 +93,7 @@ class Line:
             await self.while_connected(trio.sleep_forever)
 
     def hang_up(self) -> None:
-        """The peer has gone."""
+        """Record that the peer has gone."""
         self._is_gone = True
         if self._scope is not None:
             self._scope.cancel()

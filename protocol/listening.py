@@ -1,4 +1,4 @@
-"""The socket file at which a daemon listens: made over a stale one, and removed only while it is its own."""
+"""A daemon's socket file: it replaces a stale one, and is removed only by its owner."""
 
 import os
 import socket
@@ -13,19 +13,19 @@ from protocol.dial import dial, reachable
 
 @attrs.frozen
 class Identity:
-    """Which file a path names at a moment."""
+    """The identity of the file that a path names at a moment."""
 
     device: int
     inode: int
 
 
 def listen(path: Path, mode: int, backlog: int) -> socket.socket:
-    """A socket that listens at `path`, non-blocking, which the caller closes.
+    """Make a non-blocking socket that listens at `path`; the caller closes it.
 
     Args:
-        mode: of the socket file.
+        mode: mode of the socket file.
     Raises:
-        Conflict: another daemon answers there, or the file there is no socket.
+        Conflict: another daemon listens there, or the file there is not a socket.
         Unavailable: the socket cannot be made.
     """
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
@@ -33,7 +33,7 @@ def listen(path: Path, mode: int, backlog: int) -> socket.socket:
         _clear(path)
         with reachable(path) as address:
             listener.bind(address)
-        # before it listens nobody can connect, so there is no moment with a wider mode
+        # clients cannot connect before listen(), so a wider mode never takes effect
         path.chmod(mode)
         listener.listen(backlog)
     except OSError as error:
@@ -49,7 +49,7 @@ def listen(path: Path, mode: int, backlog: int) -> socket.socket:
 
 
 def identity_of(path: Path) -> Identity | None:
-    """None: there is no file."""
+    """Return the identity of the file; None: there is no file."""
     try:
         status = path.lstat()
     except OSError:
@@ -58,7 +58,7 @@ def identity_of(path: Path) -> Identity | None:
 
 
 def remove(path: Path, identity: Identity | None) -> None:
-    """Remove the socket file, but not that of a successor."""
+    """Remove the socket file, unless a successor has replaced it."""
     if identity is not None and identity_of(path) == identity:
         path.unlink()
 

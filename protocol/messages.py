@@ -7,7 +7,7 @@
         kill: bool = False
 
 Ganeti's dialect sends arguments by position, JSON-RPC also by name; both become an instance
-of the class here, and nobody behind this line sees a dict. Fields with defaults may be left out.
+of the class here, and code beyond this module sees no dict. Fields with defaults may be left out.
 
 Source: STYLE 2.4; DESIGN section 4.
 """
@@ -24,17 +24,17 @@ R = TypeVar("R")
 
 
 class Request(Generic[R]):
-    """Base of all requests; `R` is the type of the reply as a caller gets it."""
+    """Base of all requests; `R` is the type of the reply for the caller."""
 
     METHOD: ClassVar[str]
 
     @classmethod
     def write_reply(cls, reply: R) -> object:
-        """The reply as JSON-able values."""
+        """Convert the reply to JSON-able values."""
         return unstructure(reply)
 
 
-# a request of whatever method
+# a request of any method
 AnyRequest = Request[Any]
 Q = TypeVar("Q", bound=AnyRequest)
 
@@ -59,9 +59,9 @@ def structure_request(kind: type[Q], params: Sequence[object] | Mapping[str, obj
 
 
 def positional(request: AnyRequest) -> list[object]:
-    """The arguments as they go over the wire, in order.
+    """The arguments in wire form, in order.
 
-    Those at the end that may be left out and are null are: a daemon of Ganeti counts them.
+    Optional arguments at the end that are null are left out: Ganeti's daemons check the number of arguments.
     """
     shape = _shape(type(request))
     values = [unstructure(getattr(request, name)) for name in shape.names]
@@ -71,12 +71,12 @@ def positional(request: AnyRequest) -> list[object]:
 
 
 def reply_to_wire(reply: object) -> object:
-    """A handler's reply as JSON-able values."""
+    """Convert a handler's reply to JSON-able values."""
     return unstructure(reply)
 
 
 def structure_reply(kind: type[Request[R]], value: object) -> R:
-    """Read what a daemon answered.
+    """Read a daemon's reply.
 
     Raises: InvalidRequest: the reply has another shape than the method's.
     """
@@ -86,7 +86,7 @@ def structure_reply(kind: type[Request[R]], value: object) -> R:
 
 @attrs.frozen
 class _Shape:
-    """What a request class says of its method; read off once."""
+    """The signature of a request class; computed once."""
 
     names: tuple[str, ...]
     required: tuple[str, ...]
@@ -110,4 +110,4 @@ def _reply_type(kind: type[AnyRequest]) -> type:
         if get_origin(base) is Request:
             reply: type = get_args(base)[0]
             return reply
-    raise TypeError(f"{kind.__name__} does not say what it answers")
+    raise TypeError(f"{kind.__name__} does not name the type of its reply")

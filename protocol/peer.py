@@ -1,4 +1,4 @@
-"""Who is at the other end of a Unix socket.
+"""The process at the other end of a Unix socket.
 
 Source: DESIGN section 4, "Who is calling"; unix(7), SO_PEERCRED.
 """
@@ -20,14 +20,14 @@ _GROUP: Final = struct.Struct("I")
 
 @attrs.frozen
 class Peer:
-    """The process at the other end, as the kernel knew it when it connected."""
+    """The process at the other end, as the kernel recorded it when it connected."""
 
     pid: int
     uid: int
     gid: int
     # supplementary groups
     groups: frozenset[int] = frozenset()
-    # as the settings of the daemon say
+    # role by the daemon's settings
     role: Role = Role.NONE
 
     @property
@@ -46,18 +46,18 @@ def peer_of(sock: socket.socket) -> Peer:
 
 
 def with_role(peer: Peer, access: Access) -> Peer:
-    """The peer with the role that it has here."""
+    """The peer with its role under these settings."""
     return attrs.evolve(peer, role=access.role_of(peer.uid, peer.all_groups))
 
 
 def own_access() -> Access:
-    """Access for root and the user of this process, and for nobody else."""
+    """Access only for root and the user of this process."""
     return Access(os.getuid())
 
 
 def _groups_of(sock: socket.socket) -> frozenset[int]:
     try:
-        # 1024 is the most that `getsockopt` of Python returns, and room for 256 groups
+        # 1024 bytes are the maximum of Python's `getsockopt`, with room for 256 groups
         raw = sock.getsockopt(socket.SOL_SOCKET, _SO_PEERGROUPS, 1024)
     except OSError:
         return frozenset()

@@ -1,8 +1,8 @@
-"""A reply that is made while it is sent, piece by piece, so that a large one never is in memory as a whole.
+"""A reply that is made while it is sent, piece by piece, so that a large one is never in memory as a whole.
 
-A handler returns it in place of a value. A reply that fits into AT_ONCE_BYTES is sent like any other; of a larger one
-the next piece is made when the peer has taken the one before. What fails until then is an error like any
-other; what fails later can only end the connection in the middle of the reply.
+A handler returns it in place of a value. A reply that fits into AT_ONCE_BYTES is sent like any other. For a larger
+one each piece is made when the peer has taken the piece before. A failure within the first AT_ONCE_BYTES becomes an
+ordinary error; a later one can only end the connection in the middle of the reply.
 
 Source: DESIGN section 4.
 """
@@ -27,12 +27,12 @@ class Pieces(Generic[R]):
     """A reply `R` as JSON text in ASCII, whole when all pieces are joined."""
 
     pieces: AsyncGenerator[bytes, None]
-    # what the caller should know beside the reply; asked for when the last piece is made
+    # function that returns notes for the caller; called when the last piece has been made
     notes: Callable[[], list[str]] = _no_notes
 
 
 async def take(pieces: AsyncGenerator[bytes, None], limit: int) -> tuple[bytes, bool]:
-    """Join pieces until there are more bytes than `limit`; true: there are no more."""
+    """Join pieces until they exceed `limit` bytes; return them, and whether they are all."""
     taken: list[bytes] = []
     size = 0
     async for piece in pieces:

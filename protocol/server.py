@@ -1,7 +1,7 @@
-"""Serve a daemon's table on a Unix socket: one task a connection, one reply a call, in order.
+"""Serve a daemon's table on a Unix socket: one task per connection, one reply per call, in order.
 
-Connections are bounded per user and in all (`protocol.admission`); one too many is told so in its own dialect, and
-accepting goes on for those who are below their bounds. What becomes of one that is taken: `protocol.connection`.
+Connections are bounded per user and in total (`protocol.admission`). An excess one is refused in its own dialect, and
+the server goes on accepting users below their bounds. `protocol.connection` serves an accepted one.
 
 Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
@@ -33,13 +33,13 @@ from protocol.service import Service
 
 __all__ = ["EAGER_TURNS", "Access", "Handler", "Peer", "Route", "ServerRules", "Service", "serve_unix"]
 
-# so many that are one too many are told in their own dialect at a time, further ones in Ganeti's, unheard
+# number of excess connections refused in their own dialect at a time; further ones are refused in Ganeti's, unread
 REFUSED_AT_ONCE: Final = 16
 REFUSAL_S: Final = 2.0
-# of those that this process may have, for all else than connections: a group of writes has 256 files open at once,
-# threads that read 40, starts of jobs 16
+# descriptors reserved for all but connections: a group of writes has 256 files open at once,
+# reading threads 40, starts of jobs 16
 KEPT_DESCRIPTORS: Final = 400
-# in a row without waiting, so that a storm of connections cannot starve the calls
+# connections accepted in a row without waiting, so that a storm of them cannot starve the calls
 ACCEPTS_AT_ONCE: Final = 32
 ACCEPT_PAUSE_S: Final = 0.1
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -54,10 +54,10 @@ async def serve_unix(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Answer calls at `path` until cancelled; started when the socket listens.
+    """Serve calls at `path` until cancelled; started when the socket listens.
 
     Raises:
-        Conflict: another daemon answers there, or the file there is no socket.
+        Conflict: another daemon listens there, or the file there is not a socket.
         Unavailable: the socket cannot be made.
     Cancellation: stops accepting, removes the socket file, cancels the calls in progress and
         closes their connections.
@@ -77,7 +77,7 @@ async def serve_unix(
 
 
 class _Server:
-    """What the connections of a server have in common."""
+    """The state shared by the connections of a server."""
 
     def __init__(self, service: Service, rules: ServerRules, hang_ups: HangUps, nursery: trio.Nursery) -> None:
         self._service = service
@@ -89,7 +89,7 @@ class _Server:
         self._refused = 0
 
     async def accept_all(self, listener: socket.socket) -> None:
-        """Until cancelled."""
+        """Accept connections until cancelled."""
         while True:
             await trio.lowlevel.wait_readable(listener)
             try:
@@ -99,7 +99,7 @@ class _Server:
             except BlockingIOError:
                 continue
             except OSError as error:
-                # whoever gave up while it waited is no reason to stop (ECONNABORTED)
+                # a client that gave up while it waited (ECONNABORTED) is not a reason to stop
                 if error.errno in _OUT_OF_RESOURCES:
                     _log.warning("accept.failed", error=os.strerror(error.errno), retry_s=ACCEPT_PAUSE_S)
                     await trio.sleep(ACCEPT_PAUSE_S)
@@ -134,7 +134,7 @@ class _Server:
 
     def _refuse(self, sock: socket.socket, peer: Peer, error: TooBusy) -> None:
         if not self._refused:
-            # not once for each of a storm
+            # one log line for a storm of refusals
             _log.warning(
                 "connection.refused", pid=peer.pid, uid=peer.uid, connections=self._admission.total, error=error
             )
@@ -147,7 +147,7 @@ class _Server:
         sock.close()
 
     async def _tell_refused(self, sock: socket.socket, error: TooBusy) -> None:
-        """Wait a moment for what the caller wants, to answer it in its dialect."""
+        """Wait briefly for the caller's request, to refuse it in its own dialect."""
         try:
             payload = await _first_message(sock)
             with contextlib.suppress(OSError):
@@ -162,13 +162,13 @@ def _counted_as(peer: Peer) -> int:
 
 
 def _descriptors_for_peers() -> int:
-    """How many connections this process may have and still do its work."""
+    """The number of connections that leave this process enough descriptors for its work."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return sys.maxsize if limit == resource.RLIM_INFINITY else max(limit - KEPT_DESCRIPTORS, limit // 2)
 
 
 async def _first_message(sock: socket.socket) -> bytes:
-    """What came of it in a moment; it may lack its end."""
+    """Return the first message, or the part of it that arrived in time."""
     framer, data = Framer(DENIED_LIMIT), b""
     with trio.move_on_after(REFUSAL_S), contextlib.suppress(OSError, MessageTooLarge):
         while True:

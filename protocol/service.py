@@ -1,7 +1,7 @@
 """A daemon's face: what becomes of a message, by the table of its routes.
 
-The service answers whole messages; it knows no sockets. It is the one place where handlers'
-failures are caught: what a handler raises becomes a reply, and the daemon lives on.
+The service handles whole messages; it knows no sockets. It is the only place that catches handlers'
+failures: an exception of a handler becomes a reply, and the daemon lives on.
 
 Source: STYLE sections 2.4 and 2.8; DESIGN section 4.
 """
@@ -41,7 +41,7 @@ from protocol.stream import Stream
 # bound on the replies to a batch, which are sent as one list
 BATCH_BYTES: Final = 16 * 2**20
 
-# an error of the system that passes, and says nothing about the call
+# temporary errors of the system, which say nothing about the call
 _PASSING: Final = frozenset(
     {errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO, errno.ENOSPC, errno.EDQUOT}
 )
@@ -55,27 +55,27 @@ class MalformedArguments(InvalidRequest):
 
 @attrs.frozen
 class Answer:
-    """What becomes of a message: the payload to send back, and whether to close then."""
+    """The result of a message: the payload to send back, and whether to close the connection then."""
 
-    # None: only notifications, to which nothing is said, or nobody is left to hear it
+    # None: all calls were notifications, which get no reply, or the caller has gone
     payload: bytes | None
     close: bool = False
-    # what follows the payload; whoever gets it closes it
+    # stream after the payload; the receiver closes it
     stream: Stream[object] | None = None
-    # the rest of the message that the payload begins; whoever gets it closes it
+    # rest of the message that the payload begins; the receiver closes it
     rest: AsyncGenerator[bytes, None] | None = None
 
 
 @attrs.frozen
 class ItemBound:
-    """How long a list among the arguments of a call may be, so that no call is long in the way of others."""
+    """A bound on the length of lists among a call's arguments, so that no call occupies the daemon for long."""
 
     count: int
-    # of the setting
+    # key of the setting
     key: str
 
     def check(self, call: Call) -> None:
-        """Raises: InvalidRequest: a list is longer; says the number and the bound."""
+        """Raises: InvalidRequest: a list is too long; the message has its length and the bound."""
         for value in call.params.values() if isinstance(call.params, dict) else call.params:
             if isinstance(value, list) and len(value) > self.count:
                 raise InvalidRequest(
@@ -86,7 +86,7 @@ class ItemBound:
 
 
 class Service:
-    """Answer the calls of a table of methods."""
+    """Carries out the calls of a table of methods."""
 
     def __init__(self, routes: Sequence[AnyRoute], *, item_bound: "ItemBound | None" = None) -> None:
         self._item_bound = item_bound
@@ -96,7 +96,7 @@ class Service:
 
     @property
     def roles(self) -> Mapping[str, Role]:
-        """What the caller of each method must be."""
+        """The role that a caller of each method needs."""
         return {method: route.role for method, route in self._routes.items()}
 
     @property
@@ -110,11 +110,11 @@ class Service:
         """Carry out one message, a call or a batch of them in order.
 
         Args:
-            line: by which the peer's hang-up is noticed; without one it never is.
+            line: reports the peer's hang-up; without it a hang-up is not noticed.
             close_on_bad_arguments: in Ganeti's dialect, whether an unknown method or bad arguments
-                get a plain text and the end of the connection (luxid.md 1.4), or an error like
-                any other (wconfd.md 1.5). What is no request at all always gets the former.
-        Raises: nothing but what cancels the caller.
+                get a plain text and the end of the connection (luxid.md 1.4), or an ordinary
+                error (wconfd.md 1.5). A malformed request always gets the former.
+        Raises: only the cancellation of the caller.
         Cancellation: reaches the handler; each shields what it must not leave half done.
         """
         try:
@@ -140,7 +140,7 @@ class Service:
         if isinstance(call, MalformedRequest):
             return failure(call, call)
         if is_full:
-            # not carried out: it might change something of which its caller hears nothing
+            # not carried out: its caller would not learn of its changes
             error = InvalidRequest(f"the replies to this batch exceed {BATCH_BYTES} bytes; send its calls in parts")
             return None if call.notification else failure(call, error)
         return await _alone(call, await self._answer_call(call, peer, False, line))
@@ -194,7 +194,7 @@ class Service:
 
 
 def _shortage(call: Call, error: Exception) -> Unavailable | None:
-    """What the caller is told when the system refuses something just now, wherever; None: the error is another one."""
+    """The error for the caller when the system is short of a resource; None: the error is of another kind."""
     if not isinstance(error, OSError) or error.errno is None or error.errno not in _PASSING:
         return None
     reason = os.strerror(error.errno).lower()
@@ -203,13 +203,13 @@ def _shortage(call: Call, error: Exception) -> Unavailable | None:
 
 
 def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) -> Answer:
-    # the JSON-RPC dialect has one shape for all errors and never needs the end of the connection
+    # the JSON-RPC dialect has one shape for all errors and never needs to close the connection
     close = close and to.dialect is Dialect.GANETI
     return Answer(failure(to, error, plain=close), close)
 
 
 async def _begin(call: Call, reply: Pieces[object]) -> Answer:
-    """The answer to a call by a reply in pieces: whole if it is small, else its beginning."""
+    """The answer with a reply in pieces: whole if it is small, else its beginning."""
     message = _message(call, reply)
     payload, is_whole = await take(message, AT_ONCE_BYTES)
     return Answer(payload, rest=None if is_whole else message)
@@ -225,7 +225,7 @@ async def _message(call: Call, reply: Pieces[object]) -> AsyncGenerator[bytes, N
 
 
 async def _alone(call: Call, answer: Answer) -> bytes | None:
-    """The payload of an answer that cannot go on behind it."""
+    """The whole payload of an answer, for places where nothing can follow it."""
     if answer.rest is not None:
         return await _joined(call, answer.payload or b"", answer.rest)
     if answer.stream is None:

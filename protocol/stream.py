@@ -1,13 +1,13 @@
-"""Events on a connection: an answer after which the daemon goes on talking.
+"""Events on a connection: a reply after which the daemon continues to send.
 
-Theory. A handler may answer with a `Stream`: the server sends its first reply like any other, and from
-then on notifications of JSON-RPC 2.0, as they are published, until one of the two hangs up. A
-publisher never waits for its subscribers. What one has not taken yet is its backlog; when that
-grows beyond a limit it has missed too much: it is told so, and its connection is closed. It
+Theory. A handler may return a `Stream`: the server sends its first reply like any other, and
+from then on published events as notifications of JSON-RPC 2.0, until one of the two hangs up. A
+publisher never waits for its subscribers. The events that a subscriber has not taken are its backlog. When the
+backlog exceeds a limit, the subscriber has missed too much: it is told so, and its connection is closed. It
 connects again, and begins anew with a first reply.
 
 An event that is published between the making of the first reply and its sending is in the backlog:
-nothing is missed, nothing comes twice.
+nothing is missed, and nothing comes twice.
 
 Source: DESIGN section 8; JSON-RPC 2.0, section 4.1.
 """
@@ -21,7 +21,7 @@ from common.errors import GantryError, Unavailable
 from protocol.framing import pack
 from protocol.messages import reply_to_wire
 
-# the last notification of a stream that the daemon ends: [code, message]
+# method of the last notification of a stream that the daemon ends: [code, message]
 STREAM_ENDED: Final = "streamEnded"
 BACKLOG_LIMIT: Final = 16 * 2**20
 
@@ -34,7 +34,7 @@ class Stream(Generic[R_co]):
 
     Args:
         first: the reply to the call that subscribes.
-        limit: bytes of backlog, above which the subscriber is dropped.
+        limit: bytes of backlog above which the subscriber is dropped.
     """
 
     def __init__(self, publisher: "Publisher", first: R_co, limit: int) -> None:
@@ -61,14 +61,14 @@ class Stream(Generic[R_co]):
         self._news.set()
 
     def end(self, error: GantryError) -> None:
-        """Drop the backlog; all that is still said is why."""
+        """Drop the backlog; only the reason is still sent."""
         self._error = error
         self._backlog.clear()
         self._size = 0
         self._news.set()
 
     async def take(self) -> tuple[bytes, bool]:
-        """Wait for something to send; answers it, and whether anything may come after it."""
+        """Wait for data to send; return it, and whether more may follow."""
         await self._news.wait()
         self._news = trio.Event()
         if self._error is not None:
@@ -79,30 +79,30 @@ class Stream(Generic[R_co]):
         return data, True
 
     def close(self) -> None:
-        """The connection is gone. Harmless when repeated."""
+        """Forget a stream whose connection is gone. Harmless when repeated."""
         self._publisher.forget(self)
 
 
 class Publisher:
-    """Tells the same to every subscriber."""
+    """Sends the same events to every subscriber."""
 
     def __init__(self, limit: int = BACKLOG_LIMIT) -> None:
         self._limit = limit
-        # in order of subscription
+        # streams in order of subscription
         self._streams: dict[Stream[object], None] = {}
 
     def __bool__(self) -> bool:
-        """Whether anybody listens."""
+        """Whether there is a subscriber."""
         return bool(self._streams)
 
     def subscribe(self, first: R) -> Stream[R]:
-        """A stream of all that is published after this call."""
+        """Make a stream of all events that are published after this call."""
         stream = Stream(self, first, self._limit)
         self._streams[stream] = None
         return stream
 
     def publish(self, method: str, *params: object) -> None:
-        """Tell every subscriber. Cost: encoded once, then O(subscribers)."""
+        """Send an event to every subscriber. Cost: encoded once, then O(subscribers)."""
         if self._streams:
             message = packed(method, *params)
             for stream in self._streams:
@@ -113,5 +113,5 @@ class Publisher:
 
 
 def packed(method: str, *params: object) -> bytes:
-    """One notification as it goes over the wire; parameters may hold `orjson.Fragment`s."""
+    """The bytes of one notification; parameters may contain `orjson.Fragment`s."""
     return pack(ascii_json({"jsonrpc": "2.0", "method": method, "params": [reply_to_wire(each) for each in params]}))

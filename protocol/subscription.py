@@ -1,4 +1,4 @@
-"""What changes in wconfd, as it happens: a subscription that outlives wconfd's restarts.
+"""Changes in wconfd as they happen: a subscription that survives wconfd's restarts.
 
 Source: DESIGN section 8.
 """
@@ -20,7 +20,7 @@ from protocol.wconfd.subscribe import LOCKS_CHANGED, Holdings, Subscribe
 
 @attrs.frozen
 class Snapshot:
-    """The state at the beginning of a connection: whatever was known before is to be forgotten."""
+    """The state at the beginning of a connection; it replaces all earlier knowledge."""
 
     holdings: tuple[Holdings, ...]
     config_serial: int
@@ -28,7 +28,7 @@ class Snapshot:
 
 @attrs.frozen
 class LocksChanged:
-    """Owners whose holdings or pending requests changed, each with all that it holds now; later rows win."""
+    """Owners whose holdings or pending requests changed, each with all its present holdings; later rows win."""
 
     holdings: tuple[tuple[Owner, tuple[Owned, ...]], ...]
 
@@ -36,7 +36,7 @@ class LocksChanged:
 @attrs.frozen
 class ConfigChanged:
     serial: int
-    # filter rules, or limits of jobs
+    # whether filter rules, or limits of jobs, changed
     filters_changed: bool
 
 
@@ -48,8 +48,8 @@ _UNAVAILABLE: Final = Unavailable.code
 class WconfdEvents:
     """Snapshots and changes, in order; for one task.
 
-    A change that is seen is durable. First comes a snapshot, and again whenever the connection had to
-    be made anew: wconfd was restarted, or this subscriber was too slow.
+    A change that is seen is durable. A snapshot comes first, and again after each reconnection:
+    wconfd was restarted, or this subscriber was too slow.
     """
 
     def __init__(self, path: Path) -> None:
@@ -60,7 +60,7 @@ class WconfdEvents:
     async def next(self) -> Event:
         """Wait for the next event, however long wconfd is away.
 
-        Raises: Denied, RemoteError: this caller may not subscribe, or that wconfd cannot do it.
+        Raises: Denied, RemoteError: this caller may not subscribe, or that wconfd cannot serve it.
         Cancellation: safe; the next call begins with a snapshot.
         """
         while True:
@@ -80,7 +80,7 @@ class WconfdEvents:
         await self._client.aclose()
 
     async def _pause(self) -> None:
-        # a connection that broke is tried again at once: wconfd may be back
+        # after a lost connection the first attempt is made at once: wconfd may be back
         if not self.is_connected:
             await trio.sleep(self._pause_s)
             self._pause_s = min(2 * self._pause_s, LONGEST_PAUSE_S)
@@ -99,7 +99,7 @@ class WconfdEvents:
 
 
 def _typed(method: str, params: list[object]) -> Event | None:
-    """None: an event of a newer wconfd."""
+    """Convert an event; None: only a newer wconfd has it."""
     match method, params:
         case "locksChanged", [rows]:
             return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))

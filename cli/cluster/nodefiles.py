@@ -71,7 +71,7 @@ def _queue(paths: Paths) -> Iterator[str]:
 
 
 def _sockets(paths: Paths) -> Iterator[str]:
-    # in the order in which they are stopped: the daemon that most others need comes first
+    # in the order of stopping: each daemon before those that it needs
     for daemon in reversed(start_order()):
         if daemon.socket is None:
             continue

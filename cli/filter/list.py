@@ -61,7 +61,7 @@ def rule_table(
     """The lines of a table of rules.
 
     Args:
-            unknown: text for fields that rules do not have.
+        unknown: text for fields that rules do not have.
     """
     columns = [Column(name.upper() if name in RULE_FIELDS else name, name in _NUMBERS) for name in fields]
     cells = [[_text(row[name]) if name in row else unknown for name in fields] for row in rows]

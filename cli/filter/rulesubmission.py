@@ -50,7 +50,7 @@ def rule_options(function: F) -> F:
     options = (
         click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),
         click.option("--priority", type=click.IntRange(min=0), default=0, help="Its place; smaller is asked first."),
-        click.option("--reason", metavar="TEXT", help="Why; whoever asks why a job waits is told."),
+        click.option("--reason", metavar="TEXT", help="The reason, shown to users who ask why a job waits."),
         click.option("--dry-run", "is_dry", is_flag=True, help="Only say which queued jobs it would be for."),
     )
     for option in reversed(options):

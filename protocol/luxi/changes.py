@@ -1,4 +1,4 @@
-"""Waiting for changes of one job.
+"""Wait for changes of one job.
 
 Source: luxid.md section 2.
 """
@@ -14,11 +14,11 @@ from protocol.messages import Request
 
 @attrs.frozen
 class JobChange(Row):
-    """A job as it is now: `[values, log entries]`."""
+    """The present state of a job: `[values, log entries]`."""
 
-    # null in each place: luxid cannot tell them
+    # values of the fields; all null: luxid cannot tell them
     values: tuple[FieldValue, ...]
-    # lines of the log that the caller does not have
+    # log entries that the caller does not have
     entries: tuple[LogEntry, ...]
 
 
@@ -26,15 +26,15 @@ class JobChange(Row):
 class WaitForJobChange(Request[JobChange]):
     """Wait until the fields or the log of a job differ from what the caller knows.
 
-    At the time-out the values are told as they are, and no entries.
+    At the time-out the reply has the present values, and no entries.
     """
 
     METHOD = "WaitForJobChange"
     job_id: JobId
     fields: tuple[str, ...]
-    # values that the caller has, or null: answer at once
+    # values that the caller has; null: reply at once
     previous: object
-    # last log serial that the caller has; null: all
+    # last log serial that the caller has; null: none
     previous_serial: object
     # seconds, capped at 89
     timeout: float

@@ -21,6 +21,6 @@ class QueryConfigValues(Request[tuple[FieldValue, ...]]):
 
 @attrs.frozen
 class QueryClusterInfo(Request[Mapping[str, FieldValue]]):
-    """The cluster object and what this daemon is (luxid.md 2.8)."""
+    """The cluster object and information about this daemon (luxid.md 2.8)."""
 
     METHOD = "QueryClusterInfo"

@@ -1,4 +1,4 @@
-"""Asking why jobs do not run. Ours."""
+"""Ask why jobs do not run. Ours."""
 
 import attrs
 
@@ -9,7 +9,7 @@ from protocol.messages import Request
 
 @attrs.frozen
 class ExplainJobs(Request[tuple[tuple[Reason, ...] | None, ...]]):
-    """Why jobs do not run: for each id, in order, the reasons; null for a job that is not live."""
+    """The reasons why jobs do not run, for each id, in order; null for a job that is not live."""
 
     METHOD = "ExplainJobs"
     job_ids: tuple[JobId, ...]

@@ -1,4 +1,4 @@
-"""Setting filter rules.
+"""Set filter rules.
 
 Source: luxid.md section 2.
 """
@@ -11,11 +11,11 @@ from protocol.messages import Request
 
 @attrs.frozen
 class ReplaceFilter(Request[str]):
-    """Add a filter rule (uuid null), or make or replace that of the uuid; answers the uuid."""
+    """Add a filter rule (uuid null), or create or replace the one with the uuid; returns the uuid."""
 
     METHOD = "ReplaceFilter"
     uuid: str | None
-    # 0 or more; smaller comes first
+    # >= 0; smaller comes first
     priority: int
     # `["jobid" | "opcode" | "reason", expression]`; all must hold
     predicates: tuple[object, ...]
@@ -26,7 +26,7 @@ class ReplaceFilter(Request[str]):
 
 @attrs.frozen
 class DeleteFilter(Request[None]):
-    """Delete a filter rule; answers null."""
+    """Delete a filter rule; returns null."""
 
     METHOD = "DeleteFilter"
     uuid: str
@@ -34,10 +34,10 @@ class DeleteFilter(Request[None]):
 
 @attrs.frozen
 class TryFilterRule(Request[tuple[JobId, ...]]):
-    """The jobs waiting now that a rule would be for, by id; nothing is changed. Ours.
+    """The queued jobs to which a rule would apply, by id; nothing is changed. Ours.
 
-    The rule is taken as `ReplaceFilter` would take it now, among the rules there are. It is for a job if it matches the
-    job and no earlier rule applies to it.
+    The rule is evaluated as `ReplaceFilter` would set it now, among the existing rules. It applies to a job if it
+    matches the job and no earlier rule applies.
     """
 
     METHOD = "TryFilterRule"

@@ -1,4 +1,4 @@
-"""Changing single jobs, and setting them aside.
+"""Change single jobs, and archive them.
 
 Source: luxid.md section 2.
 """
@@ -12,7 +12,7 @@ from protocol.messages import Request
 
 @attrs.frozen
 class Done(Row):
-    """Whether a change was made, and a sentence on it."""
+    """Whether a change was made, and a sentence about it."""
 
     is_done: bool
     message: str
@@ -38,7 +38,7 @@ class ChangeJobPriority(Request[Done]):
 
 @attrs.frozen
 class PickupJob(Request[bool]):
-    """Always refused: it was the queue's own, and some client may still know it."""
+    """Always refused: it was internal to Ganeti's queue, and a client may still call it."""
 
     METHOD = "PickupJob"
     job_id: JobId
@@ -46,7 +46,7 @@ class PickupJob(Request[bool]):
 
 @attrs.frozen
 class ArchiveJob(Request[bool]):
-    """Set a final job aside; false if there is none or it is not final."""
+    """Archive a final job; false if it does not exist or is not final."""
 
     METHOD = "ArchiveJob"
     job_id: JobId
@@ -54,7 +54,7 @@ class ArchiveJob(Request[bool]):
 
 @attrs.frozen
 class Archived(Row):
-    """How many jobs were set aside, and how many were not looked at for want of time."""
+    """The number of jobs archived, and of jobs not examined for lack of time."""
 
     archived_count: int
     unchecked_count: int
@@ -62,7 +62,7 @@ class Archived(Row):
 
 @attrs.frozen
 class AutoArchiveJobs(Request[Archived]):
-    """Set aside the jobs that ended more than `age` seconds ago."""
+    """Archive the jobs that ended more than `age` seconds ago."""
 
     METHOD = "AutoArchiveJobs"
     # seconds; negative: all final jobs

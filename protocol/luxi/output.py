@@ -1,4 +1,4 @@
-"""What the commands of a job print.
+"""The output of a job's commands.
 
 Source: luxid.md section 2.
 """
@@ -13,31 +13,31 @@ from protocol.messages import Request
 
 @attrs.frozen
 class JobOutput:
-    """A piece of what a job's commands printed."""
+    """A piece of the output of a job's commands."""
 
     # bytes, decoded as UTF-8 with replacements
     text: str
-    # where to go on reading; more than the asked offset when output was rotated away
+    # offset of the next read; more than offset + size when older output was rotated away
     next_offset: int
-    # no more will come: the job is final and everything has been read
+    # whether no more will come: the job is final and everything has been read
     is_end: bool
 
 
 class OutputStream(enum.Enum):
-    """Which of the streams that the commands of a job print to."""
+    """A stream to which the commands of a job print."""
 
-    # standard output; and standard error, unless the command has it apart
+    # standard output, and standard error unless the command keeps it apart
     OUTPUT = "output"
     ERROR = "error"
 
 
 @attrs.frozen
 class ReadJobOutput(Request[JobOutput]):
-    """Read a job's output from a byte offset on; waits up to `timeout` s if there is nothing new yet."""
+    """Read a job's output from a byte offset on; waits up to `timeout` s for new output."""
 
     METHOD = "ReadJobOutput"
     job_id: JobId
     offset: int = 0
     timeout: float = 0.0
-    # null: the output
+    # null: standard output
     stream: OutputStream | None = None

@@ -1,4 +1,4 @@
-"""What jobs left running. Ours."""
+"""Processes that jobs left running. Ours."""
 
 import attrs
 
@@ -8,7 +8,7 @@ from protocol.messages import Request
 
 @attrs.frozen
 class ReadLeftProcesses(Request[tuple[tuple[int, ...], ...]]):
-    """What jobs that have ended left running under their locks: for each id, in order, the pids."""
+    """The processes that ended jobs left running under their locks: for each id, in order, the pids."""
 
     METHOD = "ReadLeftProcesses"
     job_ids: tuple[JobId, ...]

@@ -1,4 +1,4 @@
-"""Queries of jobs, locks, filter rules and the objects of the configuration.
+"""Query jobs, locks, filter rules and the objects of the configuration.
 
 Source: luxid.md section 2.
 """
@@ -14,9 +14,9 @@ from common.query.qlang import Expression
 from common.shapes import AS_IT_COMES
 from protocol.messages import Request
 
-# JSON, of a shape that depends on the field; whoever reads it says what is expected
+# JSON whose shape depends on the field; the reader checks it
 FieldValue = object
-# values in the order of the fields that were asked for
+# values in the order of the requested fields
 Rows = tuple[tuple[FieldValue, ...], ...]
 # state (0: normal) and value
 Cell = tuple[int, FieldValue]
@@ -24,7 +24,7 @@ Cell = tuple[int, FieldValue]
 
 @attrs.frozen
 class FieldDefinition:
-    """A field: its name, the title of its column, the kind of its values, and what it tells."""
+    """A field: its name, the title of its column, the kind of its values, and its description."""
 
     name: str
     title: str
@@ -39,19 +39,19 @@ class FieldDefinitions:
 
 @attrs.frozen
 class QueryResult:
-    """Cells in the order of the fields that were asked for."""
+    """Rows of cells, in the order of the requested fields."""
 
     fields: tuple[FieldDefinition, ...]
     data: Annotated[list[list[Cell]], AS_IT_COMES]
 
     def values(self) -> Iterator[list[FieldValue]]:
-        """The rows with bare values, null where there is none."""
+        """The rows as bare values; null for a cell without one."""
         return ([None if state else value for state, value in row] for row in self.data)
 
 
 @attrs.frozen
 class QueryJobs(Request[Rows]):
-    """Rows of bare values, one for each job; no ids: all jobs that are not archived, by id."""
+    """Rows of bare values, one for each job; null as ids: all jobs that are not archived, by id."""
 
     METHOD = "QueryJobs"
     job_ids: tuple[JobId, ...] | None
@@ -65,13 +65,13 @@ class Query(Request[QueryResult]):
     METHOD = "Query"
     what: QueryKind
     fields: tuple[str, ...]
-    # what is not true for it is left out; one that only lists names is a look-up
+    # condition; objects for which it is not true are left out; one that only lists names is a look-up
     filter: Expression | None = None
 
 
 @attrs.frozen
 class QueryFields(Request[FieldDefinitions]):
-    """The definitions of fields; none named: all."""
+    """The definitions of fields; null: all."""
 
     METHOD = "QueryFields"
     what: QueryKind
@@ -80,7 +80,7 @@ class QueryFields(Request[FieldDefinitions]):
 
 @attrs.frozen
 class QueryNodes(Request[Rows]):
-    """Rows of bare values of the nodes with these names or UUIDs; none named: all."""
+    """Rows of bare values of the nodes with these names or UUIDs; empty: all."""
 
     METHOD = "QueryNodes"
     names: tuple[str, ...]
@@ -91,7 +91,7 @@ class QueryNodes(Request[Rows]):
 
 @attrs.frozen
 class QueryGroups(Request[Rows]):
-    """The same of node groups."""
+    """Rows of bare values of node groups; otherwise as `QueryNodes`."""
 
     METHOD = "QueryGroups"
     names: tuple[str, ...]
@@ -101,7 +101,7 @@ class QueryGroups(Request[Rows]):
 
 @attrs.frozen
 class QueryNetworks(Request[Rows]):
-    """The same of networks."""
+    """Rows of bare values of networks; otherwise as `QueryNodes`."""
 
     METHOD = "QueryNetworks"
     names: tuple[str, ...]
@@ -111,7 +111,7 @@ class QueryNetworks(Request[Rows]):
 
 @attrs.frozen
 class QueryInstances(Request[Rows]):
-    """The same of instances."""
+    """Rows of bare values of instances; otherwise as `QueryNodes`."""
 
     METHOD = "QueryInstances"
     names: tuple[str, ...]
@@ -121,7 +121,7 @@ class QueryInstances(Request[Rows]):
 
 @attrs.frozen
 class QueryFilters(Request[Rows]):
-    """Rows of bare values of the filter rules with these UUIDs, by UUID; none named: all."""
+    """Rows of bare values of the filter rules with these UUIDs, by UUID; null: all."""
 
     METHOD = "QueryFilters"
     uuids: tuple[str, ...] | None
@@ -130,7 +130,7 @@ class QueryFilters(Request[Rows]):
 
 @attrs.frozen
 class QueryExports(Request[Rows]):
-    """Rows `[node, export]`; null for a node without exports, or that could not be asked."""
+    """Rows `[node, export]`; null for a node without exports, or one that could not be queried."""
 
     METHOD = "QueryExports"
     nodes: tuple[str, ...]
@@ -139,7 +139,7 @@ class QueryExports(Request[Rows]):
 
 @attrs.frozen
 class QueryTags(Request[tuple[str, ...]]):
-    """The tags of an object, sorted; the name of the cluster does not matter."""
+    """The tags of an object, sorted; for the cluster the name is ignored."""
 
     METHOD = "QueryTags"
     kind: TagKind

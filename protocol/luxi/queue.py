@@ -18,7 +18,7 @@ class SetDrainFlag(Request[bool]):
 
 @attrs.frozen
 class SetWatcherPause(Request[float | None]):
-    """Let the watcher do nothing until an instant; null: let it go on. Answers the same."""
+    """Pause the watcher until an instant; null: let it go on. Returns the instant."""
 
     METHOD = "SetWatcherPause"
     # seconds since the epoch
@@ -27,7 +27,7 @@ class SetWatcherPause(Request[float | None]):
 
 @attrs.frozen
 class SetJobLimits(Request[bool]):
-    """Change limits of the cluster; null leaves one as it is."""
+    """Change limits of the cluster; null leaves one unchanged."""
 
     METHOD = "SetJobLimits"
     max_running_jobs: int | None

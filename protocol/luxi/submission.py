@@ -1,7 +1,7 @@
-"""Taking jobs.
+"""Submit jobs.
 
-Opcodes travel as JSON objects: what they mean is the registry's business (`common.opcodes.registry`), and a client
-needs none of it.
+Opcodes travel as JSON objects: the registry (`common.opcodes.registry`) interprets them, and a client
+does not need it.
 
 Source: luxid.md section 2.
 """
@@ -23,19 +23,19 @@ JobInput = tuple[OpInput, ...]
 
 @attrs.frozen
 class SubmitJob(Request[JobId]):
-    """Take one job; answers its id once it is durable."""
+    """Take one job; returns its id when the job is durable."""
 
     METHOD = "SubmitJob"
     job: JobInput
-    # chosen by the client, another one for each submission: sent again, it gets the same id; ours
+    # key chosen by the client, unique for each submission: sent again, it gets the same id; ours
     key: str | None = None
-    # in whose name, if the settings trust the caller to say so; ours
+    # name of the submitter, if the settings trust the caller to name one; ours
     user: str | None = None
 
 
 @attrs.frozen
 class SubmitJobToDrainedQueue(Request[JobId]):
-    """The same without a look at the drain flag; for administrators."""
+    """As `SubmitJob`, but ignores the drain flag; for administrators."""
 
     METHOD = "SubmitJobToDrainedQueue"
     job: JobInput
@@ -51,7 +51,7 @@ class Submitted(TaggedRow):
 
 @attrs.frozen
 class Refused(TaggedRow):
-    """A job was not taken, and why; `[false, message]`."""
+    """A job was refused, with the reason; `[false, message]`."""
 
     TAG = False
     message: str
@@ -62,12 +62,12 @@ SubmitAnswer = Submitted | Refused
 
 @attrs.frozen
 class SubmitManyJobs(Request[tuple[SubmitAnswer, ...]]):
-    """Take several jobs at once; an answer for each, in order."""
+    """Take several jobs at once; one result for each, in order."""
 
     METHOD = "SubmitManyJobs"
     jobs: tuple[JobInput, ...]
     # as for `SubmitJob`; ours
     key: str | None = None
     user: str | None = None
-    # the job whose process submits them: they are its owner's; ours
+    # id of the job whose process submits them: its owner owns them, too; ours
     by_job: JobId | None = None

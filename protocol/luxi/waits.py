@@ -1,4 +1,4 @@
-"""What jobs waited for. Ours."""
+"""The waits of jobs. Ours."""
 
 import attrs
 
@@ -9,7 +9,7 @@ from protocol.messages import Request
 
 @attrs.frozen
 class ReadJobWaits(Request[tuple[tuple[Span, ...] | None, ...]]):
-    """What jobs waited for so far, also archived ones: for each id, in order, its spans; null: no such job."""
+    """What jobs waited for so far, archived ones included: for each id, in order, its spans; null: no such job."""
 
     METHOD = "ReadJobWaits"
     job_ids: tuple[JobId, ...]

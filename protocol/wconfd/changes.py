@@ -1,7 +1,7 @@
 """Changes of single objects of the configuration.
 
-While anybody holds `cluster/config` they change nothing and answer false, or null where a value is
-the answer; the client asks again. Changes of filter rules and limits wait some seconds instead, and fail then.
+While an owner holds `cluster/config` they change nothing and return false, or null where they return
+a value; the client tries again. Changes of filter rules and limits wait some seconds instead, and then fail.
 
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
@@ -16,7 +16,7 @@ from common.shapes import JsonObject
 from protocol.messages import Request
 from protocol.wconfd.locks import Unit
 
-# an object's serial number and mtime after a change
+# (serial number, mtime) of an object after a change
 Stamp = tuple[int, float]
 
 
@@ -37,7 +37,7 @@ class AddInstanceDisk(Request[bool]):
     METHOD = "addInstanceDisk"
     instance: str
     disk: JsonObject
-    # its place among the instance's disks; null: the last one
+    # place among the instance's disks; null: the last one
     index: int | None
     replace: bool
 
@@ -52,7 +52,7 @@ class AttachInstanceDisk(Request[bool]):
 
 @attrs.frozen
 class DetachInstanceDisk(Request[bool]):
-    """Take a disk from an instance; it stays in the configuration."""
+    """Detach a disk from an instance; it stays in the configuration."""
 
     METHOD = "detachInstanceDisk"
     instance: str
@@ -61,7 +61,7 @@ class DetachInstanceDisk(Request[bool]):
 
 @attrs.frozen
 class RemoveInstanceDisk(Request[bool]):
-    """Take a disk from an instance, and delete it."""
+    """Detach a disk from an instance, and delete it."""
 
     METHOD = "removeInstanceDisk"
     instance: str
@@ -78,7 +78,7 @@ class RemoveInstance(Request[bool]):
 
 @attrs.frozen
 class SetInstanceStatus(Request[JsonObject | None]):
-    """Set what is not null; answers the instance."""
+    """Set the values that are not null; returns the instance."""
 
     METHOD = "setInstanceStatus"
     instance: str
@@ -96,14 +96,14 @@ class SetInstancePrimaryNode(Request[bool]):
 
 @attrs.frozen
 class AllocatePort(Request[int | None]):
-    """Take a TCP or UDP port that nobody has."""
+    """Take a free TCP or UDP port."""
 
     METHOD = "allocatePort"
 
 
 @attrs.frozen
 class AddTcpUdpPort(Request[bool]):
-    """Give a port back."""
+    """Return a port to the pool."""
 
     METHOD = "addTcpUdpPort"
     port: int
@@ -147,16 +147,16 @@ class UpdateDisk(Request[Stamp | None]):
     object: JsonObject
 
 
-# what replaces an object; its second delivery is known again
+# calls that replace an object; a second delivery is recognized
 UpdateCall = UpdateCluster | UpdateNode | UpdateInstance | UpdateNodeGroup | UpdateNetwork | UpdateDisk
 
 
 @attrs.frozen
 class ReplaceFilter(Request[str]):
-    """Add a filter rule, or replace the one of this uuid; answers the uuid."""
+    """Add a filter rule, or replace the one with this uuid; returns the uuid."""
 
     METHOD = "replaceFilter"
-    # null: a new one
+    # null: a new rule
     uuid: str | None
     priority: int
     predicates: tuple[object, ...]
@@ -167,7 +167,7 @@ class ReplaceFilter(Request[str]):
 
 @attrs.frozen
 class DeleteFilter(Request[bool]):
-    """Delete a filter rule; true also if there is none."""
+    """Delete a filter rule; returns true also if there is none."""
 
     METHOD = "deleteFilter"
     uuid: str
@@ -175,7 +175,7 @@ class DeleteFilter(Request[bool]):
 
 @attrs.frozen
 class SetJobLimits(Request[bool]):
-    """Change how many jobs may run, and be followed; null leaves a limit as it is."""
+    """Change how many jobs may run, and be tracked; null leaves a limit unchanged."""
 
     METHOD = "setJobLimits"
     max_running_jobs: int | None
@@ -184,7 +184,7 @@ class SetJobLimits(Request[bool]):
 
 @attrs.frozen
 class PrepareClusterDestruction(Request[Unit]):
-    """Take the BGL from its exclusive holder, for ever, and let the cluster have no master."""
+    """Take the BGL from its exclusive holder, for ever, and leave the cluster without a master."""
 
     METHOD = "prepareClusterDestruction"
     owner: Owner

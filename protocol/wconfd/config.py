@@ -27,7 +27,7 @@ class VerifyConfig(Request[Unit]):
 
 @attrs.frozen
 class LockConfig(Request[JsonObject | None]):
-    """Take `cluster/config` now, and answer the configuration; null if others are in the way."""
+    """Take `cluster/config` now, and return the configuration; null if other owners block it."""
 
     METHOD = "lockConfig"
     owner: Owner
@@ -36,7 +36,7 @@ class LockConfig(Request[JsonObject | None]):
 
 @attrs.frozen
 class UnlockConfig(Request[Unit]):
-    """Release `cluster/config` and drop the pending request; fine if it is not held."""
+    """Release `cluster/config` and drop the pending request; not an error if it is not held."""
 
     METHOD = "unlockConfig"
     owner: Owner
@@ -62,39 +62,39 @@ class WriteConfigAndUnlock(Request[bool]):
 
 @attrs.frozen
 class FlushConfig(Request[Unit]):
-    """Write the configuration and tell all nodes, whether it has changed or not."""
+    """Write the configuration and send it to all nodes, even if it has not changed."""
 
     METHOD = "flushConfig"
 
 
 @attrs.frozen
 class FlushConfigGroup(Request[Unit]):
-    """The same, for the nodes of one group."""
+    """As `FlushConfig`, for the nodes of one group."""
 
     METHOD = "flushConfigGroup"
-    # a uuid; an unknown one means no nodes
+    # uuid; an unknown one selects no nodes
     group: str
 
 
 @attrs.frozen
 class GetObject(Request[JsonObject]):
-    """One object of the configuration, by its uuid, or by its name where no other has it."""
+    """One object of the configuration, by its uuid, or by its name if that is unique."""
 
     METHOD = "getObject"
     # cluster, node, nodegroup, instance, network, disk or filter
     kind: str
-    # of the cluster there is one, whatever is given
+    # ignored for the cluster, of which there is one
     id: str = ""
 
 
 @attrs.frozen(kw_only=True)
 class ConfigStatus:
-    """The configuration that is served, and what is wrong with its file."""
+    """The served configuration, and what is wrong with its file."""
 
     path: str
     serial_no: int
     mtime: float
-    # why changes are refused until `reloadConfig`; null while the file is as we left it
+    # reason why changes are refused until `reloadConfig`; null while the file is unchanged since our last write
     foreign_change: str | None = None
 
 
@@ -105,6 +105,6 @@ class GetConfigStatus(Request[ConfigStatus]):
 
 @attrs.frozen
 class ReloadConfig(Request[ConfigStatus]):
-    """Serve what another program put into the file; refused, with all problems, if it is unsound."""
+    """Serve the file after a change by another program; refused, with all problems, if it is unsound."""
 
     METHOD = "reloadConfig"

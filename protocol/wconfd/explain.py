@@ -1,9 +1,7 @@
 """`explainWait`: why an owner waits for locks, to the end of the chain. `explainHoldings`: since when locks are held.
 
-Both are ours.
-
-Instants are seconds since the epoch. They are kept in memory: null means "since before wconfd was
-started", which was at `counting_since`.
+Both are ours. Instants are seconds since the epoch. They are kept in memory: null means "before `counting_since`",
+the start of wconfd.
 
 Source: DESIGN section 6.
 """
@@ -16,12 +14,12 @@ from protocol.messages import Request
 
 @attrs.frozen
 class InTheWay:
-    """One lock of another owner that keeps one item of a request out."""
+    """A lock of another owner that blocks one item of a request."""
 
-    # what is asked for
+    # requested lock and mode
     lock: Lock
     mode: LockMode
-    # who is in the way, and by what: the lock itself, its group, or a member of it
+    # blocking owner and its lock: the same lock, its group, or a member of it
     holder: Owner
     held: Lock
     held_mode: LockMode
@@ -36,21 +34,21 @@ class OwnerWait:
     priority: int
     asked: tuple[LockRequest, ...]
     waiting_since: float | None
-    # in lock order
+    # blocking locks, in lock order
     in_the_way: tuple[InTheWay, ...]
-    # who waits as well and was passed too often already, so that it goes first
+    # owners that wait as well, were passed too often, and therefore go first
     held_back_by: tuple[Owner, ...]
 
 
 @attrs.frozen
 class WaitExplanation:
-    """The requests that are pending between an owner and those for whom it really waits."""
+    """The pending requests between an owner and those it really waits for."""
 
-    # first the one that was asked about, then those in its way that wait too, nearest first; empty: it does not wait
+    # first the asked owner's, then those of blocking owners that wait too, nearest first; empty: it does not wait
     waits: tuple[OwnerWait, ...]
-    # in the way, and waiting for no lock
+    # blocking owners that wait for no lock
     roots: tuple[Owner, ...]
-    # owners each of whom waits for the next, and the last for the first
+    # rings of owners: each waits for the next, and the last for the first
     rings: tuple[tuple[Owner, ...], ...]
     counting_since: float
 
@@ -71,14 +69,14 @@ class HeldSince:
 
 @attrs.frozen
 class HoldingsExplanation:
-    # by owner as asked, then in lock order
+    # locks by owner in the order asked, then in lock order
     held: tuple[HeldSince, ...]
     counting_since: float
 
 
 @attrs.frozen
 class ExplainHoldings(Request[HoldingsExplanation]):
-    """What these owners hold, and since when; nothing of one that holds nothing."""
+    """The locks that these owners hold, and since when; an owner without locks is left out."""
 
     METHOD = "explainHoldings"
     owners: tuple[Owner, ...]

@@ -1,4 +1,4 @@
-"""The lock methods. None but `waitLocks`, which is ours, ever waits for a lock.
+"""The lock methods. Only `waitLocks`, which is ours, ever waits for a lock.
 
 Source: wconfd.md 2.1.
 """
@@ -12,16 +12,16 @@ from protocol.messages import Request
 # `[]` on the wire
 Unit = tuple[()]
 Owned = tuple[Lock, LockMode]
-# a lock, and its owners with their modes
+# (lock, its owners with their modes)
 LockHolders = tuple[Lock, tuple[tuple[Owner, LockMode], ...]]
 
 
 @attrs.frozen
 class ListLocks(Request[tuple[Owned, ...]]):
-    """The locks that an owner holds, in lock order; none of an unknown one.
+    """The locks that an owner holds, in lock order; empty for an unknown owner.
 
-    An owner of two parts is answered, where Ganeti's daemon insists on a third: two are all of its identity here
-    (DESIGN section 11). So Ganeti's `gnt-debug wconfd listlocks`, which sends two and is refused there, gets an answer.
+    An owner of two parts is accepted, although Ganeti's daemon requires a third: two are its whole identity here
+    (DESIGN section 11). So Ganeti's `gnt-debug wconfd listlocks`, which sends two and is refused there, works here.
     """
 
     METHOD = "listLocks"
@@ -30,21 +30,21 @@ class ListLocks(Request[tuple[Owned, ...]]):
 
 @attrs.frozen
 class ListAllLocks(Request[tuple[Lock, ...]]):
-    """Every lock that is held, or busy as a group because a member is."""
+    """Every lock that is held, or a group lock of which a member is held."""
 
     METHOD = "listAllLocks"
 
 
 @attrs.frozen
 class ListAllLocksOwners(Request[tuple[LockHolders, ...]]):
-    """The same locks with those who hold them directly."""
+    """The same locks with their direct holders."""
 
     METHOD = "listAllLocksOwners"
 
 
 @attrs.frozen
 class Pending(Row):
-    """A request that waits: `[priority, owner, requests]`."""
+    """A pending request: `[priority, owner, requests]`."""
 
     # smaller is more urgent
     priority: int
@@ -62,14 +62,14 @@ class LocksStatus(Row):
 
 @attrs.frozen
 class ListLocksWaitingStatus(Request[LocksStatus]):
-    """Who holds what, and who waits for what."""
+    """All held locks with their owners, and all pending requests."""
 
     METHOD = "listLocksWaitingStatus"
 
 
 @attrs.frozen
 class TryUpdateLocks(Request[tuple[Owner, ...]]):
-    """Update all or nothing, now; answers who is in the way, nobody if done."""
+    """Update all or nothing, now; returns the blocking owners, empty if it was done."""
 
     METHOD = "tryUpdateLocks"
     owner: Owner
@@ -78,7 +78,7 @@ class TryUpdateLocks(Request[tuple[Owner, ...]]):
 
 @attrs.frozen
 class UpdateLocksWaiting(Request[tuple[Owner, ...]]):
-    """Update, or queue the request; answers who is in the way, nobody if done."""
+    """Update, or queue the request; returns the blocking owners, empty if it was done."""
 
     METHOD = "updateLocksWaiting"
     owner: Owner
@@ -95,9 +95,9 @@ class HasPendingRequest(Request[bool]):
 
 @attrs.frozen
 class WaitLocks(Request[bool]):
-    """Answer when the owner's pending request is granted (true) or the time is over (false).
+    """Return when the owner's pending request is granted (true) or the time is over (false).
 
-    True at once if nothing is pending: whoever asks again after a lost answer is told the truth.
+    True at once if no request is pending: a caller that repeats the call after a lost reply gets the truth.
     """
 
     METHOD = "waitLocks"
@@ -143,7 +143,7 @@ class IntersectLocks(Request[Unit]):
 
 @attrs.frozen
 class OpportunisticLockUnion(Request[tuple[Lock, ...]]):
-    """Take what is free of these; answers what was newly taken, the last first."""
+    """Take the free locks among these; returns the newly taken ones, the last first."""
 
     METHOD = "opportunisticLockUnion"
     owner: Owner
@@ -152,7 +152,7 @@ class OpportunisticLockUnion(Request[tuple[Lock, ...]]):
 
 @attrs.frozen
 class GuardedOpportunisticLockUnion(Request[tuple[Lock, ...]]):
-    """The same, but all or nothing of at least `count`. The count comes first on the wire."""
+    """As `opportunisticLockUnion`, but takes at least `count` or none. The count comes first on the wire."""
 
     METHOD = "guardedOpportunisticLockUnion"
     count: int
@@ -162,14 +162,14 @@ class GuardedOpportunisticLockUnion(Request[tuple[Lock, ...]]):
 
 @attrs.frozen
 class CleanupLocks(Request[Unit]):
-    """Look now for owners that are dead and free what they hold."""
+    """Look now for dead owners and free their locks."""
 
     METHOD = "cleanupLocks"
 
 
 @attrs.frozen
 class Echo(Request[str]):
-    """Answer the text: a sign of life."""
+    """Return the text: a sign of life."""
 
     METHOD = "echo"
     text: str

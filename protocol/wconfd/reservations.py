@@ -1,6 +1,6 @@
 """Temporary reservations: names, addresses and numbers that are taken before the configuration says so.
 
-They last until the owner drops them or dies; minors, which belong to a disk, until they are released.
+They last until the owner drops them or dies; minors, which belong to a disk, last until they are released.
 
 Source: wconfd.md 2.4.
 """
@@ -17,7 +17,7 @@ DrbdMap = tuple[tuple[str, tuple[tuple[int, str], ...]], ...]
 
 @attrs.frozen
 class DropAllReservations(Request[Unit]):
-    """Forget all of an owner's reservations."""
+    """Drop all of an owner's reservations."""
 
     METHOD = "dropAllReservations"
     owner: Owner
@@ -25,7 +25,7 @@ class DropAllReservations(Request[Unit]):
 
 @attrs.frozen
 class ComputeDrbdMap(Request[DrbdMap]):
-    """Every node with its minors, those of the configuration and those taken temporarily."""
+    """Every node with its minors, from the configuration and from temporary reservations."""
 
     METHOD = "computeDRBDMap"
 
@@ -47,7 +47,7 @@ class ReleaseDrbdMinors(Request[Unit]):
 
 @attrs.frozen
 class GenerateMac(Request[str]):
-    """A MAC that nobody has, with the prefix of the network or else of the cluster."""
+    """An unused MAC with the prefix of the network or else of the cluster."""
 
     METHOD = "generateMAC"
     owner: Owner
@@ -77,7 +77,7 @@ class ReserveLv(Request[Unit]):
 
 @attrs.frozen
 class ReserveIp(Request[Unit]):
-    """Note that an address is to be taken."""
+    """Note that an address will be taken."""
 
     METHOD = "reserveIp"
     owner: Owner
@@ -88,7 +88,7 @@ class ReserveIp(Request[Unit]):
 
 @attrs.frozen
 class ReleaseIp(Request[Unit]):
-    """Note that an address is to be freed."""
+    """Note that an address will be freed."""
 
     METHOD = "releaseIp"
     owner: Owner
@@ -98,7 +98,7 @@ class ReleaseIp(Request[Unit]):
 
 @attrs.frozen
 class GenerateIp(Request[str]):
-    """Note that the lowest free address is to be taken."""
+    """Note that the lowest free address will be taken."""
 
     METHOD = "generateIp"
     owner: Owner

@@ -1,8 +1,8 @@
 """`subscribe`: lock and configuration changes as events on one connection; ours.
 
-After the reply come notifications: `locksChanged` with `[[owner, [[lock, mode], ...]], ...]`, each owner
-whose holdings or pending request changed with all that it holds now, in the order of the changes;
-and `configChanged` with the serial number and whether filter rules or limits of jobs changed.
+After the reply come notifications. `locksChanged` has `[[owner, [[lock, mode], ...]], ...]`: each owner
+whose holdings or pending request changed, with all its present holdings, in the order of the changes.
+`configChanged` has the serial number, and whether filter rules or limits of jobs changed.
 
 Source: DESIGN section 8.
 """
@@ -23,6 +23,6 @@ Holdings = tuple[Owner, tuple[Owned, ...]]
 
 @attrs.frozen
 class Subscribe(Request[tuple[tuple[Holdings, ...], int]]):
-    """Take over the connection; answers who holds what now, and the configuration's serial number."""
+    """Take over the connection; returns the present holdings and the configuration's serial number."""
 
     METHOD = "subscribe"
