@@ -40,7 +40,7 @@ from common.wire import read_job_id, structure
         ),
         (
             {"locks": {"node/" + "a" * (LONGEST_NAME + 1): "shared"}},
-            f"aaa...' has {LONGEST_NAME + 1} characters behind its level, of at most {LONGEST_NAME}",
+            f"aaa...' has {LONGEST_NAME + 1} characters after its level, of at most {LONGEST_NAME}",
         ),
         ({"debug_level": 1e308}, "expected int, got 1e+308"),
         ({"depends": [["9" * 5000, []]]}, "a dependency is [job id, [states]]"),
