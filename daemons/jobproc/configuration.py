@@ -1,7 +1,7 @@
-"""The cluster's configuration as a unit sees it: typed reads, and changes of single objects.
+"""The cluster's configuration for a unit: typed reads, and changes of single objects.
 
-wconfd refuses a change at once while somebody has locked the whole configuration, and no event tells when it is given
-back. So the change is asked for again, with growing pauses.
+wconfd refuses a change at once while an owner has locked the whole configuration, and no event reports the
+release. So the change is tried again, with growing pauses.
 
 Source: DESIGN section 7; wconfd.md 2.3.
 """
@@ -51,32 +51,32 @@ from protocol.wconfd.config import ReadConfig
 R = TypeVar("R")
 V = TypeVar("V", Cluster, Node, NodeGroup, Network, AnyInstance, AnyDisk)
 
-# how long others may keep the whole configuration locked
+# seconds for which others may keep the whole configuration locked
 PATIENCE_S: Final = 60.0
 
 
 @attrs.frozen
 class Wconfd:
-    """How a unit reaches wconfd."""
+    """A unit's access to wconfd."""
 
     connect: Callable[[], BlockingClient]
-    # the job, to which reserved addresses belong
+    # owner of the job, to which reserved addresses belong
     owner: Owner
-    # lets seconds pass; true: the job is to be canceled
+    # function that waits some seconds; returns whether the job is to be canceled
     pause: Callable[[float], bool]
-    # called after each change
+    # function to call after each change
     changed: Callable[[], None]
 
 
 class UnitConfig(ConfigIndex):
-    """The configuration as it was when it was read, with its indexes; and changes of single objects.
+    """The configuration at the time of reading, with its indexes; and changes of single objects.
 
-    A change is durable when its method returns. It is not seen here, but in the configuration that `UnitContext.config`
-    is from then on. Objects are named by their UUIDs.
+    A change is durable when its method returns. It is not visible in this object, but in the new object that
+    `UnitContext.config` then returns. Objects are named by their UUIDs.
 
     Raises, by each change:
-        RemoteError: wconfd refuses it; the text says why, and nothing was changed.
-        Unavailable: somebody keeps the whole configuration locked, and nothing was changed; or wconfd is away.
+        RemoteError: wconfd refuses it, with the reason; nothing was changed.
+        Unavailable: another owner keeps the whole configuration locked, and nothing was changed; or wconfd is away.
         JobCanceled: the job is to be canceled, and nothing was changed.
     """
 
@@ -86,15 +86,15 @@ class UnitConfig(ConfigIndex):
 
     @classmethod
     def read(cls, wconfd: Wconfd) -> Self:
-        """Ask wconfd for all of it.
+        """Read the whole configuration from wconfd.
 
-        Raises: Unavailable: wconfd did not answer for minutes. RemoteError. InvalidRequest: it is of another format.
+        Raises: Unavailable: wconfd did not reply for minutes. RemoteError. InvalidRequest: it has another format.
         """
         with wconfd.connect() as client:
             return cls(decode_config(client.call_retrying(ReadConfig())), wconfd)
 
     def add_instance(self, instance: AnyInstance, *, replace: bool = False) -> None:
-        """Add an instance, or replace it; the addresses that the job has reserved for it are taken for good."""
+        """Add an instance, or replace it; the addresses that the job has reserved for it become permanent."""
         self._make(AddInstance(to_json(instance), self._wconfd.owner, replace))
 
     def remove_instance(self, instance: str) -> None:
@@ -109,7 +109,7 @@ class UnitConfig(ConfigIndex):
         disks_active: bool | None = None,
         admin_state_source: AdminStateSource | None = None,
     ) -> AnyInstance:
-        """Set what is given; returns the instance after that."""
+        """Set the given values; return the instance after that."""
         request = SetInstanceStatus(instance, admin_state, disks_active, admin_state_source)
         return decode_object(self._ask(request), AnyInstance, "instance")  # type: ignore[arg-type]  # a union
 
@@ -119,7 +119,7 @@ class UnitConfig(ConfigIndex):
     def add_disk(self, instance: str, disk: AnyDisk, index: int | None = None, *, replace: bool = False) -> None:
         """Add a disk, or replace it, and attach it.
 
-        Args: index: its place among the instance's disks; None: the last.
+        Args: index: place among the instance's disks; None: the last.
         """
         self._make(AddInstanceDisk(instance, to_json(disk), index, replace))
 
@@ -127,15 +127,15 @@ class UnitConfig(ConfigIndex):
         self._make(AttachInstanceDisk(instance, disk, index))
 
     def detach_disk(self, instance: str, disk: str) -> None:
-        """Take a disk from an instance; it stays in the configuration."""
+        """Detach a disk from an instance; it stays in the configuration."""
         self._make(DetachInstanceDisk(instance, disk))
 
     def remove_disk(self, instance: str, disk: str) -> None:
-        """Take a disk from an instance, and delete it."""
+        """Detach a disk from an instance, and delete it."""
         self._make(RemoveInstanceDisk(instance, disk))
 
     def allocate_port(self) -> int:
-        """Take a TCP or UDP port that nobody has."""
+        """Take a free TCP or UDP port."""
         return self._ask(AllocatePort())
 
     def return_port(self, port: int) -> None:
@@ -144,7 +144,7 @@ class UnitConfig(ConfigIndex):
     def update(self, changed: V) -> V:
         """Replace an object by a changed one; refused if it was changed since it was read.
 
-        Args: changed: with the serial number that it was read with.
+        Args: changed: object with the serial number from its reading.
         Returns: the object with its new serial number and time, for a further change.
         """
         serial_no, mtime = self._ask(_update_of(changed))
@@ -157,7 +157,7 @@ class UnitConfig(ConfigIndex):
         return self._until(lambda client: client.call_retrying(request))
 
     def _until(self, ask: Callable[[BlockingClient], R | None]) -> R:
-        """Ask until the answer is another one than `None`: the configuration is locked."""
+        """Repeat the call until its result is not None, which means that the configuration is locked."""
         deadline = time.monotonic() + PATIENCE_S
         with self._wconfd.connect() as client:
             for pause in pauses():

@@ -1,4 +1,4 @@
-"""What a logical unit sees of the job process that carries it out.
+"""A logical unit's view of its job process.
 
 Source: DESIGN section 7.
 """
@@ -29,7 +29,7 @@ from protocol.luxi.submission import JobInput, SubmitManyJobs
 
 
 class UnitLocks:
-    """The locks of the running opcode: to look at, and to give up early."""
+    """The locks of the running opcode: to inspect, and to release early."""
 
     def __init__(self, locks: JobLocks) -> None:
         self._locks = locks
@@ -39,58 +39,58 @@ class UnitLocks:
         return self._locks.held
 
     def release(self, locks: Iterable[Lock]) -> None:
-        """Give up some of them; others get them at once."""
+        """Release some of them; others get them at once."""
         self._locks.release(locks)
 
     def downgrade(self, level: LockLevel) -> None:
-        """Turn the exclusive ones of a level into shared ones."""
+        """Turn the exclusive locks of a level into shared ones."""
         self._locks.downgrade(level)
 
 
 @attrs.define
 class UnitContext:
-    """One opcode's view; made anew for each."""
+    """The view of one opcode; a new one for each."""
 
     job_id: JobId
     # place of the opcode in the job, from 0
     op_index: int
     settings: Settings
-    # parameters that are in no file; empty if there are none
+    # parameters that no file has; empty without any
     secrets: Mapping[str, Any]
-    # the job's, for the supervisors of programs
+    # livelock of the job, for the supervisors of programs
     livelock: Livelock
-    # where the control groups of programs are made; None: none can be
+    # tree for the control groups of programs; None: no control groups here
     groups: GroupTree | None
     signals: ProcessSignals
     output: OutputFile
-    # standard error of commands that have it apart
+    # standard error of commands that keep it apart
     error_output: OutputFile
     _record: JobRecord
     _locks: JobLocks
     # see `keep_locks_until`
     leash: Leash | None = None
-    # see `config`; None: to be read
+    # see `config`; None: not read yet
     _config: UnitConfig | None = attrs.field(default=None, init=False)
 
     @property
     def cancelled(self) -> bool:
-        """Whether the job was asked to cancel; a unit may go on all the same."""
+        """Whether the job was asked to cancel; a unit may go on nevertheless."""
         return self.signals.cancel_asked
 
     @property
     def killed(self) -> bool:
-        """Whether the job is to end at once; a unit that does not soon is killed."""
+        """Whether the job is to end at once; a unit that does not end soon is killed."""
         return self.signals.kill_asked
 
     def begin_canceling(self) -> None:
-        """Show the opcode as being ended, since the job is killed, until nothing of it lives."""
+        """Show the opcode as *canceling*, because the job is killed, until none of its processes lives."""
         self._record.begin_canceling(self.op_index)
 
     @property
     def config(self) -> UnitConfig:
-        """The cluster's configuration: read once, and again after each change that the unit makes by it.
+        """The cluster's configuration: read once, and again after each change that the unit makes with it.
 
-        Raises: Unavailable: wconfd did not answer for minutes. RemoteError.
+        Raises: Unavailable: wconfd did not reply for minutes. RemoteError.
         """
         if self._config is None:
             owner = Owner(self.job_id, self.livelock.path)
@@ -102,25 +102,25 @@ class UnitContext:
         return UnitLocks(self._locks)
 
     def feedback(self, text: str) -> None:
-        """Tell the user something: a line in the job's log. Cheap; it is written soon after."""
+        """Add a line for the user to the job's log. Cheap; it is written soon after."""
         self._record.log(self.op_index, text)
 
     def log(self, kind: str, message: object) -> None:
-        """Add an entry of another type than text to the job's log; the message is JSON-able."""
+        """Add an entry of another kind than text to the job's log; the message is JSON-able."""
         self._record.log(self.op_index, message, kind)
 
     def begin_waiting(self) -> None:
-        """Show the opcode as waiting, while its names are expanded; it is done by itself when locks are not free."""
+        """Show the opcode as waiting, while its names are expanded; this happens by itself when locks are not free."""
         self._record.begin_waiting(self.op_index)
 
     def progress(self, fraction: float, text: str) -> None:
-        """Tell how far the work is; `fraction` from 0 to 1."""
+        """Report the progress of the work; `fraction` from 0 to 1."""
         self.feedback(f"{100 * min(max(fraction, 0.0), 1.0):.0f} %: {text}")
 
     def wait(self, seconds: float, *, until_canceled: bool = True) -> bool:
-        """Let time pass, or less of it when the job is asked to cancel.
+        """Wait, but less long if the job is asked to cancel.
 
-        Returns: whether it was (`cancelled`).
+        Returns: whether it was asked (`cancelled`).
         Raises: JobCanceled: the job is killed.
         """
         end = time.monotonic() + seconds
@@ -131,11 +131,11 @@ class UnitContext:
         return self.cancelled
 
     def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[object, ...]:
-        """Submit jobs, lists of opcode objects; they inherit as `offspring` tells.
+        """Submit jobs, lists of opcode objects; `offspring` tells what they inherit.
 
-        Returns: `[true, job id]` or `[false, message]` for each, in order: JSON, as a unit may give it as its result.
-        Raises: RemoteError, Unavailable: luxid refused all or is away. It is not asked twice, as
-            the jobs might then run twice.
+        Returns: `[true, job id]` or `[false, message]` for each, in order: JSON that a unit may return as its result.
+        Raises: RemoteError, Unavailable: luxid refused all jobs or is away. The call is not repeated,
+            because the jobs might then run twice.
         """
         with BlockingClient(self.settings.paths.query_socket, daemon="the queue daemon") as client:
             inherited = inherit(self._record.job.ops[self.op_index].input, jobs)
@@ -143,7 +143,7 @@ class UnitContext:
         return tuple(map(unstructure, answers))
 
     def keep_locks_until(self, leash: Leash) -> None:
-        """Something that the opcode started outlives it: its locks are kept until the last of that ends."""
+        """Keep the opcode's locks until the last of its background processes ends."""
         self.leash = leash
 
     def _connect_wconfd(self) -> BlockingClient:

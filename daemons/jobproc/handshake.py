@@ -1,4 +1,4 @@
-"""The job process's side of the handshake with luxid: "here I am", "may I?".
+"""The job process's side of the handshake with luxid.
 
 Source: protocol.forkserver; luxid.md 9.1.
 """
@@ -18,12 +18,12 @@ _log = get_log(__name__)
 
 
 def shake_hands(sock: socket.socket, livelock_path: str) -> Secrets | None:
-    """Report to luxid and wait until it allows the start; closes the socket.
+    """Report to luxid and wait until it permits the start; closes the socket.
 
-    A TERM meanwhile does not end the wait: luxid may have given the job away already, and then its
-    cancellation is this process's business.
+    A TERM meanwhile does not end the wait: luxid may already have given the job away, and then this process must
+    cancel it.
 
-    Returns: the secrets; None: luxid is gone or said something else, the job must not be touched.
+    Returns: the secrets; None: luxid is gone or sent something else, and the job must not be touched.
     """
     with sock:
         messages = _Messages(sock)
@@ -38,14 +38,14 @@ def shake_hands(sock: socket.socket, livelock_path: str) -> Secrets | None:
 
 
 def refuse(sock: socket.socket, reason: str) -> None:
-    """Tell luxid that this process cannot start for the moment, which is not its job's fault; closes the socket."""
+    """Tell luxid that this process cannot start at the moment, through no fault of its job; closes the socket."""
     with sock, contextlib.suppress(OSError):
         sock.setblocking(True)
         sock.sendall(pack(REFUSAL + reason.encode(errors="replace")))
 
 
 def _take_secrets(messages: "_Messages") -> Secrets:
-    # after the go-ahead the file is ours: a luxid that dies now must not stop the job
+    # after the go-ahead the file is ours: luxid's death must not stop the job now
     try:
         return _read_secrets(messages.next())
     except (OSError, EOFError, ProtocolError) as error:
@@ -64,7 +64,7 @@ def _read_secrets(payload: bytes) -> Secrets:
 
 
 class _Messages:
-    """The messages that come in over a socket, one by one."""
+    """The messages that arrive on a socket, one by one."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock

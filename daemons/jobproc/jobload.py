@@ -1,4 +1,4 @@
-"""Reading the job when its process begins: patiently, since an error of reading says nothing about the job.
+"""Read the job at the start of its process: patiently, since a reading error says nothing about the job.
 
 Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
@@ -20,10 +20,10 @@ _log = get_log(__name__)
 
 
 def load_record(job_id: JobId, paths: Paths, livelock: Livelock, signals: ProcessSignals) -> JobRecord | None:
-    """The job's record, as soon as its file can be read.
+    """Return the job's record, as soon as its file can be read.
 
-    Returns: None: there is no file or a damaged one, or the job is to be canceled before it could be read; nothing
-        has happened to it, and luxid judges it when this process is gone.
+    Returns: None: the file is missing or damaged, or the job is to be canceled before it could be read. Nothing
+        has happened to the job, and luxid judges it when this process is gone.
     """
     pause_s = _FIRST_PAUSE_S
     while True:

@@ -1,13 +1,13 @@
-"""The job process's own job file: the one place where it is written.
+"""The job process's own job file: the only place where this process writes it.
 
 Theory. A change of state is durable before the next step is taken. An opcode that gets its locks
-at once and says nothing costs two writes: running, and ended. A disk that refuses is no verdict on the job: the
+at once and logs nothing costs two writes: running, and ended. A disk error is not a verdict on the job: the
 process holds, and tries again.
 
-A line of the log alone never rewrites the file. It is appended to a file beside it (`common.queue.joblog`), at once
-or, when there are many, together with others every `_LOG_PAUSE_S`; a change of state takes along what is there.
-Until then it is safe from the end of any process, but not from a loss of power: no line is made durable by itself. A
-job keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all who read it bounded.
+A log line alone never causes a rewrite of the file. It is appended to a file beside it (`common.queue.joblog`), at once
+or, if there are many, together with others every `_LOG_PAUSE_S`; a change of state writes them all into the job file.
+Until then a line survives the end of any process, but not a loss of power: single lines are not synced. A
+job keeps at most `LOG_LIMIT` lines: its file stays readable, and the memory of all readers bounded.
 
 Source: DESIGN sections 3 and 9; luxid.md 3.1, 4.
 """
@@ -42,11 +42,11 @@ from common.queue.jobs import (
 from common.system.log import get_log
 from common.system.threadstart import NoThread, start_thread
 
-# of a job; then one line says that others are left out
+# lines of a job; then one line says that others are left out
 LOG_LIMIT: Final = 100_000
 _LOG_PAUSE_S: Final = 0.02
 _RETRY_S: Final = 0.5
-# the queue was moved away or removed: nothing will be better later
+# errors when the queue was moved away or removed: waiting does not help
 _NOWHERE: Final = (errno.ENOENT, errno.ENOTDIR)
 _MODE: Final = 0o640
 _log = get_log(__name__)
@@ -56,7 +56,7 @@ class JobRecord:
     """A job and its file; safe to use from several threads.
 
     Args:
-        log_path: where log lines go until the next change of state.
+        log_path: file for log lines until the next change of state.
     """
 
     def __init__(self, path: Path, log_path: Path, job: Job) -> None:
@@ -65,7 +65,7 @@ class JobRecord:
         self._job = job
         self._lock = threading.RLock()
         self._next_serial = job.next_log_serial
-        # log lines that are not in the job yet: (index of the opcode, line)
+        # log lines that are not in the job yet
         self._fresh: list[OpLine] = []
         # those of them that are in no file yet
         self._unsent: list[bytes] = []
@@ -74,8 +74,8 @@ class JobRecord:
 
     @classmethod
     def load(cls, path: Path, log_path: Path, *, livelock: str, process_id: int) -> "JobRecord":
-        """Read the job, and log lines that an earlier process could not write into it; the process is written down
-        with the first change.
+        """Read the job, and the log lines that an earlier process could not write into it. The first change
+        records the new process.
 
         Raises: OSError, DamagedFile.
         """
@@ -84,23 +84,23 @@ class JobRecord:
 
     @property
     def job(self) -> Job:
-        """The job as it is now, but for log lines that are not written yet."""
+        """The present job, without the log lines that are not written yet."""
         return self._job
 
     def begin_waiting(self, index: int) -> None:
-        """The opcode waits for its locks."""
+        """Record that the opcode waits for its locks."""
         self._apply(index, OpEvent.PICKED)
 
     def begin_running(self, index: int) -> None:
-        """The opcode's locks are held; once this returned it may be executed."""
+        """Record that the opcode's locks are held; when this returns, it may be executed."""
         self._apply(index, OpEvent.LOCKED)
 
     def hold_back(self, index: int) -> None:
-        """The opcode has waited for its locks, and is not to begin now."""
+        """Record that the opcode has waited for its locks, but must not begin now."""
         self._apply(index, OpEvent.HELD_BACK)
 
     def succeed(self, index: int, result: object) -> None:
-        """The opcode ended well; with the last one the job ends.
+        """Record the success of the opcode; with the last one the job ends.
 
         Raises: ExecutionError: the result is not JSON-able; nothing has changed.
         """
@@ -112,19 +112,19 @@ class JobRecord:
             raise ExecutionError(f"the result is not JSON: {error}") from error
 
     def fail(self, error: BaseException) -> None:
-        """The first opcode that has not ended failed, and with it all after it."""
+        """Record the failure of the first unfinished opcode, and with it of all after it."""
         self._end(OpEvent.FAILED, [result_of(error), PRECEDING_FAILED])
 
     def begin_canceling(self, index: int) -> None:
-        """The opcode is being killed; what it started may still live."""
+        """Record that the opcode is being killed; its processes may still live."""
         self._apply(index, OpEvent.CANCEL_ASKED)
 
     def cancel(self, text: str = CANCELED_TEXT) -> None:
-        """Nothing that has not ended will be done; the text is the result."""
+        """Cancel all unfinished opcodes; the text is their result."""
         self._end(OpEvent.CANCELED, [text])
 
     def set_priority(self, priority: int) -> None:
-        """Give every opcode that has not ended this priority."""
+        """Give every unfinished opcode this priority."""
         with self._lock:
             self._write(set_priority(self._job, priority))
 
@@ -143,7 +143,7 @@ class JobRecord:
                 self._send_soon()
 
     def close(self) -> None:
-        """Close the log's file; what is not in it is in the job's, or is lost with the process."""
+        """Close the log's file; lines that are not in it are in the job file, or are lost with the process."""
         with self._lock:
             self._log_file.close()
 
@@ -157,7 +157,7 @@ class JobRecord:
         try:
             start_thread(self._timer)
         except NoThread:
-            # sooner than it needs to be, and by this thread
+            # earlier than necessary, and in this thread
             self._send_log()
 
     def _send_log(self) -> None:
@@ -173,10 +173,10 @@ class JobRecord:
             self._last_sent_at = time.monotonic()
 
     def _write_patiently(self, content: bytes) -> None:
-        """Write the file, as soon as the disk takes it: what a job has done must not be lost, nor become another end,
-        because of a disk that is full or unwell for a while.
+        """Write the file, as soon as the disk takes it: a disk that is full or faulty for a while must neither lose what
+        a job has done nor change its end.
 
-        Raises: OSError: there is no folder any more to write it to.
+        Raises: OSError: the folder for it no longer exists.
         """
         is_told = False
         while True:
@@ -203,7 +203,7 @@ class JobRecord:
             self._write(end_job(self._job, event, _now(), results))
 
     def _write(self, job: Job) -> None:
-        # first here: who reads on in the log must find there all that the file will have
+        # first the log: a reader that continues in the log must find all lines there that the file will have
         self._send_log()
         job = add_lines(job, self._fresh)
         self._write_patiently(encode_job(job))
@@ -212,7 +212,7 @@ class JobRecord:
 
 
 def result_of(error: BaseException) -> list[object]:
-    """An error as the result of an opcode: `[class name, arguments]`, JSON-able whatever it holds."""
+    """An error as the result of an opcode: `[class name, arguments]`, always JSON-able."""
     if isinstance(error, GantryError):
         return [error.wire_name, _clean(error.wire_args())]
     text = str(error) or "no further details"
@@ -220,7 +220,7 @@ def result_of(error: BaseException) -> list[object]:
 
 
 def _clean(value: object) -> object:
-    """Without lone surrogates (undecodable bytes of file names), which are no JSON."""
+    """Remove lone surrogates (undecodable bytes of file names), which JSON cannot have."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "replace").decode()
     if isinstance(value, list | tuple):

@@ -1,16 +1,16 @@
 """One job's life, from the handshake to the last opcode.
 
-Theory. What a crash leaves behind is judged by the file alone, so each step is on disk before the
+Theory. After a crash only the file counts, so each step is on disk before the
 next one begins: *running* before anything is executed, the end of an opcode before the next one. A
-process may end between two opcodes, the job then reads queued and is continued by another process;
-that is what happens before an opcode that depends on other jobs, or that a filter rule pauses. If the rule comes
-while the opcode waits for its locks, it gives up its request and all that it holds, and goes back to queued.
+process may end between two opcodes; the job is then queued, and another process continues it. That
+happens before an opcode that depends on other jobs, or that a filter rule pauses. If the rule comes
+while the opcode waits for its locks, it drops its request and all that it holds, and goes back to queued.
 
-The end of an opcode is written while wconfd frees its locks: neither needs the other. Who gets the locks
-then may find the old state in the file for a moment, but not the old work under way.
+The end of an opcode is written while wconfd frees its locks: neither needs the other. The next owner of the locks
+may find the old state in the file for a moment, but never the old work under way.
 
-Locks outlive the opcode if something it started does and is to (a *leash* is held, see `program`). The next opcode
-then waits for that; and at the end of the job nothing is freed and the livelock is left in place: the supervisor of
+Locks outlive the opcode if one of its processes does and may (a *leash* is held, see `program`). The next opcode
+then waits for that. At the end of the job nothing is freed and the livelock stays: the supervisor of
 those processes holds it, and wconfd frees the locks when the last of them ends.
 
 Source: DESIGN sections 3, 5, 7 and 11; luxid.md 9.
@@ -47,7 +47,7 @@ from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
 from protocol.forkserver import Secrets
 
-# the levels on which units ask for locks
+# levels on which units request locks
 UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
 _NO_SECRETS: Final[Mapping[str, object]] = {}
 _log = get_log(__name__)
@@ -60,12 +60,12 @@ def run(
     signals: ProcessSignals,
     groups: GroupTree | None = None,
 ) -> int:
-    """Live the life of a job; the caller ends the process with the exit code that is returned.
+    """Live the life of a job; the caller ends the process with the returned exit code.
 
     Args:
-        sock: to luxid; closed here.
+        sock: connection to luxid; closed here.
         signals: installed.
-        groups: where the control groups of commands are made; None: none can be.
+        groups: tree for the control groups of commands; None: no control groups here.
     """
     try:
         livelock = Livelock.create(settings.paths.livelocks, f"job_{job_id:06d}")
@@ -95,7 +95,7 @@ def run(
 
 
 class _Life:
-    """A job with all that its process has for it."""
+    """A job with everything that its process has for it."""
 
     def __init__(
         self,
@@ -120,13 +120,13 @@ class _Life:
         most = settings.jobproc.output_max_bytes
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
-        # held by something that an earlier opcode started and that still runs
+        # processes of an earlier opcode that still run under the locks
         self._leash: Leash | None = None
         signals.on_priority = self._take_priority
         signals.is_kill = settings.paths.kill_message(job_id).exists
 
     def live(self) -> None:
-        """Carry out the opcodes that have not ended, until one fails, the job is cancelled, must wait, or is paused."""
+        """Carry out the unfinished opcodes, until one fails, or the job is cancelled, must wait, or is paused."""
         _log.debug("job.started", job=self._job_id)
         is_first = True
         while (index := self._record.job.next_index) is not None:
@@ -149,7 +149,7 @@ class _Life:
                 self._record.fail(error)
 
     def leave(self) -> None:
-        """Let go of everything, but for what processes that live on stand for."""
+        """Release everything, except what processes that live on stand for."""
         self._output.close()
         self._error_output.close()
         self._record.close()
@@ -162,7 +162,7 @@ class _Life:
         self._livelock.remove()
 
     def _carry_out(self, index: int) -> bool:
-        """Do one opcode; afterwards it, or the whole job, has ended; false: it is held back, and queued."""
+        """Carry out one opcode; return false if it is held back and queued; else it, or the whole job, has ended."""
         try:
             result = self._execute(index)
         except Paused:
@@ -194,7 +194,7 @@ class _Life:
             self._record.fail(error)
 
     def _execute(self, index: int) -> object:
-        """Raises: JobCanceled; Paused; whatever the unit raises."""
+        """Raises: JobCanceled; Paused; all exceptions of the unit."""
         self._wait_for_left_processes(index)
         op = self._opcode(index)
         unit = make_unit(op)
@@ -206,13 +206,13 @@ class _Life:
         self._record.begin_running(index)
         try:
             unit.check_prereq(context)
-            # what was to be tried has been: everything up to here refuses as it would in earnest
+            # a dry run ends here: everything up to here refuses as in earnest
             return None if op.dry_run else unit.run(context)
         finally:
             self._leash = context.leash
 
     def _opcode(self, index: int) -> OpCode:
-        """The opcode with its secrets. Raises: PrerequisiteError: these are lost."""
+        """The opcode with its secrets. Raises: PrerequisiteError: the secrets are lost."""
         op = parse_opcode(self._record.job.ops[index].input)
         if (secrets := self._secrets_of(index)) is not None:
             return with_secrets(op, secrets)
@@ -228,7 +228,7 @@ class _Life:
         return self._secrets[index] if index < len(self._secrets) else None
 
     def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[OpCode], context: UnitContext) -> None:
-        """Level by level, and as few requests as possible: all that is known goes in one."""
+        """Acquire locks level by level, with as few requests as possible: all that is known goes into one."""
         bgl = unit.declaration.bgl
         requests = [LockRequest(BGL, bgl)] if bgl else []
         for level in UNIT_LEVELS:
@@ -248,7 +248,7 @@ class _Life:
         )
 
     def _begin_waiting(self, index: int) -> None:
-        # a second request of the same opcode may have to wait, too
+        # a second request of the same opcode may also have to wait
         if self._record.job.ops[index].start_at is None:
             self._record.begin_waiting(index)
 
@@ -283,7 +283,7 @@ class _Life:
         self._locks.start_free()
         self._locks.finish_free()
         if self._signals.cancel_asked:
-            # it waited for an end that it has brought about itself: the next opcode is not to ask for locks
+            # it waited for an end that it has caused itself: the next opcode must not request locks
             raise JobCanceled
 
     def _is_slack(self, leash: Leash) -> bool:
@@ -305,7 +305,7 @@ class _Life:
         )
 
     def _take_priority(self) -> None:
-        """Read the message that luxid left, and do as it says."""
+        """Read luxid's message with a new priority, and apply it."""
         path = self._settings.paths.priority_message(self._job_id)
         try:
             priority = int(path.read_text())

@@ -1,18 +1,18 @@
-"""The locks of a job, got from wconfd: asked for, waited for, given up.
+"""The locks of a job, held at wconfd: requested, awaited, released.
 
-Theory. A request is sent as `updateLocksWaiting`: granted at once, or pending. A pending one is
-awaited by `waitLocks`, and then sent again: the second delivery of a request that was granted changes
-nothing and says so. The same is done after a broken connection, whatever wconfd did or forgot
-meanwhile; so its restarts are of no consequence, and if it stays away the job waits for it.
+Theory. A request is sent as `updateLocksWaiting`: it is granted at once, or becomes pending. A pending one is
+awaited by `waitLocks`, and then sent again: the second delivery of a granted request changes
+nothing and says so. The same is done after a broken connection, whether or not wconfd acted on the request or forgot
+it; so restarts of wconfd have no effect, and if it stays away the job waits for it.
 
-A request to cancel ends every wait. If the answer to a lock request is abandoned for it, the locks
-may be granted after all, behind our `freeLocks`; the process ends then, and its death frees them.
+A request to cancel ends every wait. If the reply to a lock request is abandoned for it, the locks
+may be granted nevertheless, after our `freeLocks`; the process then ends, and its death frees them.
 
-A new priority of a pending request needs a new request. The old one is dropped by `intersectLocks`
-with all that is held, which touches nothing else.
+A new priority of a pending request needs a new request. `intersectLocks` with all held locks drops the old
+request, and touches nothing else.
 
-A wait is written to the job's history once it lasts, and again when it is over, whatever ended it. The first
-`waitLocks` is no longer than what is worth telling, so that a short wait costs nothing more.
+A wait is written to the job's history once it lasts, and again when it is over, for any reason. The first
+`waitLocks` is no longer than the shortest reported wait, so that a short wait costs nothing more.
 
 Source: wconfd.md 5.3, 8.3; DESIGN sections 4 and 9.
 """
@@ -41,10 +41,10 @@ from protocol.wconfd.locks import (
     WaitLocks,
 )
 
-# of one `waitLocks`; only so that a connection that broke unnoticed is found
+# limit of one `waitLocks`, in seconds; only so that an unnoticed broken connection is found
 WAIT_S: Final = 60.0
 REPLY_S: Final = 60.0
-# at the end of an opcode: beyond that the death of the process must do it
+# seconds at the end of an opcode; after that the death of the process must free the locks
 FREE_S: Final = 30.0
 
 R = TypeVar("R")
@@ -56,14 +56,14 @@ def _never() -> bool:
 
 
 class Paused(Exception):
-    """A filter rule came to hold back the opcode that waits for its locks."""
+    """A filter rule holds back the opcode that waits for its locks."""
 
 
 class JobLocks:
     """The locks of one job process.
 
     Args:
-        socket_path: of wconfd.
+        socket_path: wconfd's.
     """
 
     def __init__(self, socket_path: Path, owner: Owner, signals: ProcessSignals, waits: WaitRecord) -> None:
@@ -74,9 +74,9 @@ class JobLocks:
             socket_path, connect_timeout_s=0.0, reply_timeout_s=REPLY_S, daemon="the lock daemon"
         )
         self._held: dict[Lock, LockMode] = {}
-        # something was asked since the last answered `freeLocks`
+        # whether anything was requested since the last `freeLocks` with a reply
         self._is_in_use = False
-        # a `freeLocks` was not answered; to be repeated before anything else is asked
+        # whether a `freeLocks` got no reply; it must be repeated before any other request
         self._is_unsettled = False
         self._freeing: FreeLocks | None = None
         self._is_sent = False
@@ -93,14 +93,14 @@ class JobLocks:
         on_blocked: Callable[[], None],
         is_paused: Callable[[], bool] = _never,
     ) -> None:
-        """Get these locks in addition to those held, however long it takes.
+        """Acquire these locks in addition to those held, however long it takes.
 
         Args:
-            priority: asked again when a signal came; smaller is more urgent.
+            priority: called again after a signal; smaller is more urgent.
             on_blocked: called once if the request was not granted at once.
-            is_paused: asked while it waits, again when a signal came.
+            is_paused: called while it waits, again after a signal.
         Raises:
-            JobCanceled: a cancel was asked meanwhile; the caller frees what was got, and with it gives up the request.
+            JobCanceled: a cancel was requested; the caller frees the acquired locks, which also drops the request.
             Paused: the same for `is_paused`.
             LockRuleViolation and others of wconfd, as RemoteError: the request is refused.
         """
@@ -122,7 +122,7 @@ class JobLocks:
         lasts: TellWait,
         is_paused: Callable[[], bool],
     ) -> None:
-        """Args: lasts: called when the wait is worth telling."""
+        """Args: lasts: called when the wait is long enough to be recorded."""
         wait_s = SHORTEST_S
 
         def must_look() -> bool:
@@ -144,7 +144,7 @@ class JobLocks:
             wait_s = WAIT_S
 
     def _in_the_way(self) -> tuple[InTheWay, ...]:
-        """What keeps the pending request out; nothing if it was granted meanwhile, or wconfd cannot tell."""
+        """The locks that block the pending request; empty if it was granted meanwhile, or wconfd cannot tell."""
         try:
             explanation = self._try_ask(ExplainWait(self._owner), self._is_canceled, REPLY_S)
         except GantryError as error:
@@ -153,7 +153,7 @@ class JobLocks:
         return explanation.waits[0].in_the_way if explanation is not None and explanation.waits else ()
 
     def release(self, locks: Iterable[Lock]) -> None:
-        """Give up some of the locks held; the rest stays."""
+        """Release some of the held locks; the rest stays."""
         requests = tuple(LockRequest(lock, None) for lock in locks)
         self._ask(TryUpdateLocks(self._owner, requests), _never)
         for request in requests:
@@ -165,7 +165,7 @@ class JobLocks:
         self._held = {lock: LockMode.SHARED if lock.level is level else mode for lock, mode in self._held.items()}
 
     def start_free(self) -> None:
-        """Send the request to free everything; the caller has time until `finish_free`."""
+        """Send the request to free everything; the caller can work until `finish_free`."""
         self._held.clear()
         if not (self._is_in_use or self._is_unsettled):
             return
@@ -174,11 +174,11 @@ class JobLocks:
             self._client.start(self._freeing)
             self._is_sent = True
         except GantryError:
-            # wconfd restarted, or closed an idle connection: `finish_free` tries once more
+            # wconfd restarted, or closed an idle connection: `finish_free` tries again
             self._is_sent = False
 
     def finish_free(self) -> None:
-        """Wait until everything is free. Never raises: what wconfd does not hear now, our death will tell it."""
+        """Wait until everything is free. Never raises: if wconfd does not receive it, our death frees the locks."""
         request, self._freeing = self._freeing, None
         if request is None:
             return
@@ -218,7 +218,7 @@ class JobLocks:
         return reply
 
     def _try_ask(self, request: Request[R], stop: Callable[[], bool], patience_s: float) -> R | None:
-        """The reply, after as many attempts as it takes; None as soon as `stop()` is true, and then nothing is sent."""
+        """Return the reply, after as many attempts as needed; None, with nothing sent, as soon as `stop()` is true."""
         is_quiet = True
         for pause in pauses():
             if stop():

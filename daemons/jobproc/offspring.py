@@ -1,4 +1,4 @@
-"""What jobs inherit from the opcode that submits them: who asked for it, how urgent it is, and how much it logs.
+"""The properties that jobs inherit from the opcode that submits them: reason, priority, and debug level.
 
 Source: opcodes.md 2.
 """
@@ -8,12 +8,12 @@ from typing import Final
 
 from protocol.luxi.submission import JobInput, OpInput
 
-# taken over if the opcode itself does not say it
+# keys inherited if the opcode itself does not set them
 _IF_UNSET: Final = ("priority", "debug_level")
 
 
 def inherit(parent: Mapping[str, object], jobs: Sequence[JobInput]) -> tuple[JobInput, ...]:
-    """The jobs as they are submitted.
+    """Return the jobs to submit.
 
     Args:
         parent: the submitting opcode, as in its job's file.

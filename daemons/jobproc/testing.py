@@ -9,9 +9,9 @@
         assert trial.locks == {"cluster/BGL": "shared", "instance/shop": "exclusive"}
         assert trial.feedback == ["100 %: index.html"]
 
-The steps are those of a job process (`life.py`). What would go wrong only in a cluster is a `Mistake` here: an opcode
-that its job file does not hold whole; a secret in that file, the job's log or the result; locks other than the opcode
-declares, by which luxid foresees who waits for whom; a change or a use of something whose lock is not held; a result
+The steps are those of a job process (`life.py`). A fault that would show only in a cluster is a `Mistake` here: an
+opcode that does not survive its job file; a secret in that file, the job's log or the result; locks other than those
+the opcode declares, from which luxid predicts waits; a change or a use of something whose lock is not held; a result
 that is not JSON. No time passes in `wait`.
 """
 
@@ -30,18 +30,18 @@ __all__ = ["FakeContext", "Mistake", "UnitTrial"]
 
 
 class UnitTrial(TrialRecord):
-    """The job process of one opcode, played; made as `TrialRecord` tells."""
+    """A simulated job process for one opcode; made like `TrialRecord`."""
 
     def carry_out(self, unit: type[LogicalUnit[OpCode]], parameters: Mapping[str, object]) -> Any:
         """Carry out the opcode of this unit.
 
         Args:
-            parameters: as JSON, as they stand in a file for `gnt-job submit`.
+            parameters: JSON values, as in a file for `gnt-job submit`.
         Returns: the opcode's result; None for a dry run.
         Raises:
-            InvalidRequest: the parameters are refused, as luxid would.
+            InvalidRequest: luxid would refuse the parameters.
             Mistake: see the module.
-            Whatever the unit raises.
+            All exceptions of the unit.
         """
         op = read_opcode(unit.OPCODE, parameters)
         kept = from_job_file(op)
@@ -56,7 +56,7 @@ class UnitTrial(TrialRecord):
         return result
 
     def _take_locks(self, unit: LogicalUnit[OpCode], context: "FakeContext") -> None:
-        """As `life` does: all that is known goes in one request, before a level that needs to be looked at."""
+        """Take locks as `life` does: all known ones in one request, before a level that depends on held locks."""
         declared = unit.declaration
         requests = [LockRequest(BGL, declared.bgl)] if declared.bgl else []
         for level in UNIT_LEVELS:

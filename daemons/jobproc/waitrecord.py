@@ -1,6 +1,6 @@
-"""The job process's part of the job's history: what it waited for locks.
+"""The job process's part of the job's history: its waits for locks.
 
-Never raises: a history that cannot be written is missed, and nothing else.
+Never raises: a history that cannot be written is only missed.
 
 Source: common/queue/waithistory.py; DESIGN section 6, "Explain".
 """
@@ -20,15 +20,15 @@ from common.queue.waithistory import NAMED, Cause, Span, WaitKind
 from common.system.log import get_log
 from protocol.wconfd.explain import InTheWay
 
-# told what is in the way, as far as that is known
+# function called with the blocking locks, as far as they are known
 TellWait = Callable[[Sequence[InTheWay]], None]
-# nearly every opcode asks for it, and it is hardly ever in the way
+# request of nearly every opcode, which hardly ever blocks it
 _NO_BIG_LOCK: Final = LockRequest(BGL, LockMode.SHARED)
 _log = get_log(__name__)
 
 
 class WaitRecord:
-    """Where one job's waits for locks are written.
+    """Writes one job's waits for locks.
 
     Args:
         path: shared with other jobs.
@@ -40,11 +40,11 @@ class WaitRecord:
 
     @contextmanager
     def waiting(self, requests: Sequence[LockRequest], blockers: Sequence[Owner]) -> Iterator[TellWait]:
-        """The job waits now until this context ends, be it by an error; what was too short is not written.
+        """Record a wait that lasts until this context ends, also by an error; a very short one is not written.
 
         Args:
-            requests: what was asked for; perhaps not all of it is in others' hands.
-        Yields: to be called once when the wait lasts: it is seen by others from then on.
+            requests: requested locks; others may hold only some of them.
+        Yields: a function to call once when the wait lasts: from then on others see it.
         """
         names = [str(request.lock) for request in requests if request != _NO_BIG_LOCK] or [str(BGL)]
         wait = Span(_cause(names, blockers), time.time(), None)

@@ -1,6 +1,6 @@
-"""Control groups, one for each command: made, entered, ended as a whole, and removed.
+"""Control groups, one for each command: they are made, entered, ended as a whole, and removed.
 
-All failures of the kernel to remove a group are no failures of ours: what is left is swept at the next start.
+If the kernel refuses to remove a group, that is not an error: the next start sweeps it.
 
 Source: DESIGN section 16; everyday.md a; cgroup-v2.rst, v1 freezer-subsystem.rst.
 """
@@ -18,9 +18,9 @@ from common.system.log import get_log
 from daemons.jobproc.commands.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
 
 _PROCS: Final = "cgroup.procs"
-# of the freezer of version 1, until all are frozen; who is not by then is met by the next round
+# seconds for the freezer of version 1 to freeze all processes; the next round meets the others
 _FREEZE_S: Final = 0.1
-# for the end of the process that a trial kills
+# seconds for the end of the process that a trial kills
 _TRIAL_S: Final = 2.0
 _log = get_log(__name__)
 
@@ -40,7 +40,7 @@ class Group:
         _write(f"{self.folder}/{_PROCS}", "0")
 
     def kill(self) -> None:
-        """SIGKILL for every process in it, those that are being made included; to be repeated until it is empty.
+        """Send SIGKILL to every process in it, also to those being forked; repeat until the group is empty.
 
         Raises: OSError: the group is gone, or may not be ended.
         """
@@ -51,19 +51,19 @@ class Group:
         try:
             for pid in self.pids():
                 with contextlib.suppress(ProcessLookupError, PermissionError):
-                    # frozen, so the number is still its own
+                    # frozen, so the pid still belongs to it
                     os.kill(pid, signal.SIGKILL)
         finally:
             _write(f"{self.folder}/freezer.state", "THAWED")
 
     def is_empty(self) -> bool:
-        """Whether no process is left in it; zombies do not count. Raises: OSError: that cannot be read."""
+        """Whether no process is left in it; zombies do not count. Raises: OSError: this cannot be read."""
         if self.way is Way.V2:
             return "populated 0" in _read(f"{self.folder}/cgroup.events")
         return not self.pids()
 
     def pids(self) -> frozenset[int]:
-        """The processes in it and in groups that the command made below; none if it is gone."""
+        """The processes in it and in groups that the command made below; empty if the group is gone."""
         found: set[int] = set()
         for folder, _, _ in os.walk(self.folder):
             with contextlib.suppress(OSError):
@@ -71,14 +71,14 @@ class Group:
         return frozenset(found)
 
     def read(self, name: str) -> str | None:
-        """What an interface file says, `cpu.stat` say; None: this system has it not. To be read before `remove`."""
+        """Return the text of an interface file, as `cpu.stat`; None: this system lacks it. Call it before `remove`."""
         try:
             return _read(f"{self.folder}/{name}")
         except OSError:
             return None
 
     def remove(self) -> bool:
-        """Remove it, and groups that the command made below; false: something lives in it, it stays."""
+        """Remove it, and groups that the command made below; false: a process lives in it, and it stays."""
         for folder, _, _ in os.walk(self.folder, topdown=False):
             try:
                 os.rmdir(folder)
@@ -94,28 +94,28 @@ class Group:
         for _ in range(int(_FREEZE_S * 1000)):
             if "FROZEN" in _read(path):
                 return
-            # the freezer tells of its end nowhere
+            # the freezer has no event for its completion
             select.select([], [], [], 0.001)
 
 
 class GroupTree:
-    """Where the groups of an installation are made."""
+    """The folder in which the groups of an installation are made."""
 
     def __init__(self, way: Way, place: str, folder: str, run_folder: Path) -> None:
         self.way = way
-        # of the tree, the group that was there before us
+        # group in the tree that existed before us
         self.place = place
-        # in it, made when it is needed
+        # our folder in it, made when it is needed
         self.folder = folder
         self._run_folder = run_folder
 
     def make(self, name: str) -> Group:
-        """Make a group for a command; one of that name that was left over and is empty is used.
+        """Make a group for a command; an empty one of that name, left over, is used.
 
         Raises: OSError.
         """
         group = Group(self.way, f"{self.folder}/{name}")
-        # it may be removed by another process of ours, as long as it is empty
+        # another of our processes may remove the folder while it is empty
         for _ in range(3):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(self.folder)
@@ -130,13 +130,13 @@ class GroupTree:
         raise FileNotFoundError(f"{self.folder} is removed over and over")
 
     def group(self, name: str) -> Group:
-        """A group as it may stand there."""
+        """The group of that name, which may not exist."""
         return Group(self.way, f"{self.folder}/{name}")
 
     def sweep(self) -> None:
-        """Remove groups that nobody lives in, and the folder if none is left.
+        """Remove groups without processes, and the folder if none is left.
 
-        While a command is being started nothing is removed: its group is empty until it enters.
+        While a command is being started nothing is removed: its group is empty until the command enters.
         """
         with contextlib.suppress(OSError), _locked(self._run_folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
             for name in self._names():
@@ -144,7 +144,7 @@ class GroupTree:
             self.remove_if_empty()
 
     def remove_if_empty(self) -> None:
-        """Remove the folder if there is no group in it."""
+        """Remove the folder if it is empty."""
         with contextlib.suppress(OSError):
             os.rmdir(self.folder)
 
@@ -155,9 +155,9 @@ class GroupTree:
 
 @contextlib.contextmanager
 def while_starting(run_folder: Path) -> Iterator[None]:
-    """From before the groups of a command are made until it has entered them: nobody sweeps them meanwhile.
+    """Keep sweeps away, from before the groups of a command are made until it has entered them.
 
-    If the run folder cannot be opened just now, that is told, and the command is started all the same.
+    If the run folder cannot be opened, the log says so, and the command is started nevertheless.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -180,12 +180,12 @@ def _locked(run_folder: Path, operation: int) -> Iterator[None]:
 
 
 def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:
-    """The best tree in which a group can be made, entered and ended: that is tried. None: there is none.
+    """Return the best tree in which a group can be made, entered and ended, found by trial; None: there is none.
 
     Args:
-        wanted: as in the settings: `auto`, `v2`, `v1` or `off`.
-        run_folder: of the installation; its groups have a folder of their own.
-    Cost: a fork for each place that is tried.
+        wanted: the setting: `auto`, `v2`, `v1` or `off`.
+        run_folder: the installation's; its groups have a folder of their own.
+    Cost: one fork for each tried place.
     """
     for place in places(wanted, _text("/proc/self/mountinfo"), _text("/proc/self/cgroup")):
         tree = GroupTree(place.way, place.folder, f"{place.folder}/{folder_name(str(run_folder))}", run_folder)
@@ -199,7 +199,7 @@ def find_groups(wanted: str, run_folder: Path) -> GroupTree | None:
 
 
 def _try(tree: GroupTree) -> None:
-    """Raises: OSError: it does not work."""
+    """Raises: OSError: the tree is not usable."""
     group = tree.make(TRIAL_GROUP)
     try:
         pid, has_entered = _start_in(group)
@@ -209,7 +209,7 @@ def _try(tree: GroupTree) -> None:
             group.kill()
             _await_end(pid)
         finally:
-            # a child of ours, not reaped yet
+            # our child, not reaped yet
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
     finally:
@@ -228,7 +228,7 @@ def _await_end(pid: int) -> None:
 
 
 def _start_in(group: Group) -> tuple[int, bool]:
-    """A process that has tried to enter the group, and waits to be killed."""
+    """Start a process that tries to enter the group, then waits to be killed; return its pid and its success."""
     reader, writer = os.pipe2(os.O_CLOEXEC)
     pid = os.fork()
     if pid == 0:

@@ -1,4 +1,4 @@
-"""A forked process that becomes a program: its group, its user, its surroundings, and nothing of ours.
+"""A forked process that becomes a program: with its group, user and surroundings, and without our descriptors.
 
 Source: DESIGN sections 5 and 16.
 """
@@ -26,19 +26,19 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 
 
 class Stage(enum.Enum):
-    """How far the start of a program came."""
+    """The stage at which the start of a program failed."""
 
-    # no group for a limit that is wanted
+    # a wanted limit has no group
     LIMIT = "limit"
     GROUP = "group"
     USER = "user"
-    # the prelude knows more
+    # the prelude has the details
     PRELUDE = "prelude"
     EXEC = "exec"
 
 
 class NotStarted(Exception):
-    """The program did not start; `error` says why, its `filename` of what."""
+    """The program did not start; `error` has the reason, and its `filename` the object."""
 
     def __init__(self, stage: Stage, error: OSError) -> None:
         super().__init__(str(error))
@@ -48,7 +48,7 @@ class NotStarted(Exception):
 
 @attrs.frozen
 class Account:
-    """Whom a program runs as."""
+    """The user and groups that a program runs as."""
 
     uid: int
     gid: int
@@ -61,56 +61,56 @@ class Launch:
 
     argv: Sequence[str]
     env: Mapping[str, str]
-    # done in its process, as its user, before it begins
+    # steps in the program's process, as its user, before the program begins
     prelude: Prelude
-    # None: as the job process
+    # None: the job process's user
     account: Account | None = None
     umask: int = 0o022
-    # descriptor to read; None: it is empty
+    # descriptor of standard input; None: empty input
     stdin: int | None = None
 
     @property
     def fds(self) -> frozenset[int]:
-        """The descriptors that its start needs."""
+        """The descriptors that the start needs."""
         return self.prelude.fds | (frozenset() if self.stdin is None else {self.stdin})
 
 
 @attrs.frozen
 class Berth:
-    """Where a program is started."""
+    """The place in which a program is started."""
 
-    # its standard output, and its standard error if that is apart
+    # descriptors of its standard output, and of its standard error if that is apart
     outputs: Sequence[int]
-    # the process group it joins if that still is there; its own otherwise
+    # process group to join if it still exists; else a new one
     process_group: int
-    # of the process that supervises it: when that is killed it is killed, too
+    # pid of its supervisor; the program is killed when that one is
     supervisor: int
-    # entered in this order
+    # groups to enter, in this order
     groups: tuple[Group, ...]
 
 
 def become_subreaper() -> None:
-    """Be the parent of all orphans among the descendants of this process.
+    """Make this process the parent of all orphans among its descendants.
 
-    Raises: OSError: the kernel does not know it (before 3.4).
+    Raises: OSError: the kernel lacks this (before 3.4).
     """
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
-    """Replace this process by the program; to be called in a forked child of the supervisor.
+    """Replace this process by the program; call it in a forked child of the supervisor.
 
     Args:
-        report: at its end when the program was executed; else it tells why not, for `read_report`.
+        report: pipe, at its end when the program was executed; else it gets the reason for `read_report`.
     """
     stage = Stage.GROUP
     try:
-        # a signal that comes now must write nothing into a descriptor that has got another meaning
+        # a signal that comes now must not write into a descriptor that has been reused
         signal.set_wakeup_fd(-1)
         for group in berth.groups:
             group.enter()
         _join(berth.process_group)
-        # what is caught falls back to its default action by itself
+        # caught signals fall back to their default action by themselves
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
@@ -118,7 +118,7 @@ def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
         stage = Stage.USER
         if launch.account is not None:
             _become_user(launch.account)
-        # after that, since a change of user takes it back
+        # after the change of user, which resets it
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != berth.supervisor:
             os._exit(_NOT_EXECUTED)
@@ -129,23 +129,23 @@ def become(launch: Launch, berth: Berth, report: int) -> NoReturn:
     except OSError as error:
         report_failure(report, stage, error)
     except (ValueError, OverflowError) as error:
-        # a zero byte in a word or a variable, a lone surrogate
+        # a zero byte in a word or a variable, or a lone surrogate
         report_failure(report, stage, OSError(errno.EINVAL, str(error)))
     finally:
         os._exit(_NOT_EXECUTED)
 
 
 def close_all_but(kept: frozenset[int]) -> None:
-    """Close what this process has open and does not need. Raises: OSError: /proc is not there."""
+    """Close all open descriptors but these. Raises: OSError: /proc is missing."""
     for name in os.listdir("/proc/self/fd"):
         if int(name) not in kept:
-            # the folder that was read is closed already
+            # the descriptor of the listed folder is closed already
             with contextlib.suppress(OSError):
                 os.close(int(name))
 
 
 def read_report(content: bytes) -> NotStarted | None:
-    """What `become` told; None: the program was executed."""
+    """Read the report of `become`; None: the program was executed."""
     if not content:
         return None
     stage, number, text, filename = orjson.loads(content)
@@ -153,7 +153,7 @@ def read_report(content: bytes) -> NotStarted | None:
 
 
 def report_failure(report: int, stage: Stage, error: OSError) -> None:
-    """Write that the program did not start into the pipe `report`, for `read_report`."""
+    """Write into the pipe `report` that the program did not start, for `read_report`."""
     filename = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
     words = [stage.value, error.errno or errno.EINVAL, error.strerror or str(error), filename]
     os.write(report, orjson.dumps([_clean(word) for word in words]))
@@ -167,17 +167,17 @@ def _join(process_group: int) -> None:
     try:
         os.setpgid(0, process_group)
     except OSError:
-        # its last process has ended
+        # the last process of that group has ended
         os.setpgid(0, 0)
 
 
 def _arrange(launch: Launch, berth: Berth, report: int) -> int:
-    """Standard input, output and error, and the umask; nothing else is open but what the start itself needs.
+    """Set up standard input, output and error, and the umask; close all else that the start does not need.
 
     Returns: the descriptor for the report.
     """
     empty = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    # out of the way of the three
+    # duplicates above the three standard descriptors
     given, output, error = map(_above, (empty if launch.stdin is None else launch.stdin, *_both(berth.outputs)))
     for number, fd in enumerate((given, output, error)):
         os.dup2(fd, number)

@@ -1,12 +1,12 @@
-"""How the processes of a command are held together, so that all of them can be ended: which ways there may be.
+"""Ways to hold the processes of a command together, so that all of them can be ended.
 
-Theory. A control group holds all that a command starts; nothing escapes from it without rights. Of version 2
-one write ends a whole group. Of version 1 the freezer does: freeze, signal, thaw. Where neither may be used the
-supervisor's descendants are the group. What a system allows cannot be told by versions and mounts, so
-what stands here are only places that are worth a try, the best one first.
+Theory. A control group holds all processes that a command starts; without special rights none can leave it. In version
+2 one write ends a whole group. In version 1 the freezer does it: freeze, signal, thaw. Where neither is usable, the
+supervisor's descendants are the group. Versions and mounts do not tell what a system allows, so
+this module only lists places worth a trial, the best one first.
 
-We build below the group that we are in: it is ours, or the tree is nobody's. Only if a service manager has
-put us into a group of its making below the one it gave us (`DelegateSubgroup=`), it is the group above.
+Groups are made below our own group: it is ours, or the tree belongs to nobody. But if a service manager has
+put us into a subgroup of the one it gave us (`DelegateSubgroup=`), they are made in the group above.
 
 Source: DESIGN section 16; everyday.md a, j.
 """
@@ -19,16 +19,16 @@ from typing import Final
 
 import attrs
 
-# as a drop-in of the unit may have it in `DelegateSubgroup=`, which systemd knows since 254
+# name for `DelegateSubgroup=` in a drop-in of the unit; systemd 254 and later support it
 SUBGROUP: Final = "supervisor"
 _SUFFIX: Final = ".cg"
-# made at a start, to see whether it works
+# group made at a start, to see whether groups work
 TRIAL_GROUP: Final = "trial.cg"
 _GROUP: Final = re.compile(r"(?:job-\d+(?:-detached-\d+)?|trial)\.cg", re.ASCII)
 
 
 class Way(enum.Enum):
-    """What kind of control group; the value is its name in the settings."""
+    """The kind of control group; the value is its name in the settings."""
 
     V2 = "v2"
     V1 = "v1"
@@ -36,14 +36,14 @@ class Way(enum.Enum):
 
 @attrs.frozen
 class Place:
-    """A folder in which groups may perhaps be made; it exists."""
+    """An existing folder in which groups can perhaps be made."""
 
     way: Way
     folder: str
 
 
 def places(wanted: str, mounts: str, own: str) -> tuple[Place, ...]:
-    """The places worth a try, the best one first.
+    """Return the places worth a trial, the best one first.
 
     Args:
         wanted: `auto`, `v2`, `v1`, or `off`: none.
@@ -62,7 +62,7 @@ def places(wanted: str, mounts: str, own: str) -> tuple[Place, ...]:
 
 
 def controller_folder(controller: str, mounts: str, own: str) -> str | None:
-    """The folder of our own group in the tree of a controller of version 1; None: there is no such tree here.
+    """Return the folder of our own group in the tree of a controller of version 1; None: there is no such tree.
 
     Args: mounts, own: as for `places`.
     """
@@ -85,17 +85,17 @@ def _trees_of(controller: str, mounts: str) -> Iterator[tuple[str, str]]:
 
 
 def folder_name(run_folder: str) -> str:
-    """Of the folder that holds the groups of one installation."""
+    """The name of the folder with the groups of one installation."""
     return f"gantry-{hashlib.sha256(run_folder.encode(errors='surrogateescape')).hexdigest()[:12]}"
 
 
 def group_name(job_id: int, op_index: int, *, is_detached: bool) -> str:
-    """A name that no interface file of the kernel has, now or later."""
+    """The name of a command's group; no interface file of the kernel has such a name, now or later."""
     return f"job-{job_id}-detached-{op_index}{_SUFFIX}" if is_detached else f"job-{job_id}{_SUFFIX}"
 
 
 def is_group_name(name: str) -> bool:
-    """Whether it is the name of a group of ours."""
+    """Whether this is the name of one of our groups."""
     return _GROUP.fullmatch(name) is not None
 
 
@@ -109,7 +109,7 @@ def _own_groups(text: str) -> Iterator[tuple[Way, str]]:
 
 
 def _mounts(text: str) -> Iterator[tuple[Way, str, str]]:
-    """(way, what of the tree is mounted, where)"""
+    """(way, mounted part of the tree, mount point)"""
     for line in text.splitlines():
         before, _, after = line.partition(" - ")
         kind, _, options = after.split(" ", 2)
@@ -121,7 +121,7 @@ def _mounts(text: str) -> Iterator[tuple[Way, str, str]]:
 
 
 def _below(own: str | None, root: str) -> str | None:
-    """Our group as seen from the mount; None: it is not in what is mounted."""
+    """Our group as seen from the mount; None: it is outside the mounted part."""
     if own is None:
         return None
     if own.endswith(f"/{SUBGROUP}"):

@@ -1,9 +1,9 @@
 """Limits of a command by control groups: memory of all its processes together, and processors.
 
-Theory. Of version 2 the command's own group takes the limits, if the controllers may be switched on above it: that is
-refused where processes live in the group above (no internal processes), and then there is no limit by groups. Of
+Theory. In version 2 the command's own group takes the limits, if the controllers can be switched on above it. That is
+refused where processes live in the group above (no internal processes), and then there is no limit by groups. In
 version 1 each controller has a tree of its own, so the command enters one more group for each limit. A group is made
-for a limit that is asked for, and for no other reason: a job without limits pays nothing.
+only for a requested limit: a job without limits pays nothing.
 
 Source: DESIGN section 16; everyday.md a, j; cgroup-v2.rst; v1 memory.rst, sched-bwc.rst.
 """
@@ -23,16 +23,16 @@ from daemons.jobproc.commands.holding import Way, controller_folder, folder_name
 MEMORY: Final = "memory"
 CPU: Final = "cpu"
 _PERIOD_US: Final = 100_000
-# file that has the limit of memory
+# name of the file with the memory limit
 _MEMORY_FILES: Final = {Way.V2: "memory.max", Way.V1: "memory.limit_in_bytes"}
 _log = get_log(__name__)
 
 
 @attrs.frozen
 class Wanted:
-    """What a command may use; None: as much as there is."""
+    """Limits of a command; None: no limit."""
 
-    # of all its processes together
+    # bytes of all its processes together
     memory_bytes: int | None = None
     # processors; 1.5: one and a half
     cpus: float | None = None
@@ -44,20 +44,20 @@ class Wanted:
 
 @attrs.frozen
 class Limited:
-    """The groups of one command that has limits."""
+    """The groups that carry a command's limits."""
 
-    # controller -> the group that has its limit; one that is not here has none
+    # controller -> the group with its limit; a missing one has no limit
     by_controller: Mapping[str, Group] = attrs.field(factory=dict)
-    # to be entered besides the command's own, and removed after it
+    # groups to enter besides the command's own, removed after it
     extra: tuple[Group, ...] = ()
 
 
 def limit_groups(wanted: Wanted, own: Group | None, run_folder: Path, name: str) -> Limited:
-    """Set the limits that this system has groups for; which those are is seen in the answer.
+    """Set the limits for which this system has groups; the result tells which ones.
 
     Args:
-        own: the command's group, made already; None: there are none here.
-        name: of the groups.
+        own: the command's group, already made; None: there are no groups here.
+        name: name for further groups.
     """
     found: dict[str, Group] = {}
     extra = []
@@ -77,14 +77,14 @@ def limit_groups(wanted: Wanted, own: Group | None, run_folder: Path, name: str)
 
 
 def sweep_limit_groups(run_folder: Path) -> None:
-    """Remove the groups that commands of an earlier run of the installation have left, if nobody lives in them."""
+    """Remove the groups that commands of an earlier run have left, if no process lives in them."""
     for controller in (MEMORY, CPU):
         if (tree := _tree(controller, run_folder)) is not None:
             tree.sweep()
 
 
 def _own_group(own: Group | None, controller: str) -> Group | None:
-    """The command's group of version 2 with this controller switched on; None: it cannot be."""
+    """Return the command's group of version 2 with this controller switched on; None: that is not possible."""
     if own is None or own.way is not Way.V2:
         return None
     above = Path(own.folder).parent
@@ -116,7 +116,7 @@ def _set(group: Group, controller: str, wanted: Wanted) -> None:
     """Raises: OSError: the kernel refuses the value."""
     for name, value in _values(group.way, controller, wanted):
         Path(group.folder, name).write_text(value)
-    # what is not there everywhere: no swap in the place of memory, and all or none of it is killed
+    # not available everywhere: no swap beyond the memory limit, and the whole group is killed at once
     with contextlib.suppress(OSError):
         if controller == MEMORY and group.way is Way.V2:
             Path(group.folder, "memory.oom.group").write_text("1")

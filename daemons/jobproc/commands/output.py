@@ -1,10 +1,9 @@
-"""What the commands of a job print, kept in files of bounded size.
+"""The output of a job's commands, kept in files of bounded size.
 
-The output is one stream of bytes for the whole job. It lies in pieces `<base>.<offset>`, the offset
-of the piece's first byte in 20 digits; a piece is full at half of the limit, and only the last two are
+The output is one stream of bytes for the whole job. It lies in pieces `<base>.<offset>`, with the offset
+of the piece's first byte in 20 digits. A piece is full at half of the limit, and only the last two are
 kept. So a reader finds any offset by the names alone, and sees that earlier output is gone.
-
-Output is not state: it is not made durable, and a loss of power may take its end.
+Output is not state: it is not synced, and a loss of power may cost its end.
 """
 
 import contextlib
@@ -18,18 +17,18 @@ _MODE: Final = 0o640
 
 
 class OutputFile:
-    """The output of one job, to append to; a later process of the job goes on where the last one ended.
+    """The output of one job, for appending; a later process of the job continues it.
 
     Args:
-        base: the pieces' common path; the folder exists.
-        max_bytes: of all pieces together.
+        base: the pieces' common path; the folder must exist.
+        max_bytes: limit of all pieces together.
     """
 
     def __init__(self, base: Path, max_bytes: int) -> None:
         self._base = base
         self._piece_bytes = max(max_bytes // _PIECES_KEPT, 1)
         self._pieces: list[int] = []
-        # where the last piece begins, and how much is in it
+        # offset of the last piece, and its size
         self._start = 0
         self._size = 0
         self._fd = -1
@@ -57,7 +56,7 @@ class OutputFile:
             self._fd = -1
 
     def _find_pieces(self) -> None:
-        # only now: most jobs have no output, and the folder holds that of all jobs
+        # as late as possible: most jobs have no output, and the folder holds the pieces of all jobs
         self._pieces = pieces_of(self._base)
         if self._pieces:
             self._start = self._pieces[-1]
@@ -80,21 +79,21 @@ class OutputFile:
 
 
 def pieces_of(base: Path) -> list[int]:
-    """The offsets at which the pieces of an output begin, in order."""
+    """The offsets of an output's pieces, in order."""
     prefix = f"{base.name}."
     names = [name.removeprefix(prefix) for name in os.listdir(base.parent) if name.startswith(prefix)]
     return sorted(int(name) for name in names if len(name) == _DIGITS and name.isdigit())
 
 
 class Tail:
-    """The last lines of a stream, at no cost for each line.
+    """The last lines of a stream, without a cost for each line.
 
     Args:
-        lines: how many to keep.
+        lines: number of lines to keep.
     """
 
     LINE_CHARS: Final = 500
-    # room for a line of the greatest length in the longest characters
+    # bytes of a line of the greatest length in the longest characters
     _LINE_BYTES: Final = 4 * LINE_CHARS
 
     def __init__(self, lines: int) -> None:
@@ -106,7 +105,7 @@ class Tail:
         self._kept = (self._kept + data[-self._limit :])[-self._limit :]
 
     def lines(self) -> list[str]:
-        """The last lines, each cut at 500 characters; of a very long line only its end may be left."""
+        """The last lines, each cut at 500 characters; of a very long line possibly only the end."""
         if not self._lines:
             return []
         text = self._kept.decode("utf-8", "replace")

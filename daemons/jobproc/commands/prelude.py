@@ -1,8 +1,8 @@
-"""What a command's process does between fork and exec, as the user whom the command runs as.
+"""The steps of a command's process between fork and exec, as the user of the command.
 
-Its folder and the file on its standard input are opened here and not by the job process, which may be root: the
-kernel then judges by the rights of the job's user. The limits that a job asks for are set here as well, since
-the job process must not be bound by them. A step that fails is told through a pipe of its own, with what it was about.
+Its folder and the file for its standard input are opened here, not by the job process, which may be root: so
+the kernel checks the rights of the job's user. The job's limits are also set here, because they
+must not bind the job process. A failed step is reported through a pipe of its own, with the object that it concerned.
 """
 
 import enum
@@ -15,12 +15,12 @@ from typing import Final
 
 import attrs
 
-# of a report; a path has less than a quarter of it
+# bytes of a report; a path has less than a quarter of it
 _LONGEST: Final = 2**16
 
 
 class Step(enum.Enum):
-    """What failed."""
+    """A step that can fail."""
 
     FOLDER = "folder"
     INPUT = "input"
@@ -30,7 +30,7 @@ class Step(enum.Enum):
 
 @attrs.frozen
 class Failure:
-    """A step that failed, on what, and its errno, if it has one."""
+    """A failed step, its object, and its errno, if it has one."""
 
     step: Step
     name: str
@@ -39,23 +39,23 @@ class Failure:
 
 @attrs.frozen
 class Prelude:
-    """The steps of one command; those that are not wanted are left out.
+    """The steps of one command; unwanted ones are left out.
 
     `report` is called in the child, `failure` in the parent when the start has failed.
     """
 
     cwd: str | None = None
-    # opened for reading
+    # path to open for reading
     stdin_path: str | None = None
-    # number of the kernel's -> (soft, hard)
+    # number of the kernel's limit -> (soft, hard)
     limits: Mapping[int, tuple[int, int]] = attrs.field(factory=dict)
-    # added to what it is
+    # niceness to add
     niceness: int = 0
     # reading and writing end
     _pipe: tuple[int, int] = attrs.field(factory=lambda: os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK))
 
     def run(self) -> None:
-        """Do the steps; in the child. Raises: OSError, ValueError: one failed, and has been reported."""
+        """Do the steps; in the child. Raises: OSError, ValueError: a step failed, and has been reported."""
         step, name = Step.FOLDER, ""
         try:
             if self.cwd is not None:
@@ -79,11 +79,11 @@ class Prelude:
 
     @property
     def fds(self) -> frozenset[int]:
-        """The descriptors that `run` needs; closed when the program is executed."""
+        """The descriptors that `run` needs; they close when the program is executed."""
         return frozenset(self._pipe)
 
     def failure(self) -> Failure | None:
-        """Which step failed; None: none did."""
+        """Return the failed step; None: none failed."""
         try:
             step, name, number = json.loads(os.read(self._pipe[0], _LONGEST))
         except (BlockingIOError, ValueError):
@@ -96,7 +96,7 @@ class Prelude:
 
 
 def _take_input(path: str) -> None:
-    # a pipe without a writer must not hold up the start; and one with one would be no input that can be had again
+    # a pipe without a writer must not block the start; and input from a pipe with one could not be read a second time
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
     mode = os.fstat(fd).st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISCHR(mode)):

@@ -1,12 +1,12 @@
-"""A program that a unit runs: started by a supervisor, its output pumped, its end awaited.
+"""A program that a unit runs: a supervisor starts it, its output is pumped, its end awaited.
 
-Theory. One loop waits for everything: output, signals, and what the supervisor tells. The program's standard output and
-error are one pipe, so that their order is kept, unless they are wanted apart.
+Theory. One loop waits for everything: output, signals, and messages of the supervisor. The program's standard output
+and error are one pipe, which keeps their order, unless they are wanted apart.
 
-The program has ended when its own process has, and all is over when nothing of it runs any more; the supervisor
-sees to it and tells of both. Only if it is to leave its background processes under the job's locks, its end is enough:
-then the supervisor stays, and the *leash*, the pipe by which it tells, shows when the last of them has ended.
-Whoever writes to the output later gets SIGPIPE.
+The program has ended when its own process has, and all is over when none of its processes runs any more; the supervisor
+ensures this and reports both. If background processes are to run on under the job's locks, the program's own end is
+enough: then the supervisor stays, and the end of its pipe, the *leash*, shows that the last of them has ended.
+A process that writes to the output later gets SIGPIPE.
 
 Source: DESIGN sections 5 and 16.
 """
@@ -33,10 +33,10 @@ from daemons.jobproc.signals import ProcessSignals
 
 Sink = Callable[[bytes], None]
 
-# as large as the kernel gives to everybody (/proc/sys/fs/pipe-max-size)
+# largest pipe that the kernel gives to every user (/proc/sys/fs/pipe-max-size)
 _PIPE_BYTES: Final = 2**20
 _STATUS_BYTES: Final = 2**16
-# between two rounds of ending what a lost supervisor has left, should no signal tell of their end
+# seconds between two rounds of ending the processes of a lost supervisor, if no signal reports their end
 _LOOK_AGAIN_S: Final = 0.1
 _log = get_log(__name__)
 
@@ -47,17 +47,17 @@ class SupervisorLost(Exception):
 
 @attrs.frozen
 class Leash:
-    """Processes that a program left behind, under the job's locks."""
+    """Processes that a program left running under the job's locks."""
 
     _supervisor: Supervisor
 
     @property
     def fd(self) -> int:
-        """Can be read when none of them is left."""
+        """A descriptor that is readable when none of them is left."""
         return self._supervisor.status
 
     def stop(self) -> None:
-        """Ask for their end."""
+        """Request their end."""
         self._supervisor.stop()
 
     def close(self) -> None:
@@ -67,19 +67,19 @@ class Leash:
 
 @attrs.frozen
 class ProgramEnd:
-    """How a program ended."""
+    """The end of a program."""
 
-    # as `subprocess` has it: negative for a signal
+    # exit code as in `subprocess`: negative for a signal
     returncode: int
     timed_out: bool
     duration_s: float
-    # the job was killed while it ran
+    # whether the job was killed while it ran
     was_killed: bool
-    # as `usage_so_far` has it
+    # usage as in `usage_so_far`
     usage: Mapping[str, object]
-    # its processes that the kernel killed because their memory was used up
+    # number of its processes that the kernel killed for memory
     oom_kills: int
-    # None: nothing of it runs any more, or what does is of no concern; the receiver closes it
+    # processes left under the locks; None: there are none, or they do not matter; the receiver closes it
     leash: Leash | None
 
     @property
@@ -101,30 +101,30 @@ class RunningProgram:
 
     Args:
         sink: gets the output in pieces, as they come.
-        error_sink: the same of standard error, if that is apart.
+        error_sink: the same for standard error, if it is apart.
     Raises:
         NotStarted: it could not be started.
-        OSError: no process or descriptor can be had.
+        OSError: no process or descriptor is available.
     """
 
     def __init__(
         self, launch: Launch, terms: Terms, sink: Sink, signals: ProcessSignals, error_sink: Sink | None = None
     ) -> None:
-        # of those whose supervisor is lost
+        # adopts the processes of a lost supervisor
         become_subreaper()
         self._signals = signals
         self._terms = terms
-        # left behind by earlier programs of this job: not to be ended with this one
+        # processes left by earlier programs of this job, which must not be ended with this one
         self._strangers = descendants(os.getpid()) if _has_children() else frozenset[Process]()
         self._end: Fact | None = None
-        # the last that was told
+        # last report of the usage
         self._used: Fact = {"usage": {}, "oom_kills": 0}
         self._is_over = self._was_killed = False
         self._unread = b""
-        # reading ends of pipes, with what is to be done with that which comes out
+        # reading ends of pipes -> sink for their data
         self._outputs: dict[int, Sink] = {}
         if terms.groups is not None and terms.leave is Leave.DETACH:
-            # of those that were detached before nobody else knows when they are empty
+            # no other process notices when the groups of detached commands are empty
             terms.groups.sweep()
         with while_starting(terms.run_folder):
             self._start(launch, (sink, error_sink))
@@ -148,14 +148,14 @@ class RunningProgram:
 
     @property
     def limited(self) -> Limited:
-        """Its limits that hold for all its processes together."""
+        """The limits that hold for all its processes together."""
         return self._supervisor.limited
 
     def run(self, on_kill: Callable[[], None]) -> ProgramEnd:
-        """Pump the output until all is over; or until the program ends, if what it leaves keeps the locks.
+        """Pump the output until all is over; or until the program ends, if its background processes keep the locks.
 
         Args:
-            on_kill: called once when the end of it all was asked for because the job is killed.
+            on_kill: called once when a kill of the job has requested the end.
         Raises: SupervisorLost.
         """
         try:
@@ -168,7 +168,7 @@ class RunningProgram:
         except BaseException:
             self._drop_supervisor()
             raise
-        # a pipeful: what was there when it ended, and no more, should others go on to write
+        # one pipeful: what was there at the end, and no more, as others may go on writing
         self._pump(self._outputs)
         self.close()
         return self._judge()
@@ -180,13 +180,13 @@ class RunningProgram:
         self._outputs.clear()
 
     def _open(self, sink: Sink) -> int:
-        """A pipe for output; its writing end."""
+        """Make a pipe for output; return its writing end."""
         reader, writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         self._outputs[reader] = sink
         with contextlib.suppress(OSError):
             # fewer, larger reads; refused to users that have used up their share of pipe memory
             fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        # programs do not expect otherwise; our end has a flag of its own
+        # programs do not expect a non-blocking descriptor; our end has a flag of its own
         os.set_blocking(writer, True)
         return writer
 
@@ -214,7 +214,7 @@ class RunningProgram:
     def _look_for_kill(self, on_kill: Callable[[], None]) -> None:
         if self._signals.kill_asked and not self._was_killed:
             self._was_killed = True
-            # first this: what follows writes to a disk that may be full
+            # first, because `on_kill` writes to a disk that may be full
             self._supervisor.stop()
             on_kill()
 
@@ -237,7 +237,7 @@ class RunningProgram:
             self._is_over = self._is_over or "over" in fact
 
     def _facts(self) -> list[Fact]:
-        """What the supervisor has told since; none if a signal came first. Raises: SupervisorLost."""
+        """The supervisor's new reports; empty if a signal came first. Raises: SupervisorLost."""
         if not self._signals.wait(0, self._supervisor.status):
             return []
         data = os.read(self._supervisor.status, _STATUS_BYTES)
@@ -248,7 +248,7 @@ class RunningProgram:
         return list(map(read_fact, lines))
 
     def _end_orphans(self) -> None:
-        """Nobody supervises the program any more: end all that fell to us. Returns when nothing is left."""
+        """The supervisor is gone: end all processes that this one has adopted. Returns when none is left."""
         _log.error("supervisor.lost", job=self._terms.job_id, next="all that it supervised is ended")
         self.close()
         group = self._supervisor.group
@@ -271,7 +271,7 @@ class RunningProgram:
         self._supervisor.reap()
 
     def _pump(self, fds: Iterable[int]) -> None:
-        """Read what is there, at most about a pipeful of each."""
+        """Read the available data, at most about a pipeful from each."""
         for fd in tuple(fds):
             self._pump_one(fd, _PIPE_BYTES)
 

@@ -1,4 +1,4 @@
-"""Why a command could not be started, in words: each reason has its own."""
+"""Why a command could not be started, in words: each reason has its own text."""
 
 import errno
 import os
@@ -13,7 +13,7 @@ _ENTERED: Final = {errno.ENOENT: "does not exist", errno.ENOTDIR: "is not a fold
 
 
 def folder_words(cwd: str, number: int | None, user: str) -> str:
-    """Args: number: errno of entering it."""
+    """Args: number: errno of entering the folder."""
     if number in _ENTERED:
         return f"cwd {cwd!r} {_ENTERED[number]}"
     return f"user {user!r} cannot enter cwd {cwd!r}: {_reason(number)}; name another folder, or change its mode"
@@ -40,7 +40,7 @@ def program_words(program: str, path: str, error: OSError) -> str:
     """Why a program was not executed.
 
     Args:
-        path: the PATH in which it was looked for.
+        path: the PATH that was searched.
     """
     found = _find(program, path)
     match error.errno:

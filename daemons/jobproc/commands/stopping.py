@@ -1,10 +1,10 @@
-"""How a command and all that it started come to their end: what its supervisor does next.
+"""The end of a command and of all that it started: the next step of its supervisor.
 
-Theory. A command runs until its own process ends, its time is over, or it is to be stopped. To stop means SIGTERM for
-all of it, and after a grace time SIGKILL, again and again until nothing is left; the pause before the next round grows.
-What a command leaves behind when it ends by itself is given a moment to end as well (the `tee` at the end of a pipe
-still writes), and is then stopped; or it is left alone, if that was wanted. `EVENTS` is the whole course; when nothing
-is left at all it is over, whatever the phase.
+Theory. A command runs until its own process ends, its time is over, or a stop is requested. A stop sends SIGTERM to
+all its processes, and after a grace time SIGKILL, again and again until none is left, with growing pauses.
+When a command ends by itself, the processes that it leaves get a moment to end as well (the `tee` at the end of a pipe
+still writes), and are then stopped; or they are left alone, if that is wanted. `EVENTS` is the whole machine. When no
+process is left, all is over, in any phase.
 
 Source: DESIGN section 16; everyday.md j, "kill order" and "left-overs".
 """
@@ -15,14 +15,14 @@ from typing import Final, assert_never
 
 import attrs
 
-# for processes that end with the command, but after it
+# seconds for processes that end with the command, but after it
 MOMENT_S: Final = 0.1
 FIRST_ROUND_S: Final = 0.01
 LONGEST_ROUND_S: Final = 2.0
 
 
 class Leave(enum.Enum):
-    """What becomes of processes that a command leaves behind."""
+    """The treatment of processes that a command leaves behind."""
 
     END = "end"
     # they run on, and nothing of the job waits for them
@@ -33,25 +33,25 @@ class Leave(enum.Enum):
 
 class Phase(enum.Enum):
     RUNNING = "running"
-    LINGERING = "lingering"  # the command has ended, what it left has a moment
-    KEPT = "kept"  # the command has ended, what it left runs on under the job's locks
+    LINGERING = "lingering"  # the command has ended, the processes that it left have a moment
+    KEPT = "kept"  # the command has ended, the processes that it left run on under the job's locks
     TERMED = "termed"
     KILLED = "killed"
 
 
 class Event(enum.Enum):
-    """What can move a course on; of several at once the first in this order that the phase heeds."""
+    """An event that moves the course on; of several at once the first one that the phase handles counts."""
 
     STOP_ASKED = "a stop is asked"
     # the command has ended by itself, and has left processes behind
     LEFT_TO_END = "it ended, what it left is to end"
     LEFT_WITH_LOCKS = "it ended, what it left keeps the locks"
     LEFT_ALONE = "it ended, what it left is detached"
-    # of the command, the grace time, the moment, or the pause between two rounds
+    # the time of the command, the grace time, the moment, or the pause between two rounds is over
     TIME_OVER = "its time is over"
 
 
-# None: nothing more is to be done
+# phase -> event -> next phase; None: all is over
 EVENTS: Final[Mapping[Phase, Mapping[Event, Phase | None]]] = {
     Phase.RUNNING: {
         Event.STOP_ASKED: Phase.TERMED,
@@ -73,17 +73,17 @@ _LEFT: Final = {
 
 
 class Step(enum.Enum):
-    """What to do now."""
+    """The next thing to do."""
 
     WAIT = "wait"
     TERM = "term"
     KILL = "kill"
-    OVER = "over"  # nothing more is to be done
+    OVER = "over"  # all is over
 
 
 @attrs.frozen
 class Seen:
-    """What the supervisor sees at one instant."""
+    """The facts that the supervisor sees at one instant."""
 
     is_stop_asked: bool
     has_command_ended: bool
@@ -92,27 +92,27 @@ class Seen:
 
 @attrs.frozen
 class Course:
-    """Where a command stands; times are of one clock, in seconds."""
+    """The state of a command; times are seconds of one clock."""
 
     leave: Leave
     grace_s: float
-    # None: it may run for ever
+    # None: no time-out
     timeout_at: float | None = None
     phase: Phase = Phase.RUNNING
-    # the time-out came before its end
+    # whether the time-out came before its end
     timed_out: bool = False
-    # when to look again although nothing happened; None: never
+    # when to look again without an event; None: never
     look_at: float | None = None
     round_s: float = FIRST_ROUND_S
 
 
 def begin(leave: Leave, grace_s: float, timeout_at: float | None) -> Course:
-    """The course of a command that has just been started."""
+    """The course of a command that was just started."""
     return Course(leave, grace_s, timeout_at, look_at=timeout_at)
 
 
 def advance(course: Course, now: float, seen: Seen) -> tuple[Course, Step]:
-    """What is to be done now, and the course after it."""
+    """Return the course after these facts, and the next step."""
     if seen.has_command_ended and not seen.is_anything_left:
         return course, Step.OVER
     row = EVENTS[course.phase]
@@ -127,7 +127,7 @@ def advance(course: Course, now: float, seen: Seen) -> tuple[Course, Step]:
 
 
 def _events(course: Course, now: float, seen: Seen) -> Iterator[Event]:
-    """What has happened, in the order of `Event`."""
+    """The events that have happened, in the order of `Event`."""
     if seen.is_stop_asked:
         yield Event.STOP_ASKED
     if seen.has_command_ended:
@@ -137,7 +137,7 @@ def _events(course: Course, now: float, seen: Seen) -> Iterator[Event]:
 
 
 def _enter(course: Course, phase: Phase, now: float) -> tuple[Course, Step]:
-    """What to do at the beginning of a phase, and when to look again."""
+    """The first step of a phase, and the course with the time to look again."""
     match phase:
         case Phase.RUNNING:
             return course, Step.WAIT

@@ -1,17 +1,17 @@
 """The life of a supervisor: a process between the job process and the command that outlives both until all is over.
 
-Theory. It is a fork of the job process that executes nothing, so it costs a fork and little memory. It starts
-the command; as "subreaper" it inherits each orphan among the command's descendants, in whatever session they are, so
-none can hide; and it ends last: it never is in the control group that it ends, nor in the command's process group.
-Who has no children left as a subreaper has no descendants: that is the proof that all is over.
+Theory. It is a fork of the job process that executes no program, so it costs a fork and little memory. It starts
+the command. As "subreaper" it inherits each orphan among the command's descendants, in any session, so
+none can hide. It ends last: it is never in the control group that it ends, nor in the command's process group.
+A subreaper without children has no descendants: that proves that all is over.
 
-It holds the flock of the job's livelock, so the job's locks stay held until it lets go, even when the job process
-is killed. The command itself inherits no descriptor of ours. When the supervisor is killed, the kernel kills the
-command; what the command had started falls to the job process, which ends it.
+It holds the flock of the job's livelock, so the job's locks stay held until it lets go, even if the job process
+is killed. The command itself inherits none of our descriptors. When the supervisor is killed, the kernel kills the
+command, and the processes that the command started fall to the job process, which ends them.
 
-SIGTERM asks it to stop the command; the time-out is its own business, too, so neither needs a job process that
-lives. What happens it tells through a pipe, a JSON object a line: `started`, or `not_started`; `ended` with how the
-command itself did; `over`, with which it lets go of the livelock. At the pipe's end it is gone.
+SIGTERM requests a stop of the command; the supervisor also handles the time-out, so neither needs a living job
+process. It reports events through a pipe, one JSON object per line: `started`, or `not_started`; `ended` with the end
+of the command itself; `over`, with which it releases the livelock. At the pipe's end the supervisor is gone.
 
 Source: DESIGN sections 5 and 16; everyday.md a.
 """
@@ -48,7 +48,7 @@ from daemons.jobproc.commands.usage import killed_for_memory, usage_so_far
 from daemons.jobproc.signals import HANDLED, ProcessSignals
 
 _STDERR: Final = 2
-# of killing what comes, before others are looked after
+# seconds of killing new children before other work
 _ROUND_S: Final = 0.2
 _REPORT_BYTES: Final = 64 * 2**10
 _log = get_log(__name__)
@@ -56,25 +56,25 @@ _log = get_log(__name__)
 
 @attrs.frozen
 class Terms:
-    """What a supervisor is told."""
+    """The instructions for a supervisor."""
 
     job_id: int
     livelock: Livelock
     leave: Leave
     # None: no time-out
     timeout_s: float | None
-    # from SIGTERM to SIGKILL
+    # seconds from SIGTERM to SIGKILL
     grace_s: float
-    # where the command's group is made, and its name; None: no control groups here
+    # tree for the command's group, and its name; None: no control groups here
     groups: GroupTree | None
     group_name: str
-    # of the installation, by which its groups are told from others'
+    # run folder of the installation, which distinguishes its groups from others'
     run_folder: Path
     wanted: Wanted = attrs.field(factory=Wanted)
 
 
 def supervise_and_exit(supervision: "Supervision") -> NoReturn:
-    """Be the supervisor, in a forked child of the job process, to its end."""
+    """Run the supervisor to its end, in a forked child of the job process."""
     code = 1
     try:
         supervision.run()
@@ -102,10 +102,10 @@ class Supervision:
     command: int = 0
     began: float = 0.0
     wait_status: int | None = None
-    # of the pipe by which the command's start is reported; -1: it has been
+    # pipe that reports the command's start; -1: the report has been read
     report: int = -1
     is_told: bool = False
-    # once it has none it has no descendants, and never will
+    # False: it has no descendants, and never will
     has_children: bool = True
     course: Course = attrs.field(init=False)
 
@@ -137,7 +137,7 @@ class Supervision:
         try:
             self.command = os.fork()
         except OSError as error:
-            # told like any other program that does not start
+            # reported like any program that does not start
             report_failure(writer, Stage.EXEC, error)
         else:
             if self.command == 0:
@@ -147,7 +147,7 @@ class Supervision:
 
     @property
     def _lent(self) -> frozenset[int]:
-        """What is open for the command alone."""
+        """The descriptors that are open only for the command."""
         return self.launch.fds.union(self.outputs)
 
     @property
@@ -160,7 +160,7 @@ class Supervision:
         return self.limited.by_controller.get(MEMORY, self.group)
 
     def _take_report(self) -> bool:
-        """Whether the program was executed; if not, that is told, and we are done."""
+        """Whether the program was executed; if not, that is reported, and the supervisor is done."""
         content = os.read(self.report, _REPORT_BYTES)
         os.close(self.report)
         self.report = -1
@@ -175,7 +175,7 @@ class Supervision:
         return False
 
     def _go_on(self) -> bool:
-        """Do what is to be done now; whether all is over."""
+        """Do the next step; return whether all is over."""
         self._reap()
         seen = Seen(self.signals.cancel_asked, self.wait_status is not None, self._is_anything_left())
         self.course, step = advance(self.course, time.monotonic(), seen)
@@ -184,12 +184,12 @@ class Supervision:
         match step:
             case Step.TERM:
                 self._send(signal.SIGTERM)
-                # who is stopped could not heed it
+                # a stopped process could not react to SIGTERM
                 self._send(signal.SIGCONT)
             case Step.KILL:
                 self._kill()
             case Step.WAIT:
-                # a process that has ended may have left others to us
+                # an ended process may have left its children to us
                 if self.course.phase is Phase.KILLED:
                     self._kill_children()
             case Step.OVER:
@@ -199,7 +199,7 @@ class Supervision:
         return step is Step.OVER and self.report < 0
 
     def _reap(self) -> None:
-        """Take the exit status of every child that has ended, the adopted ones too."""
+        """Take the exit status of every child that has ended, adopted ones included."""
         try:
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -218,7 +218,7 @@ class Supervision:
         except FileNotFoundError:
             return False
         except OSError:
-            # no verdict
+            # an error is not a verdict
             return True
 
     def _send(self, number: signal.Signals) -> None:
@@ -233,10 +233,10 @@ class Supervision:
         self._kill_children()
 
     def _kill_children(self) -> None:
-        """KILL for what falls to us, as fast as it comes.
+        """Kill our children as fast as they appear.
 
-        Of processes that make a successor and end the scan of the whole machine only ever sees the last but one. But
-        each of them becomes our child with its parent's end, as does what is left by one that we kill.
+        If processes make a successor and end, a scan of the whole machine only ever sees the last but one. But
+        each of them becomes our child when its parent ends, as do the children of a process that we kill.
         """
         seen: frozenset[int] = frozenset()
         until = time.monotonic() + _ROUND_S
@@ -246,12 +246,12 @@ class Supervision:
                 return
             seen = children
             for pid in children:
-                # not reaped, so the number is its own
+                # not reaped, so the pid still belongs to it
                 os.kill(pid, signal.SIGKILL)
             self._reap()
 
     def _tell_end(self, *, is_over: bool) -> None:
-        """Tell once how the command ended, and that all is over; both in one write if nothing was left."""
+        """Report once how the command ended, and that all is over; both in one write if no process was left."""
         facts: list[Fact] = []
         if not self.is_told and self.wait_status is not None:
             self.is_told = True
@@ -267,7 +267,7 @@ class Supervision:
             self._tell(facts)
 
     def _used(self) -> Fact:
-        """What it used so far; the groups are still there."""
+        """The usage so far; call it while the groups still exist."""
         return {"usage": usage_so_far(self._memory), "oom_kills": killed_for_memory(self._memory)}
 
     def _remove_group(self) -> None:
@@ -276,11 +276,11 @@ class Supervision:
         if self.terms.groups is not None:
             self.terms.groups.remove_if_empty()
         for group in self.limited.extra:
-            # another command's may be there
+            # another command's group may be there
             with contextlib.suppress(OSError):
                 os.rmdir(os.path.dirname(group.folder))
 
     def _tell(self, facts: Sequence[Fact]) -> None:
-        # nobody listens when the job process was killed
+        # the pipe has no reader if the job process was killed
         with contextlib.suppress(OSError):
             os.write(self.status, write_facts(facts))

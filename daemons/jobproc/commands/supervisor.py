@@ -1,6 +1,6 @@
-"""The supervisor of a command, as the job process knows it: started by a fork, asked to stop, reaped.
+"""The supervisor of a command, from the job process's side: started by a fork, asked to stop, reaped.
 
-What it does from the fork on is told in `supervision`.
+`supervision` is its side after the fork.
 
 Source: DESIGN sections 5 and 16.
 """
@@ -26,17 +26,17 @@ _log = get_log(__name__)
 
 @attrs.frozen
 class Supervisor:
-    """The supervisor as the job process knows it: a child that only it reaps, so that its number stays its own."""
+    """The supervisor as a child of the job process: only the job process reaps it, so its pid stays its own."""
 
     pid: int
-    # at its end when the supervisor is gone
+    # pipe of its reports, at its end when the supervisor is gone
     status: int
-    # of the command
+    # group of the command
     group: Group | None
     limited: Limited
 
     def stop(self) -> None:
-        """Ask for the end of the command and of all that it started."""
+        """Request the end of the command and of all that it started."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGTERM)
 
@@ -50,11 +50,11 @@ def start_supervisor(launch: Launch, terms: Terms, outputs: Sequence[int], signa
     """Fork a supervisor that starts the program.
 
     Args:
-        outputs: the program's standard output, and error if that is apart; the caller closes them.
-        signals: of the job process, installed.
+        outputs: the program's standard output, and its standard error if that is apart; the caller closes them.
+        signals: the job process's, installed.
     Raises:
-        NotStarted: a limit that is wanted cannot be kept here.
-        OSError: no process, pipe or descriptor can be had.
+        NotStarted: a wanted limit cannot be set here.
+        OSError: no process, pipe or descriptor is available.
     """
     reader, writer = os.pipe2(os.O_CLOEXEC)
     group = _make_group(terms)
@@ -92,7 +92,7 @@ def _remove(groups: Sequence[Group | None]) -> None:
 
 
 def _with_own_limits(launch: Launch, wanted: Wanted, limited: Limited) -> Launch:
-    """The launch with a limit of each process' memory where there is none for all together."""
+    """The launch with a memory limit for each process if there is none for all together."""
     if wanted.memory_bytes is None or MEMORY in limited.by_controller:
         return launch
     limits = {**launch.prelude.limits, resource.RLIMIT_AS: (wanted.memory_bytes, wanted.memory_bytes)}

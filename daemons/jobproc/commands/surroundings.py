@@ -1,7 +1,7 @@
-"""What every command finds, whoever started the daemons and from whatever shell.
+"""The surroundings of every command, independent of who started the daemons, and from which shell.
 
-Theory. A command inherits from the fork server all that is not set for it. So the fork server takes the surroundings
-below when it starts, once and for all, and a job pays nothing for them: limits, niceness, signals, standing with the
+Theory. A command inherits from the fork server everything that is not set for it. So the fork server takes these
+surroundings once, when it starts, and a job pays nothing for them: limits, niceness, signals, score for the
 kernel's memory killer. The environment, the folder and the umask are set for each command.
 
 | what | value |
@@ -10,9 +10,9 @@ kernel's memory killer. The environment, the folder and the umask are set for ea
 | folder | the job's `cwd`, else `/` |
 | umask | of the settings, 022 |
 | limits | `LIMITS`, as far as the daemons' user may raise them |
-| niceness | 0, or that of the daemons if they may not lower it |
+| niceness | 0, or the daemons' if they may not lower it |
 | signals | none is ignored or blocked |
-| standard input | empty, or what the job asks for |
+| standard input | empty, or the job's input |
 
 Source: DESIGN section 16, "Clean surroundings".
 """
@@ -30,7 +30,7 @@ from common.settings import ROOT_VARIABLE, JobprocSettings
 SHELL: Final = "/bin/sh"
 _ALL: Final = resource.RLIM_INFINITY
 _MIB: Final = 2**20
-# limit -> (soft, hard), bytes, seconds or a count; as a service of systemd has them
+# limit -> (soft, hard) in bytes, seconds or a count, as for a service of systemd
 LIMITS: Final[Mapping[int, tuple[int, int]]] = {
     resource.RLIMIT_AS: (_ALL, _ALL),
     resource.RLIMIT_CORE: (0, _ALL),
@@ -46,33 +46,33 @@ LIMITS: Final[Mapping[int, tuple[int, int]]] = {
     resource.RLIMIT_RTTIME: (_ALL, _ALL),
     resource.RLIMIT_STACK: (8 * _MIB, _ALL),
 }
-# these follow the machine's size: half of the processes that it may have
+# limits that follow the machine's size: half of its maximum of processes
 _BY_SIZE: Final = (resource.RLIMIT_NPROC, resource.RLIMIT_SIGPENDING)
-# Python ignores them for itself, and gives them back to what it starts
+# signals that Python ignores for itself, and restores for programs it starts
 _PYTHONS: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
 def take_surroundings() -> None:
-    """Give this process, and all that it starts, the defined limits, niceness and signals; as far as it may."""
+    """Give this process, and all that it starts, the defined limits, niceness and signals, as far as permitted."""
     for limit, (soft, hard) in {**LIMITS, **_limits_by_size()}.items():
         _set_limit(limit, soft, hard)
     with contextlib.suppress(OSError):
         os.setpriority(os.PRIO_PROCESS, 0, 0)
-    # what protects a daemon from the memory killer must not protect a job
+    # a daemon's protection from the memory killer must not extend to jobs
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
         file.write("0")
     _stop_ignoring()
 
 
 def environment_of(user: pwd.struct_passwd | None, settings: JobprocSettings) -> dict[str, str]:
-    """The environment of a command, but for what belongs to its job.
+    """The environment of a command, without the variables of its job.
 
     Args:
-        user: whom it runs as; None: this process' user.
+        user: user that it runs as; None: this process's user.
     """
     found = {"PATH": settings.command_path, "LANG": settings.command_lang, **_login_of(user or _own_user())}
     if (root := os.environ.get(ROOT_VARIABLE)) is not None:
-        # so that it finds the installation that it belongs to
+        # so that the command finds the installation that it belongs to
         found[ROOT_VARIABLE] = root
     return found
 
@@ -89,7 +89,7 @@ def _own_user() -> pwd.struct_passwd | None:
     try:
         return pwd.getpwuid(os.geteuid())
     except KeyError:
-        # a number without a name: containers have such users
+        # a uid without a name: containers have such users
         return None
 
 
@@ -106,19 +106,19 @@ def _set_limit(limit: int, soft: int, hard: int) -> None:
     try:
         resource.setrlimit(limit, (soft, hard))
     except (ValueError, OSError):
-        # we may not raise the hard one, or not that far
+        # the hard limit may not be raised, or not so far
         most = resource.getrlimit(limit)[1]
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(limit, (_least(soft, most), _least(hard, most)))
 
 
 def _least(one: int, other: int) -> int:
-    # "without limit" is -1 here
+    # -1 means "without limit" here
     return max(one, other) if _ALL in (one, other) else min(one, other)
 
 
 def _stop_ignoring() -> None:
-    """What `nohup`, or a shell that puts us into the background, has left."""
+    """Undo what `nohup`, or a shell that starts processes in the background, has left ignored."""
     for number in signal.valid_signals():
         if number not in _PYTHONS and signal.getsignal(number) is signal.SIG_IGN:
             signal.signal(number, signal.SIG_DFL)

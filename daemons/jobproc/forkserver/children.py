@@ -1,4 +1,4 @@
-"""The job processes of a fork server: made by fork, remembered until they end.
+"""The job processes of a fork server: created by fork, recorded until they end.
 
 The state survives an exec of the fork server, which keeps its pid and so its children.
 """
@@ -21,12 +21,12 @@ _log = get_log(__name__)
 
 @attrs.frozen
 class Exit:
-    """A child that has ended."""
+    """The end of a child."""
 
-    # None: it was no job process
+    # None: it was not a job process
     job_id: JobId | None
     pid: int
-    # as of waitpid
+    # status as from waitpid
     wait_status: int
 
 
@@ -34,7 +34,7 @@ class Children:
     """The job processes, by pid.
 
     Args:
-        jobs: pid -> job id, of those that an earlier program in this process has started.
+        jobs: pid -> job id of processes that an earlier program in this process has started.
     """
 
     def __init__(self, jobs: Mapping[int, JobId]) -> None:
@@ -46,13 +46,13 @@ class Children:
         return dict(self._jobs)
 
     def start(self, job_id: JobId, sock: socket.socket, live: Callable[[JobId, socket.socket], int]) -> int:
-        """Fork a process that does `live(job_id, sock)` and ends with the code that this returns.
+        """Fork a process that calls `live(job_id, sock)` and exits with the returned code.
 
         `live` begins with the signals in `HANDLED` blocked.
 
         Returns: the pid.
         Raises:
-            Conflict: the job has a process already.
+            Conflict: the job already has a process.
             Unavailable: the kernel refuses another process.
         """
         for pid, other in self._jobs.items():
@@ -72,7 +72,7 @@ class Children:
         return pid
 
     def reap(self) -> Iterator[Exit]:
-        """Tell of the children that have ended, and forget them."""
+        """Yield the children that have ended, and forget them."""
         with contextlib.suppress(ChildProcessError):
             while True:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -82,12 +82,12 @@ class Children:
 
 
 def _live_and_exit(job_id: JobId, sock: socket.socket, live: Callable[[JobId, socket.socket], int]) -> None:
-    """What the child does. Never returns, so that nothing of the parent's program runs in the child."""
+    """Run the child. Never returns, so that no code of the parent runs in the child."""
     code = 1
     try:
         code = live(job_id, sock)
     except OSError as error:
-        # nothing has happened to the job (`life.run`): it is started again
+        # nothing has happened to the job (`life.run`): luxid starts it again
         with contextlib.suppress(BaseException):
             _log.warning("job.not_started", job=job_id, reason=error)
     except BaseException:

@@ -1,6 +1,6 @@
 """A control connection of the fork server: messages and descriptors in, replies and notifications out.
 
-Never waits. A peer that does not read what it is told is dropped at `_BACKLOG_BYTES`.
+It never waits. A peer that does not read is dropped at a backlog of `_BACKLOG_BYTES`.
 """
 
 import contextlib
@@ -27,12 +27,12 @@ class Closed(Exception):
 
 
 class ControlConnection:
-    """One client's connection; `sock` does not block and is closed by `close`."""
+    """One client's connection; `sock` is non-blocking, and `close` closes it."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self._framer = Framer(_MESSAGE_LIMIT)
-        # received and not yet claimed by a message, oldest first
+        # received descriptors that no message has claimed yet, oldest first
         self._fds: deque[int] = deque()
         self._unsent = bytearray()
 
@@ -41,9 +41,9 @@ class ControlConnection:
         return bool(self._unsent)
 
     def receive(self) -> list[bytes]:
-        """The messages that are there.
+        """Return the messages that have arrived.
 
-        Raises: Closed: the peer has gone, or sends what is no message.
+        Raises: Closed: the peer has gone, or sent something that is not a message.
         """
         try:
             data, fds, flags, _ = socket.recv_fds(self.sock, _CHUNK, _FDS_AT_ONCE, socket.MSG_CMSG_CLOEXEC)
@@ -53,7 +53,7 @@ class ControlConnection:
             raise Closed from error
         self._fds += fds
         if not data or flags & socket.MSG_CTRUNC:
-            # descriptors that did not fit are lost, so that the rest cannot be assigned to their messages
+            # descriptors that did not fit are lost, so the rest cannot be assigned to their messages
             raise Closed
         try:
             return self._framer.feed(data)
@@ -61,9 +61,9 @@ class ControlConnection:
             raise Closed from error
 
     def claim_fd(self) -> socket.socket:
-        """The socket that came with the message at hand.
+        """Return the socket that came with the current message.
 
-        Raises: InvalidRequest: none came, or something else.
+        Raises: InvalidRequest: no descriptor came, or it is not a socket.
         """
         if not self._fds:
             raise InvalidRequest(f"{StartJob.METHOD} needs the job's end of a socket pair as ancillary data")
@@ -75,7 +75,7 @@ class ControlConnection:
             raise InvalidRequest(f"the descriptor that came with {StartJob.METHOD} is no socket") from None
 
     def drop_unclaimed_fds(self) -> None:
-        """Close what came with messages that had no use for it, unless a message is still incomplete."""
+        """Close descriptors that came with messages without a use for them, unless a message is still incomplete."""
         while self._fds and not self._framer.pending:
             os.close(self._fds.popleft())
 
@@ -88,7 +88,7 @@ class ControlConnection:
         self.flush()
 
     def flush(self) -> None:
-        """Send what the peer will take. Raises: Closed."""
+        """Send as much as the peer takes. Raises: Closed."""
         try:
             while self._unsent:
                 del self._unsent[: self.sock.send(self._unsent)]
@@ -108,8 +108,8 @@ class ControlConnection:
 def read_start(payload: bytes) -> tuple[Call, StartJob] | bytes | None:
     """Read one control message.
 
-    Returns: the call and what it asks; or the reply that refuses it; None: a notification, which
-        gets no reply, and of which there is none that we know.
+    Returns: the call and its request; or the reply that refuses it; None: a notification, which
+        gets no reply, and of which none is known here.
     """
     try:
         call = read_message(payload)

@@ -1,15 +1,15 @@
 """gantry-forkserver: a process that has everything imported, and forks a child for each job.
 
-Theory. Starting an interpreter takes a tenth of a second, a fork of a warm one two milliseconds. For
-that the parent must stay simple: one thread, no event loop library, and its objects frozen, so that
+Theory. Starting an interpreter takes a tenth of a second, forking a warm one two milliseconds. For
+this the parent must stay simple: one thread, no event loop library, and its objects frozen, so that
 the children's garbage collection does not touch, and so copy, the memory that they share with it.
-Half of a child's work is such copying; so whatever it would make anew, the parent makes once before
+Half of a child's work is such copying; so the parent makes once what each child would make anew
 (`warmup`, `rehearsal`).
 
 It outlives luxid, which finds it by its socket, and its end does not touch the jobs: they go on, and
-their deaths are noticed by their livelocks. SIGHUP lets it start over with fresh code in the same
-process: first a copy is tried that only imports everything; if that works the program is replaced by
-exec, the listening socket stays open and its queue keeps who connects meanwhile.
+their livelocks report their deaths. SIGHUP makes it start over with fresh code in the same
+process. First a copy is tried that only imports everything; if that works, exec replaces the program, while
+the listening socket stays open and its queue keeps the clients that connect meanwhile.
 
 Source: DESIGN section 7; protocol.forkserver.
 """
@@ -54,9 +54,9 @@ from protocol.forkserver import JobExited, StartJob
 from protocol.peer import own_access, peer_of, with_role
 
 NAME: Final = "forkserver"
-# set across an exec: what the program before has left for this one
+# variable set across an exec, with the state that the previous program leaves for the next one
 INHERITED: Final = "GANTRY_FORKSERVER_INHERITED"
-# set for the copy that only tries whether the code can be imported
+# variable set for the copy that only tests whether the code can be imported
 TRIAL: Final = "GANTRY_FORKSERVER_TRIAL"
 _BACKLOG: Final = 128
 _log = get_log(__name__)
@@ -66,8 +66,8 @@ class ForkServer:
     """The loop: control connections in, forks, ends of children out.
 
     Args:
-        listener: a listening socket that does not block.
-        groups: where the control groups of commands are made; None: none can be.
+        listener: a non-blocking listening socket.
+        groups: tree for the control groups of commands; None: no control groups here.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class ForkServer:
         self._trial: subprocess.Popen[bytes] | None = None
 
     def serve(self) -> bool:
-        """Serve until SIGTERM (false), or until fresh code is to take over (true)."""
+        """Serve until SIGTERM (returns false), or until fresh code can take over (returns true)."""
         self._signals.install()
         self._selector.register(self._signals.fileno(), selectors.EVENT_READ)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
-        # of the program before this one in the same process, their signal may be gone
+        # children of the previous program in this process: their signal may be gone
         self._reap()
         while not self._signals.cancel_asked:
             for key, events in self._selector.select():
@@ -115,7 +115,7 @@ class ForkServer:
         try:
             sock, _ = self._listener.accept()
         except OSError as error:
-            # the client gave up, or we are out of descriptors: the latter must not become a busy loop
+            # the client gave up, or no descriptors are left: the latter must not become a busy loop
             if not isinstance(error, BlockingIOError | ConnectionAbortedError):
                 _log.warning("accept.failed", error=error, next="try again")
                 time.sleep(0.1)
@@ -166,7 +166,7 @@ class ForkServer:
         return started(call, pid)
 
     def _live(self, job_id: JobId, sock: socket.socket) -> int:
-        """In the child: leave everything of the parent behind, then be the job."""
+        """Run the job, in the child, after leaving everything of the parent behind."""
         self.close()
         self._signals.begin_anew()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
@@ -203,7 +203,7 @@ class ForkServer:
         connection.close()
 
     def _is_fresh_code_good(self) -> bool:
-        """Try the code on disk when asked to; true once a trial has succeeded."""
+        """Try the code on disk when asked to; return true once a trial has succeeded."""
         if self._signals.hup_came and self._trial is None:
             self._signals.hup_came = False
             self._trial = subprocess.Popen(
@@ -218,9 +218,9 @@ class ForkServer:
 
 
 def _listen(path: Path) -> socket.socket:
-    """Listen at `path`, which only our own user may use; we hold the pid file, so what is there is left over.
+    """Listen at `path`, which only our own user may use. We hold the pid file, so an existing socket is stale.
 
-    Raises: Conflict: there is something that is no socket. OSError.
+    Raises: Conflict: the file there is not a socket. OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         if not stat.S_ISSOCK(path.lstat().st_mode):
@@ -230,7 +230,7 @@ def _listen(path: Path) -> socket.socket:
     try:
         with reachable(path) as address:
             listener.bind(address)
-        # before it listens nobody can connect, so there is no moment with a wider mode
+        # clients cannot connect before listen(), so a wider mode never takes effect
         path.chmod(0o600)
         listener.listen(_BACKLOG)
     except BaseException:
@@ -240,7 +240,7 @@ def _listen(path: Path) -> socket.socket:
 
 
 def _take_over() -> tuple[socket.socket, Children] | None:
-    """What the program before left in this process; None at a first start."""
+    """The state that the previous program left in this process; None at a first start."""
     text = os.environ.pop(INHERITED, None)
     if text is None:
         return None
@@ -252,12 +252,12 @@ def _take_over() -> tuple[socket.socket, Children] | None:
 
 
 def _exec_fresh_code(listener: socket.socket, children: Children, pid_file: PidFile) -> None:
-    """Replace this program by what is on disk now.
+    """Replace this program by the code on disk.
 
     Raises: OSError: it cannot be executed.
     """
     left = {"listener": listener.fileno(), "jobs": {str(pid): job_id for pid, job_id in children.jobs.items()}}
-    # they wait until the loop runs again: their default action is death
+    # signals wait until the loop runs again: their default action is death
     signal.pthread_sigmask(signal.SIG_BLOCK, HANDLED)
     os.environ[INHERITED] = orjson.dumps(left).decode()
     os.set_inheritable(listener.fileno(), True)
@@ -266,7 +266,7 @@ def _exec_fresh_code(listener: socket.socket, children: Children, pid_file: PidF
 
 
 def _run(options: Options) -> None:
-    # until the loop runs, a signal waits: a HUP too many must not end us
+    # until the loop runs, signals wait: an extra HUP must not end the process
     signal.pthread_sigmask(signal.SIG_SETMASK, HANDLED)
     take_surroundings()
     settings, pid_file = prepare(NAME, options)

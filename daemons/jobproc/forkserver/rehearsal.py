@@ -1,13 +1,11 @@
-"""A dress rehearsal: a no-op job, lived in the fork server itself before it forks the first one.
+"""A rehearsal: the fork server lives a no-op job itself before it forks the first one.
 
-Theory. Much is made when code runs for the first time: instructions fitted to the types they meet, caches of
-attributes, converters. A child would make all that again, and for each page of memory that it changes by it the
-kernel makes a copy. What the parent has made the children share, as it is.
+Theory. Much is made when code runs for the first time: instructions specialized for the types they meet, caches of
+attributes, converters. Each child would make all that again, and for each page of memory that it changes by that the
+kernel makes a copy. What the parent has made, the children share without copying.
 
-The job is lived on a scratch folder, with luxid's messages sent beforehand and a thread as wconfd. Nothing is left of
-it but memory. The interpreter fits instructions after eight calls: hence the number of rounds.
-
-Source: DESIGN sections 7 and 9.
+The job is lived on a scratch folder, with luxid's messages sent beforehand and a thread as wconfd. Nothing remains of
+it but memory. The interpreter specializes instructions after eight calls: hence the number of rounds.
 """
 
 import contextlib
@@ -39,7 +37,7 @@ ROUNDS: Final = 12
 _JOB: Final = Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))
 _CHUNK: Final = 4096
 _PREFIX: Final = "rehearsal-"
-# to each call: nobody is in the way
+# reply to each call: no owner is in the way
 _GRANTED: Final = pack(b'{"success":true,"result":[]}')
 _log: Final = get_log(__name__)
 
@@ -47,10 +45,10 @@ _log: Final = get_log(__name__)
 def rehearse(settings: Settings) -> Job | None:
     """Live the job `ROUNDS` times; nothing is logged meanwhile. No other thread may run.
 
-    Returns: the job as the last round left it; None: there was no room for it, which costs the jobs a little time.
+    Returns: the job after the last round; None: the rehearsal failed, so jobs take a little longer.
     """
     for left in settings.paths.run.glob(f"{_PREFIX}*"):
-        # of a fork server that was killed in its rehearsal
+        # left by a fork server that was killed in its rehearsal
         shutil.rmtree(left, ignore_errors=True)
     try:
         with tempfile.TemporaryDirectory(prefix=_PREFIX, dir=settings.paths.run) as scratch, _silence():
@@ -86,7 +84,7 @@ def _live(settings: Settings, signals: ProcessSignals) -> None:
 
 @contextlib.contextmanager
 def _wconfd(path: Path, signals: ProcessSignals) -> Iterator[None]:
-    """Someone at this socket who grants everything; with its end every wait for it ends, too."""
+    """Serve this socket as a wconfd that grants everything; at the end, every wait for it ends, too."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         with reachable(path) as address:
             listener.bind(address)

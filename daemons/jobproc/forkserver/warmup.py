@@ -1,7 +1,7 @@
-"""What every job process needs, made ready before the first fork.
+"""Warm-up: everything that every job process needs is made before the first fork.
 
-A converter for a class, an import, a compiled pattern: each is made at its first use, and would be
-made again in every child. What is found here is in the parent's memory, which the children share.
+A converter for a class, an import, a compiled pattern: each is made at its first use, and every child
+would make it again. Made here, it is in the parent's memory, which the children share.
 """
 
 import contextlib
@@ -47,7 +47,7 @@ _EXAMPLES: tuple[tuple[AnyRequest, object], ...] = (
 
 
 def warm_up() -> None:
-    """Import all opcodes and units, and use everything once that a job uses.
+    """Import all opcodes and units, and use once all that a job uses.
 
     Raises: ImportError and others: a plug-in is broken.
     """
@@ -57,13 +57,13 @@ def warm_up() -> None:
     structure_request(StartJob, [1])
     unit_classes()
     for op_id in opcode_classes():
-        # what lacks a parameter is refused, but by then its converter is made
+        # an opcode that lacks a parameter is refused, but by then its converter is made
         with contextlib.suppress(GantryError):
             op = parse_opcode({"OP_ID": op_id})
             write_opcode(op)
             summary(op)
             make_unit(op)
-    # its first use is the costly one
+    # its first call is the expensive one
     setproctitle.getproctitle()
     decode_job(encode_job(Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))), "job-1")
     uuids = NewUuids(cluster="cluster", node=NodeUuid("node"), group=GroupUuid("group"))

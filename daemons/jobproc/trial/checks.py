@@ -1,4 +1,4 @@
-"""What is wrong with an opcode or a unit, though it would be seen only in a cluster."""
+"""Mistakes of an opcode or a unit that would otherwise show only in a cluster."""
 
 from collections.abc import Sequence
 
@@ -10,11 +10,11 @@ from common.opcodes.base import OpCode, read_opcode, summary, with_secrets, writ
 
 
 class Mistake(AssertionError):
-    """The unit or its opcode does what would go wrong in a cluster."""
+    """The unit or its opcode would fail in a cluster."""
 
 
 def from_job_file(op: OpCode) -> OpCode:
-    """The opcode as the job process reads it. Raises: Mistake: that differs, or a secret can be read in the file."""
+    """Return the opcode as the job process reads it. Raises: Mistake: it differs, or the file shows a secret."""
     text = orjson.dumps(write_opcode(op)).decode()
     secrets = op.secret_parameters() or {}
     for place, shown in (("the job file", text), ("its summary", summary(op)), ("its repr", repr(op))):
@@ -29,7 +29,7 @@ def from_job_file(op: OpCode) -> OpCode:
 
 
 def check_requests(op: OpCode, declared: LockDeclaration, level: LockLevel, wanted: Sequence[LockRequest]) -> None:
-    """Raises: Mistake: the unit asks for other locks of a level than the opcode tells."""
+    """Raises: Mistake: the unit requests other locks of a level than the opcode declares."""
     entries = declared.levels.get(level, ())
     for request in wanted:
         name, mode = str(request.lock), request.mode.value if request.mode else "released"

@@ -1,4 +1,4 @@
-"""What a unit under trial sees in the place of its job process."""
+"""The context of a unit under trial, in place of its job process's."""
 
 import select
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,12 +21,12 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.submission import JobInput
 
 _JOB: Final = JobId(1)
-# steps into which a long wait is cut; between them the job may be cancelled
+# number of steps of a long wait; the job may be cancelled between them
 _STEPS: Final = 1000
 
 
 class FakeContext(UnitContext):
-    """What a unit under trial sees; its face is that of `UnitContext`."""
+    """The context of a unit under trial; it has the interface of `UnitContext`."""
 
     def __init__(self, record: TrialRecord, op_input: Mapping[str, object], secrets: Mapping[str, object]) -> None:
         paths = record.settings.paths
@@ -60,7 +60,7 @@ class FakeContext(UnitContext):
         return super().killed
 
     def wait(self, seconds: float, *, until_canceled: bool = True) -> bool:
-        """Let no time pass, but count it."""
+        """Count the time without waiting."""
         end_s = self._trial.waited_s + seconds
         while (left_s := end_s - self._trial.waited_s) > 0 and not (until_canceled and self.cancelled):
             self._trial.waited_s += min(left_s, max(1.0, seconds / _STEPS))
@@ -69,7 +69,7 @@ class FakeContext(UnitContext):
         return self.cancelled
 
     def submit_jobs(self, jobs: Sequence[JobInput]) -> tuple[object, ...]:
-        """Note the jobs; those that luxid would refuse have its answer."""
+        """Record the jobs; those that luxid would refuse get its reply."""
         answers: list[list[object]] = []
         for job in inherit(self._op_input, jobs):
             try:
@@ -83,24 +83,24 @@ class FakeContext(UnitContext):
         return tuple(answers)
 
     def uses(self, lock: Lock, mode: LockMode = LockMode.EXCLUSIVE) -> None:
-        """For what stands in for the world in a test: something is touched that this lock guards.
+        """Report, from a test's stand-in for the real world, the use of something that this lock guards.
 
-        Raises: Mistake: the lock is not held, nor one that stands for it.
+        Raises: Mistake: neither the lock is held nor one that includes it.
         """
         standing_for = (lock, group_lock(lock.level), BGL)
         held = [(name, self._fake_locks.held[name]) for name in standing_for if name in self._fake_locks.held]
-        # all jobs share the big lock; only alone it stands for others
+        # all jobs share the BGL; only an exclusive one includes other locks
         if not any(has.covers(mode) for name, has in held if name == lock or name != BGL or has is LockMode.EXCLUSIVE):
             shown = ", ".join(f"'{name}' {has.value}" for name, has in sorted(self._fake_locks.held.items()))
             raise Mistake(f"'{lock}' is used and needs to be held {mode.value}; held are: {shown or 'none'}")
 
     def take(self, requests: Sequence[LockRequest]) -> None:
-        """Grant locks, as wconfd would to the only job there is."""
+        """Grant locks, as wconfd would to the only job."""
         self._trial.note_asked(requests)
         self._fake_locks.take(requests)
 
     def check_secrets_in(self, value: object, place: str) -> None:
-        """Raises: Mistake: the value of a secret parameter is in there."""
+        """Raises: Mistake: the text contains the value of a secret parameter."""
         text = repr(value)
         for name, secret in self.secrets.items():
             if isinstance(secret, str) and secret and secret in text:
@@ -134,7 +134,7 @@ class _FakeSignals(ProcessSignals):
 
 
 class _FakeRecord:
-    """Takes what a unit has to say, and no more; states and files are the job process's business."""
+    """Records what a unit logs; a real record would also handle states and files."""
 
     def __init__(self, note: Callable[[str, object], None]) -> None:
         self._note = note
@@ -150,7 +150,7 @@ class _FakeRecord:
 
 
 class _FakeLocks:
-    """The locks of a job that is alone: whatever it asks for is granted."""
+    """The locks of the only job: every request is granted."""
 
     def __init__(self) -> None:
         self.held: dict[Lock, LockMode] = {}
@@ -159,13 +159,13 @@ class _FakeLocks:
         self.held |= {request.lock: request.mode for request in requests if request.mode is not None}
 
     def release(self, locks: Iterable[Lock]) -> None:
-        """Raises: Mistake: one is not held."""
+        """Raises: Mistake: a lock is not held."""
         for lock in locks:
             if self.held.pop(lock, None) is None:
                 raise Mistake(f"'{lock}' is given up, and is not held")
 
     def downgrade(self, level: LockLevel) -> None:
-        """Raises: Mistake: none of the level is held."""
+        """Raises: Mistake: no lock of the level is held."""
         if not any(lock.level is level for lock in self.held):
             raise Mistake(f"the locks of level {level.value} are made shared, and none is held")
         self.held = {lock: LockMode.SHARED if lock.level is level else mode for lock, mode in self.held.items()}

@@ -1,4 +1,4 @@
-"""What a trial is given, and what the unit under trial did."""
+"""The settings of a trial, and a record of what the unit under trial did."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -17,13 +17,13 @@ def _never(trial: "TrialRecord") -> bool:
 
 
 class TrialRecord:
-    """What a trial is given, and what the unit did in it.
+    """The settings of a trial, and a record of what the unit did in it.
 
     Args:
-        folder: an empty one, for what the unit writes to `context.output`.
-        config: the cluster's configuration; None: the unit must not look at it.
-        settings: of the installation played; None: all defaults, in `folder`.
-        cancel_when: asked whenever the unit looks, or waits, whether the job is cancelled.
+        folder: an empty one, for the output of the unit (`context.output`).
+        config: the cluster's configuration; None: the unit must not use it.
+        settings: of the simulated installation; None: all defaults, in `folder`.
+        cancel_when: called whenever the unit checks, or waits; returns whether the job is cancelled.
         kill_when: the same for a kill.
     """
 
@@ -42,32 +42,32 @@ class TrialRecord:
         self.kill_when = kill_when
         # (kind, message) of each entry of the job's log
         self.log: list[tuple[str, object]] = []
-        # all locks asked for -> the strongest mode
+        # every requested lock -> the strongest mode
         self.asked: dict[Lock, LockMode] = {}
         # jobs submitted by the unit, as luxid gets them
         self.submitted: list[JobInput] = []
-        # seconds that the unit let pass
+        # seconds for which the unit waited
         self.waited_s = 0.0
 
     @property
     def feedback(self) -> list[str]:
-        """The lines of text in the job's log, those of `progress` among them."""
+        """The lines of text in the job's log, those of `progress` included."""
         return [message for kind, message in self.log if kind == "message" and isinstance(message, str)]
 
     @property
     def config(self) -> Config:
-        """The configuration after what the unit changed."""
+        """The configuration after the unit's changes."""
         assert self.wconfd is not None, "the trial has no configuration"
         return decode_config(self.wconfd.config)
 
     @property
     def config_changes(self) -> list[str]:
-        """The changes of the configuration, by the names that wconfd's methods have: `["updateNode"]`."""
+        """The changes of the configuration, by the names of wconfd's methods: `["updateNode"]`."""
         return [request.METHOD for request in self.wconfd.changes] if self.wconfd is not None else []
 
     @property
     def locks(self) -> dict[str, str]:
-        """All locks that were asked for, as they are written: `{"node/web1": "exclusive"}`."""
+        """All requested locks, by name: `{"node/web1": "exclusive"}`."""
         return {str(lock): mode.value for lock, mode in sorted(self.asked.items())}
 
     def note_asked(self, requests: Iterable[LockRequest]) -> None:

@@ -1,7 +1,7 @@
-"""wconfd for a unit under trial: a configuration in memory, whose changes are checked against the locks held.
+"""wconfd for a unit under trial: a configuration in memory, whose changes are checked against the held locks.
 
-Requests are answered from JSON, as the wire has it. What wconfd refuses is refused only as far as units can cause it:
-objects that are not there, and a serial number that is no longer the object's.
+Replies are made from JSON, as on the wire. Of wconfd's refusals only those are simulated that units can cause:
+missing objects, and a serial number that is no longer the object's.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +32,7 @@ from protocol.wconfd.changes import (
 )
 from protocol.wconfd.config import ReadConfig
 
-# what a request replaces an object of -> the table of these, and the level of the locks that guard them
+# request -> table of the object that it replaces, and the level of the locks that guard it
 _TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {
     UpdateNode: ("nodes", LockLevel.NODE),
     UpdateNodeGroup: ("nodegroups", LockLevel.NODEGROUP),
@@ -40,7 +40,7 @@ _TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {
     UpdateInstance: ("instances", LockLevel.INSTANCE),
     UpdateDisk: ("disks", LockLevel.INSTANCE),
 }
-# all that a unit can change by `UnitConfig`
+# requests by which a unit can change something through `UnitConfig`
 _Change = (
     AddInstance
     | RemoveInstance
@@ -76,14 +76,14 @@ class FakeWconfd:
     """The part of a client that `UnitConfig` uses.
 
     Args:
-        config: as `config.data` holds it; it is not changed.
+        config: content of `config.data`; it is not changed.
     """
 
     def __init__(self, config: Mapping[str, object]) -> None:
         self.config = deepcopy(dict(config))
-        # the changes made, in their order
+        # changes made, in their order
         self.changes: list[AnyRequest] = []
-        # called with the lock that guards what is about to be changed; raises if that is not held
+        # function called with the lock that guards the changed object; raises if it is not held
         self.guard: Callable[[Lock], None] = lambda lock: None
 
     def __enter__(self) -> Self:
@@ -93,7 +93,7 @@ class FakeWconfd:
         pass
 
     def call_retrying(self, request: AnyRequest) -> object:
-        """Raises: RemoteError: as wconfd; whatever `guard` raises."""
+        """Raises: RemoteError: as wconfd; all exceptions of `guard`."""
         if isinstance(request, ReadConfig):
             return deepcopy(self.config)
         reply = self._change(cast(_Change, request))
@@ -132,7 +132,7 @@ class FakeWconfd:
         return True
 
     def _replace(self, request: UpdateCall) -> tuple[int, float]:
-        """The object's new serial number and time of change."""
+        """Replace the object; return its new serial number and time of change."""
         fresh = cast(_Object, dict(request.object))
         if isinstance(request, UpdateCluster):
             old, place, key = self._cluster, cast(dict[str, _Object], self.config), "cluster"
@@ -147,7 +147,7 @@ class FakeWconfd:
         return old["serial_no"] + 1, float(old.get("mtime", 0))
 
     def _guarding_name(self, level: LockLevel, table: str, value: _Object) -> str:
-        """Instances are locked by name, a disk with its instance, everything else by uuid."""
+        """The name of the guarding lock: an instance's name, for a disk its instance's, for others the uuid."""
         if level is not LockLevel.INSTANCE:
             return str(value["uuid"])
         if table == "instances":

@@ -1,9 +1,9 @@
-"""The class of all logical units: what an opcode does, in the steps of a job process.
+"""The base class of all logical units: the work of an opcode, in the steps of a job process.
 
 A unit is made for one execution of one opcode. The job process calls, in this order:
 `expand_names`; `declare_locks` for each level, in lock order; then, with the locks held and
-*running* on disk, `check_prereq` and `run`. Any exception ends the opcode as failed; a `GantryError`
-reaches the user as it is, anything else by its text.
+*running* on disk, `check_prereq` and `run`. Any exception ends the opcode as failed; the user sees a `GantryError`
+unchanged, and any other exception by its text.
 
 Source: DESIGN section 7; wconfd.md 8.2.
 """
@@ -21,7 +21,7 @@ O_co = TypeVar("O_co", bound=OpCode, covariant=True)
 
 
 class LogicalUnit(Generic[O_co]):
-    """What an opcode does; subclasses name the opcode's class and override the steps they need."""
+    """The work of an opcode; subclasses name the opcode's class and override the steps they need."""
 
     OPCODE: ClassVar[type[OpCode]]
 
@@ -30,25 +30,25 @@ class LogicalUnit(Generic[O_co]):
 
     @cached_property
     def declaration(self) -> LockDeclaration:
-        """What the opcode's parameters tell of its locks."""
+        """The locks that the opcode's parameters tell."""
         return self.op.lock_declaration()
 
     def expand_names(self, context: UnitContext) -> None:
-        """Look up what the parameters only hint at; no locks are held yet."""
+        """Look up what the parameters only imply; no locks are held yet."""
 
     def is_dynamic(self, level: LockLevel) -> bool:
         """Whether `declare_locks` of this level needs the locks of all earlier levels to be held."""
         return any(entry.scope is Scope.UNKNOWN for entry in self.declaration.levels.get(level, ()))
 
     def declare_locks(self, level: LockLevel, context: UnitContext) -> Sequence[LockRequest]:
-        """The locks wanted on one level; by default those that the opcode's parameters tell."""
+        """The wanted locks of one level; by default those that the opcode's parameters tell."""
         return requests_for(level, self.declaration.levels.get(level, ()))
 
     def check_prereq(self, context: UnitContext) -> None:
-        """Raises: PrerequisiteError: the world is not as the opcode needs it."""
+        """Raises: PrerequisiteError: the state of the cluster does not permit the opcode."""
 
     def run(self, context: UnitContext) -> object:
-        """Do it.
+        """Do the work.
 
         Returns: the opcode's result, JSON-able.
         Raises: JobCanceled: stopped halfway because the job was asked to cancel.

@@ -1,8 +1,8 @@
-"""OP_RUN_COMMAND: any program as a job.
+"""OP_RUN_COMMAND: run any program as a job.
 
-The opcode ends with the program, and what the program leaves running is ended with it, unless `detach` or `keep_locks`
-says otherwise. Then the opcode ends with the program all the same; with `keep_locks` its locks stay taken until the
-last process of it has ended.
+The opcode ends with the program, and processes that the program leaves running are ended with it, unless `detach` or
+`keep_locks` is set. With these the opcode also ends with the program; with `keep_locks` its locks stay held until the
+last of these processes has ended.
 
 Source: DESIGN sections 7 and 16.
 """
@@ -43,7 +43,7 @@ _log = get_log(__name__)
 
 
 class RunCommandUnit(LogicalUnit[OpRunCommand]):
-    """Run a program to its end. A request to cancel does not stop it; a kill does."""
+    """Runs a program to its end. A request to cancel does not stop it; a kill does."""
 
     OPCODE: ClassVar[type[OpCode]] = OpRunCommand
 
@@ -51,7 +51,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         for name, path in (("cwd", self._cwd), ("stdin_path", self.op.stdin_path)):
             if path is not None and not os.path.isabs(path):
                 raise PrerequisiteError(f"{name} must be an absolute path, got {path!r}", "wrong_input")
-        # that of another user is entered with his rights only, and that is seen when he begins
+        # another user's folder is entered with that user's rights, so the check happens at the start of the program
         if self._user() is None:
             _check_folder(self._cwd)
 
@@ -81,7 +81,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return self._judge(end, sink, errors, context)
 
     def _start(self, context: UnitContext, sink: Sink, error_sink: Sink | None) -> RunningProgram:
-        """Raises: CommandFailed: it could not be started; the text says why. SupervisorLost."""
+        """Raises: CommandFailed: the program could not be started, with the reason. SupervisorLost."""
         launch = self._launch(context)
         try:
             return RunningProgram(launch, self._terms(context), sink, context.signals, error_sink)
@@ -104,10 +104,10 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
     def _judge(self, end: ProgramEnd, sink: "_Sink", errors: "_Sink", context: UnitContext) -> dict[str, object]:
         tail, error_tail = sink.tail.lines(), errors.tail.lines()
         if end.was_killed:
-            # by whatever signal or code it ended
+            # no matter by which signal or code it ended
             raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job")
         if end.timed_out or end.exit_code not in self.op.exit_codes:
-            # a kill: TERM to the whole group reached us as well
+            # a kill: TERM to the whole group reached the job process as well
             if context.cancelled and _was_terminated(end) and not end.timed_out:
                 raise JobCanceled(f"'{self.op.argv[0]}' was killed with its job")
             text = f"'{self.op.argv[0]}' {self._how(end)}{_last_line(error_tail or tail)}"
@@ -171,7 +171,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
         return self.op.user or _own_name()
 
     def _user(self) -> pwd.struct_passwd | None:
-        """Whom to run as; None: as the job process."""
+        """The user to run as; None: the job process's."""
         if self.op.user is None:
             return None
         try:
@@ -200,7 +200,7 @@ def _told(end: ProgramEnd) -> dict[str, object]:
 
 
 def _limits_of(ulimits: Mapping[str, Sequence[int]]) -> Mapping[int, tuple[int, int]]:
-    """By the numbers of the kernel."""
+    """The limits by the kernel's numbers."""
     return {getattr(resource, f"RLIMIT_{name.upper()}"): (pair[0], pair[-1]) for name, pair in ulimits.items() if pair}
 
 
@@ -225,18 +225,18 @@ class _Sink:
         try:
             self._output.append(data)
         except OSError as error:
-            # a full disk must not stop the work: the program's output is not the program's result
+            # a full disk must not stop the work: the output is not the program's result
             self._is_broken = True
             _log.warning("output.lost", error=error, next="go on without an output file")
 
 
 def _was_terminated(end: ProgramEnd) -> bool:
-    """Ended by a signal, or by its own hand after a TERM, as shells tell it."""
+    """Whether it was ended by a signal, or exited after a TERM with a shell's code for it."""
     return end.signal_name is not None or end.exit_code == 128 + signal.SIGTERM
 
 
 def _check_folder(cwd: str) -> None:
-    """Raises: PrerequisiteError: this process' user cannot enter it."""
+    """Raises: PrerequisiteError: this process's user cannot enter the folder."""
     try:
         os.close(os.open(cwd, os.O_PATH | os.O_DIRECTORY))
         if not os.access(cwd, os.X_OK):
@@ -254,7 +254,7 @@ def _own_name() -> str:
 
 
 def _file_of(text: str) -> int:
-    """A file in memory with this text, to read from its beginning; the caller closes it."""
+    """Make a file in memory with this text, positioned at its start; the caller closes it."""
     fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
     with open(fd, "wb", closefd=False) as file:
         file.write(text.encode("utf-8", "replace"))

@@ -1,6 +1,6 @@
-"""OP_TEST_JQUEUE: lets a client see each step of a job, and lets the job wait until the client has looked.
+"""OP_TEST_JQUEUE: lets a client observe each step of a job; the job waits for the client.
 
-For each step a socket is made in a folder of its own and a log entry tells of it; then the job waits until the
+For each step a socket is made in a folder of its own and announced by a log entry. Then the job waits until the
 client has connected and has closed, or has sent something.
 
 Source: opcodes.md 7, TEST_JQUEUE; cli.md 4, test-jobqueue.
@@ -28,10 +28,10 @@ ANSWER_S: Final = 60.0
 
 
 class TestJqueueUnit(LogicalUnit[OpTestJqueue]):
-    """Notify, log, and end as the parameters say, under the lock of the master node."""
+    """Notifies, logs, and ends as the parameters say, under the lock of the master node."""
 
     OPCODE: ClassVar[type[OpCode]] = OpTestJqueue
-    # not a test, whatever pytest thinks of the name
+    # not a test case, despite its name
     __test__ = False
 
     def expand_names(self, context: UnitContext) -> None:
@@ -62,7 +62,7 @@ class TestJqueueUnit(LogicalUnit[OpTestJqueue]):
 
 
 def _notify(context: UnitContext, what: str, argument: object) -> None:
-    """Raises: ExecutionError: no client came, or it did not answer. JobCanceled."""
+    """Raises: ExecutionError: no client came, or it did not react. JobCanceled."""
     folder = tempfile.mkdtemp(prefix="gantry-jqueue-")
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:

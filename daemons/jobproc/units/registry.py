@@ -23,7 +23,7 @@ GROUP: Final = "gantry.units"
 
 @cache
 def unit_classes() -> Mapping[str, type[LogicalUnit[OpCode]]]:
-    """Every known unit by the `OP_ID` of its opcode; imports all families once.
+    """Return every known unit by the `OP_ID` of its opcode; imports all families once.
 
     Raises: InvalidRequest: two modules define a unit for the same opcode.
     """
@@ -40,9 +40,9 @@ def unit_classes() -> Mapping[str, type[LogicalUnit[OpCode]]]:
 
 
 def make_unit(op: OpCode) -> LogicalUnit[OpCode]:
-    """The unit that carries out this opcode.
+    """Return the unit that carries out this opcode.
 
-    Raises: OpcodeUnknown: there is none.
+    Raises: OpcodeUnknown: no unit does.
     """
     kind = unit_classes().get(op.OP_ID)
     if kind is None:

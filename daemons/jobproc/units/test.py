@@ -1,4 +1,4 @@
-"""The units that exist to try the engine.
+"""The units for tests of the engine.
 
 Source: opcodes.md, TEST_DELAY and TEST_DUMMY.
 """
@@ -13,10 +13,10 @@ from daemons.jobproc.units.base import LogicalUnit
 
 
 class TestDelayUnit(LogicalUnit[OpTestDelay]):
-    """Sleep; a request to cancel ends it early only if the opcode says so."""
+    """Sleeps; a request to cancel ends it early only if the opcode says so."""
 
     OPCODE: ClassVar[type[OpCode]] = OpTestDelay
-    # not a test, whatever pytest thinks of the name
+    # not a test case, despite its name
     __test__ = False
 
     def check_prereq(self, context: UnitContext) -> None:
@@ -33,7 +33,7 @@ class TestDelayUnit(LogicalUnit[OpTestDelay]):
 
 
 class TestDummyUnit(LogicalUnit[OpTestDummy]):
-    """Log, submit, fail or return, as the parameters say and in this order."""
+    """Logs, submits, fails or returns, as the parameters say and in this order."""
 
     OPCODE: ClassVar[type[OpCode]] = OpTestDummy
     __test__ = False
@@ -50,7 +50,7 @@ class TestDummyUnit(LogicalUnit[OpTestDummy]):
 
 
 class TestOsParamsUnit(LogicalUnit[OpTestOsParams]):
-    """Log the secret parameters, so that their way can be seen."""
+    """Logs the secret parameters, so that a test can trace them."""
 
     OPCODE: ClassVar[type[OpCode]] = OpTestOsParams
     __test__ = False
