@@ -173,8 +173,8 @@ class JobRecord:
             self._last_sent_at = time.monotonic()
 
     def _write_patiently(self, content: bytes) -> None:
-        """Write the file, as soon as the disk takes it: a disk that is full or faulty for a while must neither lose what
-        a job has done nor change its end.
+        """Write the file, as soon as the disk takes it: a disk that is full or faulty for a while must neither lose
+        what a job has done nor change its end.
 
         Raises: OSError: the folder for it no longer exists.
         """

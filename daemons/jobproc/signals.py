@@ -73,7 +73,7 @@ class ProcessSignals:
 
     @property
     def kill_asked(self) -> bool:
-        """Whether the process is to end at once, permanently. A caller checks `cancel_asked`, if at all, before this."""
+        """Whether the process is to end at once, permanently. A caller checks `cancel_asked`, if at all, before."""
         if self._term_came:
             self._term_came = False
             self._is_killed = self._is_killed or self.is_kill()
