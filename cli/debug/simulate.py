@@ -13,7 +13,7 @@ import click
 from cli.commands import Command
 from cli.context import given_root, wants_json
 
-_MODULE: Final = "daemons.luxid.simulate.main"
+_MODULE: Final = "daemons.luxid.simulate.program"
 _COUNT: Final = click.IntRange(min=1)
 _FILE: Final = click.Path(dir_okay=False, path_type=Path)
 # the simulation itself checks whether the file is readable, as for every file

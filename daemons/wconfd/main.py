@@ -28,10 +28,10 @@ from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.handlers.changes import ChangeHandlers
 from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.handlers.configfile import ConfigFileHandlers
 from daemons.wconfd.handlers.events import EventHandlers, tell_config
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.lockstore import LockStore

@@ -9,10 +9,10 @@ from common.access import Role
 from daemons.wconfd.handlers.changes import ChangeHandlers
 from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
-from daemons.wconfd.handlers.configfile import ConfigFileHandlers
 from daemons.wconfd.handlers.events import EventHandlers
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
 from protocol.route import AnyRoute, Route
