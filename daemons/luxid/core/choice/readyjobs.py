@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from heapq import nsmallest
 
 from common.ids import JobId
+from daemons.luxid.core.choice.admission import Admission
 from daemons.luxid.core.choice.jobclasses import (
-    Admission,
     AdmissionClass,
     JobClass,
     Key,

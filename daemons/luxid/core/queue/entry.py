@@ -8,7 +8,7 @@ import attrs
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job
 from common.queue.waithistory import Span
-from daemons.luxid.core.choice.jobclasses import Admission, admission_of
+from daemons.luxid.core.choice.admission import Admission, admission_of
 from daemons.luxid.core.choice.needs import Needs
 from daemons.luxid.core.choice.ratelimit import Limit
 from daemons.luxid.core.filters.filterclasses import FilterClass
