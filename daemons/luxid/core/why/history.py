@@ -132,14 +132,12 @@ class History:
         return waiting_on in (None, Phase.STARTING) or len(entry.waited) > MOST
 
     def _is_same(self, entry: Entry, waiting_on: WaitingOn, before: Cause | None, now_s: float) -> bool:
-        match entry.waiting_on, waiting_on:
-            case Phase.BLOCKED, Phase.BLOCKED:
-                # what is too short for a span begins the next one
-                return before == self._blocking(entry) or now_s - entry.waiting_since < SHORTEST_S
-            case FilterRule() as old, FilterRule() as new:
-                return old.uuid == new.uuid
-            case old_state, new_state:
-                return old_state == new_state
+        if entry.waiting_on is Phase.BLOCKED and waiting_on is Phase.BLOCKED:
+            # what is too short for a span begins the next one
+            return before == self._blocking(entry) or now_s - entry.waiting_since < SHORTEST_S
+        if isinstance(entry.waiting_on, FilterRule) and isinstance(waiting_on, FilterRule):
+            return entry.waiting_on.uuid == waiting_on.uuid
+        return entry.waiting_on == waiting_on
 
     def _change(self, entry: Entry, waiting_on: WaitingOn, before: Cause | None, now_s: float) -> None:
         entry.waited = _joined(entry.waited, self._until_now(entry, before, now_s))
