@@ -1,10 +1,9 @@
 """Query luxid for jobs: rows of field name -> value."""
 
 from collections.abc import Iterator, Sequence
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import click
-from click.shell_completion import CompletionItem
 
 from cli.connection import open_luxid
 from common.ids import JobId
@@ -14,6 +13,10 @@ from common.words.fields import Row
 from common.words.filtertext import Expression
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import Query, QueryJobs
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
 
 PENDING: Final = ("queued", "waiting", "canceling")
 _IDS_AT_ONCE: Final = 10_000
@@ -87,7 +90,7 @@ class JobIdType(click.ParamType):  # type: ignore[type-arg]  # generic in newer 
             self.fail(f"'{shown}' is not a job id; job ids are whole numbers, 'gnt-job list' shows them", param, ctx)
         return int(value)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
         from cli.gantry.completion import complete_job_ids
 
         # no command runs while the shell asks, so its context is not yet the current one

@@ -4,17 +4,20 @@ Source: cli.md 1.4 and 2.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
 
 import attrs
 import click
-from click.shell_completion import CompletionItem
 
 from cli.query import JOB_ID, PENDING
 from cli.user import user_name
 from common.queue.jobs import FINAL_NAMES
 from common.words.filtertext import Expression
 from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -88,7 +91,7 @@ def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], 
     return click.option(*names, "states", flag_value=",".join(states), help=text)
 
 
-def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     return JOB_ID.shell_complete(ctx, param, incomplete)
 
 

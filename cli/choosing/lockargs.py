@@ -2,14 +2,17 @@
 
 import re
 from collections.abc import Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import click
-from click.shell_completion import CompletionItem
 
 from common.errors import InvalidRequest
 from common.locks import LockLevel, asked_lock, parse_lock
+
+if TYPE_CHECKING:
+    # what completes a word imports it; the start of every other command does without
+    from click.shell_completion import CompletionItem
 
 _MODES: Final = ("shared", "exclusive")
 # the end of an IPv6 or MAC address: such a name contains colons itself
@@ -50,7 +53,7 @@ class LockType(click.ParamType):  # type: ignore[type-arg]  # generic in newer r
             self.fail(f"lock name '{name}' names nothing; write it as 'node/NAME'", param, ctx)
         return LockWish(str(lock), mode)
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
         from cli.gantry.completion import complete_locks
 
         # no command runs while the shell asks, so its context is not yet the current one

@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import orjson
+
 from common.ids import JobId
 from common.queue.dependencies import Dependency
 from common.queue.jobs import JobState
+from common.wire import structure
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
+from protocol.luxi.locks import LOCK_FIELDS, LockRow
 from protocol.messages import structure_reply
 from protocol.wconfd.locks import ListLocksWaitingStatus
 
@@ -18,7 +22,7 @@ def owner(ident: int | str) -> list[Any]:
 
 def rows_of(wire: Any, waiting: Any = None) -> list[Any]:
     status = structure_reply(ListLocksWaitingStatus, wire)
-    return LOCKS.plan(("name", "mode", "owner", "pending"), None).classic_rows(lock_rows(status, waiting or {}))
+    return LOCKS.plan(LOCK_FIELDS, None).classic_rows(lock_rows(status, waiting or {}))
 
 
 def test_rows_are_those_of_a_recorded_answer() -> None:
@@ -68,3 +72,15 @@ def test_jobs_that_others_wait_for_come_last_by_number() -> None:
         ["job/9", None, (), [["success,canceled", ["job/11"]]]],
         ["job/10", None, (), [["success", ["job/11", "job/13"]], ["success,error", ["job/12"]]]],
     ]
+
+
+def test_a_client_reads_the_rows_as_luxid_made_them() -> None:
+    held = [[NODE, [[owner(33), "exclusive"]]]]
+    pending = [[0, owner("gnt-x"), [[NODE, "shared"]]]]
+    waiting = {JobId(7): [(JobId(8), Dependency(JobId(7), (JobState.SUCCESS,)))]}
+    made = lock_rows(structure_reply(ListLocksWaitingStatus, [held, pending]), waiting)
+
+    sent = orjson.loads(orjson.dumps(rows_of([held, pending], waiting)))
+
+    assert [structure(row, LockRow) for row in sent] == made
+    assert [row.name for row in made] == ["node/[lockset]", NODE, "job/7"]
