@@ -106,7 +106,7 @@ MUTANTS: Final = (
         "write running before anything is executed",
         _LIFE,
         "        self._record.begin_running(index)\n        try:\n            unit.check_prereq(context)\n"
-        "            # what was to be tried has been: everything up to here refuses as it would in earnest\n"
+        "            # a dry run ends here: everything up to here refuses as in earnest\n"
         "            return None if op.dry_run else unit.run(context)\n",
         "        try:\n            unit.check_prereq(context)\n            result = unit.run(context)\n"
         "            self._record.begin_running(index)\n            return result\n",
