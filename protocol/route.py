@@ -1,4 +1,4 @@
-"""A row of a daemon's table: a method, its request class, what carries it out, and who may call it.
+"""A row of a daemon's table: a method, its request class, its handler, and the role that a caller needs.
 
 Source: STYLE section 2.4.
 """
@@ -19,14 +19,14 @@ Q = TypeVar("Q", bound=AnyRequest)
 R = TypeVar("R")
 Q_co = TypeVar("Q_co", bound=AnyRequest, covariant=True)
 R_contra = TypeVar("R_contra", contravariant=True)
-# what a handler gives: the reply, also as JSON that is made already; a `Stream` takes over the connection, `Pieces` are
+# result of a handler: the reply, also as encoded JSON; a `Stream` takes over the connection, `Pieces` are
 # made while they are sent
 Reply = Union[R, Pieces[R], Stream[R], orjson.Fragment]  # noqa: UP007  # mypy wants it so for a type variable
 Handler = Callable[[Q, Peer], Awaitable[Reply[R]]]
 
 
 class RequestClass(Protocol[Q_co, R_contra]):
-    """The class of a request, as far as it says what goes in and what comes out."""
+    """The class of a request, reduced to its input and output."""
 
     @property
     def METHOD(self) -> str: ...  # a constant of the classes
@@ -37,9 +37,9 @@ class RequestClass(Protocol[Q_co, R_contra]):
 
 
 class AnyRoute(Protocol):
-    """A row of a daemon's table, of whatever method.
+    """A row of a daemon's table, for any method.
 
-    A table is a list of these and not of `Route[Any, Any]`, which would take any handler for any request.
+    A table is a list of these instead of `Route[Any, Any]`, which would accept any handler for any request.
     """
 
     @property
@@ -52,29 +52,29 @@ class AnyRoute(Protocol):
     def only_waits(self) -> bool: ...
 
     def read(self, params: Sequence[object] | Mapping[str, object]) -> AnyRequest:
-        """The request with these arguments. Raises: InvalidRequest."""
+        """Make the request from these arguments. Raises: InvalidRequest."""
         ...
 
     def carry_out(self, call: AnyRequest, peer: Peer) -> Awaitable[object]:
-        """What the handler gives to a request that was read here."""
+        """Call the handler with a request made by `read`."""
         ...
 
     def after(self, check: Callable[[AnyRequest], Awaitable[None]]) -> "AnyRoute":
-        """The same route, for which `check` is called first: what it raises is the reply."""
+        """The same route, but with `check` called first: its exception becomes the reply."""
         ...
 
 
 @attrs.frozen
 class Route(Generic[Q, R]):
-    """One method: its request class, what carries it out, and what the caller must be.
+    """One method: its request class, its handler, and the role that a caller needs.
 
-    A handler that takes another request, or gives another reply than the class says, does not pass mypy.
+    mypy refuses a handler that takes another request than the class, or returns another reply.
     """
 
     kind: RequestClass[Q, R]
     handler: Handler[Q, R]
     role: Role = attrs.field(kw_only=True)
-    # it changes nothing and may last long: cancelled when its caller hangs up; any other is carried out to its end
+    # whether the call changes nothing and may last long: then it is cancelled when its caller hangs up
     only_waits: bool = attrs.field(default=False, kw_only=True)
 
     @property

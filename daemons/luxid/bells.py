@@ -1,4 +1,4 @@
-"""Waiting for news of one thing among many: whoever listens to it is woken, and nobody else."""
+"""Waiting for news about one key among many: a ring wakes only the listeners of its key."""
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -12,14 +12,14 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.define(eq=False)
 class Bell:
-    """One thing that news comes of; shared by all who listen to it."""
+    """A source of news about one thing; all its listeners share it."""
 
     listeners: int = 0
     _rung: trio.Event = attrs.Factory(trio.Event)
 
     @property
     def next_ring(self) -> trio.Event:
-        """Set by the next ring, and by no later one."""
+        """An event that the next ring sets."""
         return self._rung
 
     async def wait(self) -> None:
@@ -39,15 +39,15 @@ async def wait_for_any(*bells: Bell) -> None:
         nursery.cancel_scope.cancel()
 
     async with trio.open_nursery() as nursery:
-        # the next ring of each is fixed here, before a task begins to wait: one may come before it does
+        # fix the next ring of each bell here: a ring may come before its task begins to wait
         for bell in bells:
             nursery.start_soon(wait, bell.next_ring)
 
 
 class Bells(Generic[K]):
-    """A bell for each key that someone listens to.
+    """A bell for each key that has listeners.
 
-    Cost: a ring touches only those who listen to its key; nothing is kept for other keys.
+    Cost: a ring touches only the listeners of its key; keys without listeners take no memory.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ class Bells(Generic[K]):
 
     @contextmanager
     def listen(self, key: K) -> Iterator[Bell]:
-        """The bell of a key. Look at the state after entering and before each wait: then nothing is missed."""
+        """Yield the bell of a key. Check the state after entering and before each wait: then nothing is missed."""
         bell = self._bells.setdefault(key, Bell())
         bell.listeners += 1
         try:

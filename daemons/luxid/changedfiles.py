@@ -1,11 +1,10 @@
-"""What job processes write, taken into the queue: their jobs' files and logs.
+"""Files written by job processes, read back into the queue: their jobs' files and logs.
 
-A file is read when the kernel tells that it was replaced; by us, which is known already, or by the process that has
-the job. Reading is exact however often it is done: what is seen already changes nothing.
-
-The process syncs the folder after it has replaced the file, and we see the file before that. Nobody may be told what a
-loss of power can take back, so the folder is synced once for all that was read, the other nodes get it, and then it
-counts.
+A file is read when the kernel reports its replacement, by luxid, which knows it already, or by the process of
+the job. Repeated reading is harmless: known content changes nothing.
+The process syncs the folder after it has replaced the file, and luxid sees the file before that. But no client may
+learn what a loss of power can undo. So luxid syncs the folder once for all files read, passes them to the other nodes,
+and only then do they count.
 
 Source: DESIGN sections 3 and 6; luxid.md 5.7.
 """
@@ -28,10 +27,10 @@ _log: Final = get_log(__name__)
 
 
 class ChangedFiles:
-    """Looks at the files of jobs that have a process; start `run`.
+    """Reads the files of jobs that have a process; start `run`.
 
     Args:
-        nursery: where files that cannot be read are waited for.
+        nursery: runs the tasks that wait for unreadable files.
     """
 
     def __init__(self, jobs: LiveJobs, store: Store, events: JobEvents, nursery: trio.Nursery) -> None:
@@ -39,26 +38,26 @@ class ChangedFiles:
         self._store = store
         self._events = events
         self._nursery = nursery
-        # jobs whose files are waited for
+        # jobs whose files cannot be read yet
         self._awaited: set[JobId] = set()
-        # to be looked at
+        # jobs whose files were replaced
         self._told: set[JobId] = set()
         self._has_news = trio.Event()
-        # one at a time, so that what was read first counts first
+        # one at a time, so that changes count in the order of reading
         self._turn = trio.Lock()
 
     async def run(self) -> None:
-        """Take in what was told, until cancelled."""
+        """Take in reported changes, until cancelled."""
         while True:
             await self._has_news.wait()
             await self.take_in()
 
     async def take_in(self) -> None:
-        """Return when all that was told before this call is durable and known."""
+        """Return when all changes reported before this call are durable and known."""
         async with self._turn:
             told, self._told = self._told, set()
             if self._has_news.is_set():
-                # otherwise `run` sleeps by this very event
+                # otherwise `run` waits on this very event
                 self._has_news = trio.Event()
             try:
                 await self._take_in(told)
@@ -73,30 +72,30 @@ class ChangedFiles:
         livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
         await self._store.files.take_up([job.job_id for job in changed])
         for job in changed:
-            # it may have been found dead meanwhile, and even have another process
+            # the job may have been found dead meanwhile, and even have another process
             if self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelocks[job.job_id]:
                 self._take(job)
 
     def replaced(self, job_ids: Iterable[JobId]) -> None:
-        """The files of these jobs were replaced."""
+        """Report that the files of these jobs were replaced."""
         for job_id in job_ids:
             if self._has_process(job_id):
                 self._told.add(job_id)
                 self._has_news.set()
 
     def logs_grew(self, job_ids: Iterable[JobId]) -> None:
-        """Job processes appended to their logs."""
+        """Report that job processes appended to their logs."""
         for job_id in job_ids:
             self._jobs.bells.ring(job_id)
 
     def look_at_all(self) -> None:
-        """Anything may have changed."""
+        """Report that anything may have changed."""
         running = self._jobs.queue.running()
         self.replaced(running)
         self.logs_grew(running)
 
     def _read_changed(self, job_id: JobId) -> Job | None:
-        """The job as its file says; None: it is known so, or has no process, or the file cannot be read now."""
+        """Return the job from its file; None: it is unchanged, or has no process, or the file cannot be read now."""
         try:
             job = self._read_while_it_has_a_process(job_id)
         except Unavailable:
@@ -110,7 +109,7 @@ class ChangedFiles:
         return None
 
     async def _wait_for(self, job_id: JobId) -> None:
-        """Look at a file that cannot be read, as soon as it can; the event that told of it does not come again."""
+        """Wait until an unreadable file can be read: the event that reported it does not come again."""
         try:
             await self._jobs.unread.until_read(job_id, self._read_while_it_has_a_process)
         except (NotFound, DamagedFile) as error:

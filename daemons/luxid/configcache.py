@@ -1,11 +1,11 @@
 """luxid's copy of the configuration, which is wconfd's.
 
-Theory. wconfd writes the file, then answers with what it wrote. So whoever has seen the answer to a
-change finds the file changed: before the copy is used, the file's mark (inode, time, size) is compared
-with the mark from before the copy was asked for. That is exact, costs one system call, and needs no
-events, of which a busy table of locks in the same folder would make thousands. One gap is left: wconfd
-answers with the new content only some moment after the file has its name, and two writes may bear the
-same time. So a copy made soon after a write is asked for anew at each use, until the write is old.
+Theory. wconfd writes the file, then replies with what it wrote. So when the reply to a
+change has arrived, the file has changed: before the copy is used, the file's mark (inode, time, size) is compared
+with the mark from before the copy was requested. That is exact, costs one system call, and needs no
+events, of which a busy lock table in the same folder would cause thousands. One gap is left: wconfd
+serves the new content only a moment after the file has its name, and two writes may have the
+same time. So a copy made soon after a write is requested again at each use, until the write is old.
 
 Source: luxid.md 1.6 (last line), 2.2; DESIGN section 6.
 """
@@ -30,9 +30,9 @@ from protocol.messages import AnyRequest
 from protocol.route import AnyRoute
 from protocol.wconfd.config import ReadConfig
 
-# while wconfd is being restarted
+# seconds to wait while wconfd is being restarted
 WAIT_S: Final = 5.0
-# longer than a write takes to become visible, on a disk that is busy
+# longer than a write needs to become visible, on a busy disk
 SETTLED_NS: Final = 5 * 10**9
 _log: Final = get_log(__name__)
 
@@ -57,12 +57,12 @@ class _Mark:
 
 
 class ConfigCache:
-    """The configuration as of now.
+    """The current configuration.
 
     Args:
-        path: its file, of which only the change is looked at.
-        wconfd: the client to ask by; must not be used for calls that wait long.
-        on_read: told of each configuration that was read.
+        path: its file, which is only checked for changes.
+        wconfd: client for requests; not for calls that wait long.
+        on_read: called with each new configuration.
     """
 
     def __init__(self, path: Path, wconfd: Client, on_read: Callable[[ConfigIndex], None] = lambda _: None) -> None:
@@ -71,27 +71,27 @@ class ConfigCache:
         self._index: ConfigIndex | None = None
         self._on_read = on_read
         self._mark: _Mark | None = None
-        # held while wconfd is asked
+        # held during a request to wconfd
         self._turn = trio.Lock()
         self._failure: tuple[float, ConfigurationMissing] | None = None
 
     async def load(self) -> None:
-        """Have a copy before it is needed; a failure is only logged."""
+        """Read the configuration before it is needed; a failure is only logged."""
         try:
             await self.require()
         except ConfigurationMissing as error:
             _log.warning("config.missing", reason=error, effect="calls fail until wconfd answers")
 
     async def require(self) -> None:
-        """Make sure that the configuration was had at least once; any age will do. Raises: as `current`."""
+        """Make sure that the configuration was read at least once, no matter when. Raises: as `current`."""
         if self._index is None:
             await self.current()
 
     async def current(self) -> ConfigIndex:
-        """The configuration with all changes that were answered before this call.
+        """Return the configuration with all changes that were acknowledged before this call.
 
-        Raises: ConfigurationMissing: wconfd has not answered for 5 s, or what it answers is no configuration.
-        Cost: a look at the file; after a change the whole is read and checked anew, once for all who ask.
+        Raises: ConfigurationMissing: wconfd has not replied for 5 s, or its reply is not a configuration.
+        Cost: a check of the file; after a change the whole is read and checked again, once for all callers.
         """
         asked_at = trio.current_time()
         if (index := self._fresh()) is not None:
@@ -115,7 +115,7 @@ class ConfigCache:
         mark = _mark_of(self._path)
         is_likely_same = self._index is not None and mark == self._mark
         try:
-            # who has it already need not wait for a restart
+            # with a usable copy there is no need to wait for a restart
             content = await (
                 self._wconfd.call(ReadConfig()) if is_likely_same else self._wconfd.call_retrying(ReadConfig(), WAIT_S)
             )
@@ -134,14 +134,14 @@ class ConfigCache:
         had = self._index
         if had is not None and _edition(content) == (had.config.cluster.uuid, had.config.serial_no, had.config.mtime):
             return had
-        # thousands of objects take long to check
+        # checking thousands of objects takes long
         return ConfigIndex(await in_thread(decode_config, content))
 
 
 def needing_config(route: AnyRoute, config: ConfigCache) -> AnyRoute:
-    """The route, but calls fail while there has never been a configuration.
+    """Return the route with a check: calls fail as long as no configuration has ever been read.
 
-    Waiting for a job's status alone does not: so a client sees its job through, whatever happens.
+    A call that only waits for a job's status does not fail: so a client sees its job through in any case.
     """
 
     async def check(call: AnyRequest) -> None:

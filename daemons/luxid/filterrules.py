@@ -1,6 +1,6 @@
-"""The filter rules and the limit of running jobs in force: taken over from the configuration, which wconfd keeps.
+"""The filter rules and the limit of running jobs in force, taken from the configuration, which wconfd keeps.
 
-Until they were had once, no job is started: a rule that holds jobs back must not be passed by in a restart.
+Before they were read once, no job is started: a restart must not bypass a rule that holds jobs back.
 
 Source: DESIGN section 6, "Filters"; luxid.md 5.2.
 """
@@ -20,20 +20,20 @@ _log: Final = get_log(__name__)
 
 
 class FilterRules:
-    """Keeps the queue's rules those of the configuration.
+    """Keeps the queue's rules equal to those of the configuration.
 
     Args:
-        scheduler: obstructed by UNKNOWN.
+        scheduler: obstructed by UNKNOWN until the rules are known.
     """
 
     def __init__(self, scheduler: Scheduler, config: ConfigCache) -> None:
         self._scheduler = scheduler
         self._config = config
-        # one at a time, so that an older configuration never comes after a newer one
+        # one at a time, so that an older configuration never replaces a newer one
         self._turn = trio.Lock()
 
     async def load(self) -> None:
-        """Have the rules for the first time; tries until the configuration can be had."""
+        """Get the rules for the first time; tries until the configuration can be read."""
         while True:
             try:
                 await self.refresh()
@@ -45,7 +45,7 @@ class FilterRules:
     async def refresh(self) -> None:
         """Put the rules and the limit of the present configuration in force.
 
-        A rule that cannot be read is logged, and the rules stay what they were.
+        If a rule is malformed, that is logged, and the rules stay unchanged.
 
         Raises: ConfigurationMissing.
         """

@@ -1,7 +1,7 @@
-"""Following wconfd: what running jobs hold, and when the filter rules change.
+"""Follow wconfd: the locks of running jobs, and changes of the filter rules.
 
-Each connection begins with all that is held, so nothing that was missed stays unknown. What wconfd
-cannot tell any more, a subscription that it refuses, leaves luxid with declared locks and the rules it has.
+Each connection begins with all held locks, so nothing that was missed stays unknown. If wconfd
+refuses the subscription, luxid works with declared locks and its present rules.
 
 Source: DESIGN sections 6 and 8.
 """
@@ -22,7 +22,7 @@ _log: Final = get_log(__name__)
 
 
 class Following:
-    """Takes wconfd's events to the queue."""
+    """Passes wconfd's events to the queue."""
 
     def __init__(self, jobs: LiveJobs, rules: FilterRules, events: WconfdEvents) -> None:
         self._jobs = jobs
@@ -56,10 +56,10 @@ class Following:
                 assert_never(event)
 
     def _tell(self, holdings: Iterable[Holdings]) -> None:
-        """Nobody can start because of it, so nothing is decided: who comes next may be another one."""
+        """Does not pump: held locks never make a job startable, they only reorder the ready ones."""
         for owner, held in holdings:
             job = self._jobs.table.in_memory(JobId(owner.ident)) if isinstance(owner.ident, int) else None
-            # an earlier process of the job may be found dead late
+            # an event may name an earlier process of the job
             if job is not None and job.livelock == owner.livelock:
                 self._jobs.queue.locks_changed(job.job_id, dict(held))
 
@@ -67,5 +67,5 @@ class Following:
         try:
             await self._rules.refresh()
         except ConfigurationMissing as error:
-            # with the next connection comes a snapshot, and then they are looked at again
+            # the next connection begins with a snapshot, and then the rules are read again
             _log.warning("filters.not_read", reason=error, effect="the rules stay as they are")

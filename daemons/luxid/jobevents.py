@@ -1,4 +1,4 @@
-"""What has happened to jobs, as the parts that bring it about tell it.
+"""Events of jobs, reported by the parts that cause them.
 
 Source: DESIGN section 6.
 """
@@ -11,14 +11,14 @@ from common.queue.jobs import Job
 
 
 class JobEvents(Protocol):
-    """Takes events in. What is told here has already happened on disk; nothing of it waits, and nothing raises."""
+    """Receives events. Each event has already happened on disk; no method waits or raises."""
 
     def add(self, jobs: Iterable[Job]) -> None:
         """These jobs are new."""
         ...
 
     def requeue(self, job: Job) -> None:
-        """A job without a process goes on waiting for its turn."""
+        """A job without a process waits for its turn again."""
         ...
 
     def started(self, job: Job) -> None:
@@ -26,11 +26,11 @@ class JobEvents(Protocol):
         ...
 
     def heeds_pauses(self, job_id: JobId) -> None:
-        """The process of the job, of an external executor, has said that it heeds requests to pause."""
+        """The job's process, of an external executor, supports requests to pause."""
         ...
 
     def advanced(self, job: Job) -> None:
-        """The process of the job has written this."""
+        """The job's process has written this state."""
         ...
 
     def ended(self, job: Job) -> None:
@@ -38,7 +38,7 @@ class JobEvents(Protocol):
         ...
 
     def archived(self, job_ids: Iterable[JobId]) -> None:
-        """The files of these jobs are not among the live ones any more."""
+        """The files of these jobs have left the live queue."""
         ...
 
     def obstruct(self, why: str) -> None:
@@ -46,5 +46,5 @@ class JobEvents(Protocol):
         ...
 
     def clear(self, why: str) -> None:
-        """This obstacle is no more."""
+        """This obstacle is gone."""
         ...

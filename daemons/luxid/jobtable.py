@@ -1,7 +1,7 @@
 """The live jobs as luxid last saw them.
 
-Jobs that have not ended are all kept; of those that have, the latest, and none with a long log: the
-others are read from disk when someone asks. So memory does not grow with what has been done.
+All unfinished jobs are kept in memory; of ended ones only the latest without a long log. The
+others are read from disk on request. So memory does not grow with finished work.
 """
 
 from collections import deque
@@ -24,14 +24,14 @@ class JobTable:
     """Live jobs by id.
 
     Args:
-        read: reads a live job's file; None: there is none; raises Unavailable: it cannot be read for the moment.
+        read: reads a live job's file; None: it does not exist; raises Unavailable: it cannot be read at the moment.
     """
 
     def __init__(self, read: Callable[[JobId], Job | None]) -> None:
         self._read = read
-        # None: final, on disk only
+        # None: final, only on disk
         self._jobs: dict[JobId, Job | None] = {}
-        # final jobs that are kept, oldest first; may name some that are gone
+        # final jobs in memory, oldest first; may contain ids that are gone
         self._kept: deque[JobId] = deque()
 
     def __contains__(self, job_id: JobId) -> bool:
@@ -45,7 +45,7 @@ class JobTable:
         return sorted(self._jobs)
 
     def put(self, job: Job) -> None:
-        """Take note of a job as its file says; new or changed."""
+        """Record a new or changed job, as its file has it."""
         if job.next_index is not None:
             self._jobs[job.job_id] = job
         elif sum(len(op.log) for op in job.ops) > LONG_LOG:
@@ -55,33 +55,33 @@ class JobTable:
             self._keep(job.job_id)
 
     def drop(self, job_id: JobId) -> None:
-        """The job is live no longer."""
+        """Forget a job that is no longer live."""
         self._jobs.pop(job_id, None)
 
     def get(self, job_id: JobId) -> Job | None:
-        """The job, from disk if need be; None: it is not live.
+        """Return the job, from disk if necessary; None: it is not live.
 
-        Raises: Unavailable: its file cannot be read for the moment; only of a job that has ended.
+        Raises: Unavailable: its file cannot be read at the moment; only for an ended job.
         """
         if job_id not in self._jobs:
             return None
         return self._jobs[job_id] or self._read(job_id)
 
     def in_memory(self, job_id: JobId) -> Job | None:
-        """The job, without a look at the disk; one that has not ended always is there."""
+        """Return the job without reading its file; an unfinished one is always in memory."""
         return self._jobs.get(job_id)
 
     def unended(self, job_id: JobId) -> Job:
-        """A live job that has not ended; such a one is always in memory."""
+        """Return a live, unfinished job, which is always in memory."""
         job = self._jobs[job_id]
         assert job is not None
         return job
 
     async def get_many(self, job_ids: Sequence[JobId], *, is_lenient: bool = False) -> list[Job | None]:
-        """`get` for many, in their order; files are read in a thread, so that nobody is kept waiting.
+        """`get` for many jobs, in their order; files are read in a thread, so that no other task waits.
 
         Args:
-            is_lenient: also of a job whose file cannot be read it gives None, and the log says so.
+            is_lenient: return None for a job whose file cannot be read, with a log line.
         Raises: Unavailable: as `get`, unless it is lenient.
         """
         read = self._read_leniently if is_lenient else self._read

@@ -1,6 +1,6 @@
-"""Jobs as they are shown: what their files say, with what is known beyond.
+"""Jobs as shown to users: the content of their files, and what is known beyond it.
 
-A blocked job reads waiting, one that is being killed canceling, and the log of a running one has the lines that its
+A blocked job is shown as waiting, a job being killed as canceling, and the log of a running one has the lines that its
 file does not have yet.
 
 Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
@@ -19,7 +19,7 @@ from daemons.luxid.livejobs import LiveJobs
 
 
 class JobViews:
-    """What followers of live jobs see."""
+    """The visible state of live jobs."""
 
     def __init__(self, jobs: LiveJobs, logs: JobLogs) -> None:
         self._jobs = jobs
@@ -35,16 +35,16 @@ class JobViews:
 
     @staticmethod
     def seen_by(viewer: Viewer, view: JobView) -> JobView:
-        """What this user sees of it."""
+        """The part of the view that this user may see."""
         return view if viewer.may_see(view.job) else _public(view)
 
     def state(self, job_id: JobId) -> JobState | None:
-        """The state of a live job as it is shown."""
+        """The state of a live job as shown."""
         job = self._jobs.table.get(job_id)
         return self.of(job).state if job is not None else None
 
     def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
-        """The log lines after this serial that the job, as given, does not have yet."""
+        """The log lines after this serial that the given job does not have yet."""
         return self._logs.newer(job, serial) if self._jobs.queue.phase(job.job_id) is Phase.RUNNING else []
 
 

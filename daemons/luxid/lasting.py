@@ -1,8 +1,8 @@
 """Objects that are made in masses and stay, such as the jobs of a large submission.
 
-Theory. The collector of garbage walks all that has been made since it last did, and now and then all there is: a
-tenth of a second in one go, for nothing, as jobs are in no cycles. So it does not run while they are made, and is told
-afterwards that they stay. Each is freed as ever when nobody refers to it.
+Theory. The garbage collector examines all objects made since its last run, and sometimes all objects: a
+tenth of a second at once, in vain, as jobs are not in cycles. So it does not run while they are made, and afterwards
+ignores them. Each is still freed when its last reference goes.
 
 Source: DESIGN section 6.
 """
@@ -14,11 +14,11 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def lasting() -> Iterator[None]:
-    """Let the collector neither run meanwhile nor walk later what is made meanwhile."""
+    """Within this context the collector does not run, and later it ignores objects made within it."""
     gc.disable()
     try:
         yield
     finally:
-        # first: with what has gathered, the next object would make it run
+        # first: otherwise the next object would start a run over all that has accumulated
         gc.freeze()
         gc.enable()

@@ -1,4 +1,4 @@
-"""The live jobs in memory: what their files say, what the core makes of them, which process each has, who listens.
+"""The live jobs in memory: their files' content, the core's state of them, their processes, their listeners.
 
 Source: DESIGN section 6.
 """
@@ -17,20 +17,20 @@ from daemons.luxid.processes.jobprocesses import JobProcesses
 
 @attrs.frozen
 class LiveJobs:
-    """The parts that know live jobs. Only the scheduler tells them of events; all others look."""
+    """The parts that know live jobs. Only the scheduler reports events to them; all others read."""
 
     queue: JobQueue
     table: JobTable
     processes: JobProcesses
-    # rung at every change of a job
+    # bells that ring at every change of a job
     bells: Bells[JobId] = attrs.Factory(Bells)
-    # the job files that cannot be read for the moment
+    # job files that cannot be read at the moment
     unread: UnreadFiles = attrs.Factory(UnreadFiles)
-    # the reasons why no job is started for the moment
+    # reasons why no job is started at the moment
     obstacles: set[str] = attrs.Factory(set)
 
     def phase(self, job_id: JobId) -> Phase | None:
-        """Where the job stands; None: it is not live, or has ended."""
+        """The job's phase; None: it is not live, or has ended."""
         return self.queue.phase(job_id)
 
     def unended(self, job_id: JobId) -> Job:

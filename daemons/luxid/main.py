@@ -1,4 +1,4 @@
-"""luxid: read the queue, serve it, start jobs. The one module that knows all parts.
+"""luxid: reads the queue, serves it, starts jobs. The only module that knows all parts.
 
 Source: DESIGN section 6; luxid.md 5.10.
 """
@@ -59,7 +59,7 @@ from protocol.subscription import WconfdEvents
 
 NAME: Final = "luxid"
 AWAY: Final = "nobody makes processes"
-# of a client's connection (luxid.md 1.4)
+# time-out of a client's connection (luxid.md 1.4)
 IDLE_TIMEOUT_S: Final = 180.0
 _log: Final = get_log(__name__)
 
@@ -75,13 +75,13 @@ async def serve(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Be luxid; started when the queue is read and the socket listens.
+    """Run luxid; started when the queue is read and the socket listens.
 
     Args:
-        copies: how the other nodes get what is written; None: there are none.
+        copies: passes writes to the other nodes; None: there are none.
     Raises: Conflict: another luxid has the queue or the socket. NoLongerMaster: another node has taken over, and
         nothing more is written. DamagedFile, Unavailable, OSError.
-    Cancellation: writes that have begun are finished, nothing else; jobs go on without us.
+    Cancellation: writes under way are finished, nothing else; jobs go on without luxid.
     """
     store = open_store(settings.paths, QueueFiles(settings.paths, copies))
     try:
@@ -90,9 +90,9 @@ async def serve(
         try:
             async with trio.open_nursery() as nursery:
                 early = _early_parts(settings, store, watch)
-                # beside the reading of the queue: a job that is found after the rules is judged once
+                # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
-                # given away below: what was found at the start is not to be kept for as long as we serve
+                # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
                 changes = ThreadChanges(store.files)
                 found = [await try_in_thread(load_queue, settings.paths, _pause_in_thread, changes)]
                 await _wire(settings, early, found.pop(), nursery)
@@ -107,7 +107,7 @@ async def serve(
 
 @attrs.frozen
 class _EarlyParts:
-    """The parts that are there before the queue is read."""
+    """The parts that exist before the queue is read."""
 
     watch: QueueWatch
     parts: Parts
@@ -118,9 +118,9 @@ class _EarlyParts:
 
 def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyParts:
     parts = Parts.make(store, settings.luxid)
-    # until it is connected
+    # until the launcher is connected
     parts.scheduler.obstruct(AWAY)
-    # until the configuration could be had
+    # until the configuration could be read
     parts.scheduler.obstruct(UNKNOWN)
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
     queue = parts.jobs.queue
@@ -131,7 +131,7 @@ def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyP
 
 
 async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
-    """Make the other parts, let them take over what was found, and start them."""
+    """Make the other parts, pass the found queue to them, and start them."""
     parts, watch = early.parts, early.watch
     jobs, store, scheduler = parts.jobs, parts.store, parts.scheduler
     store.raise_serial(found.highest_id)
@@ -140,7 +140,7 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
     starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)
     deaths = Deaths(jobs, store, parts.rewriting, attempts, scheduler, nursery)
     is_external = bool(settings.luxid.executor)
-    # an external executor's job ends at once, as with Ganeti
+    # the job of an external executor ends at once, as with Ganeti
     grace_s = 0.0 if is_external else settings.luxid.kill_grace_s
     kills = Kills(jobs, parts.rewriting, nursery, grace_s, is_external=is_external)
 
@@ -153,7 +153,7 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
     nursery.start_soon(_write_history_at_end, parts, deaths)
     nursery.start_soon(deaths.run)
     parts.begin(nursery, starter.start)
-    # who died between being judged and being watched told nobody
+    # no event reported processes that died between being judged and being watched
     deaths.suspect_all()
     kills.resume()
 
@@ -183,18 +183,18 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
 
 
 def _pause_in_thread(pause_s: float) -> None:
-    """Raises: trio.Cancelled: we are to end."""
+    """Raises: trio.Cancelled: luxid is ending."""
     trio.from_thread.run(trio.sleep, pause_s)
 
 
 async def _write_history_at_end(parts: Parts, deaths: Deaths) -> None:
-    """The next luxid knows nothing of what held the queued jobs until then."""
+    """Write the open spans at the end: the next luxid cannot know what held the queued jobs until then."""
     try:
         await trio.sleep_forever()
     finally:
         if parts.store.files.is_master:
             parts.waits.write(parts.jobs.queue.close(time.time()))
-        # each of them is a missed event, and a defect
+        # each swept death is a missed event, and a defect
         _log.info("deaths.served", swept=deaths.swept)
 
 
@@ -205,7 +205,7 @@ def _launcher(settings: Settings) -> Launcher:
 
 
 def _on_connected(scheduler: Scheduler, deaths: Deaths) -> None:
-    # notices of exits while we were not connected are lost
+    # notices of exits are lost while the connection is down
     deaths.suspect_all()
     scheduler.clear(AWAY)
 
@@ -233,7 +233,7 @@ def _service(
     following = Following(jobs, rules, WconfdEvents(settings.paths.wconfd_socket))
     nursery.start_soon(following.run)
     access, own_uid = settings.access, os.getuid()
-    # the members of `gids` have all rights but this one: Ganeti's rule
+    # members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(access, gids=()).access(own_uid)
     submitters = Submitters(access.access(own_uid), jobs)
     rows = JobRows(jobs.table, store, views)

@@ -1,7 +1,7 @@
-"""Reading what the commands of jobs print, while it is being written.
+"""Read the output of jobs' commands, while it is being written.
 
 The output of a job is one stream of bytes in pieces `job-N.<offset of its first byte, 20 digits>`;
-the job process begins a new piece now and then and removes the oldest. Standard error of commands that have it
+the job process begins a new piece now and then and removes the oldest. Standard error of commands that keep it
 apart is another such stream, `job-N.err.<offset>`.
 
 Source: DESIGN section 7, OP_RUN_COMMAND.
@@ -24,23 +24,23 @@ from common.paths import Paths
 from common.system.watch import EventKind, FolderWatch
 from daemons.luxid.bells import Bell, Bells
 
-# of one answer, in bytes
+# limit of one reply in bytes
 LONGEST_PIECE: Final = 2**20
 _PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?\.(\d{20})", re.ASCII)
 
 
 @attrs.frozen
 class Piece:
-    """Bytes of an output, from `offset` on."""
+    """Bytes of an output, beginning at `offset`."""
 
     offset: int
     content: bytes
 
 
 def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> Piece:
-    """The next bytes at or after `offset`, at most `limit`; none if there are no more yet.
+    """Return the next bytes at or after `offset`, at most `limit`; empty if there are no more yet.
 
-    Args: base: the common path of the stream's pieces.
+    Args: base: common path of the stream's pieces.
     """
     starts = _starts(base)
     later = [start for start in starts if start > offset]
@@ -53,14 +53,14 @@ def read_output(base: Path, offset: int, limit: int = LONGEST_PIECE) -> Piece:
 
 
 def decode_whole(content: bytes, *, is_end: bool) -> tuple[str, int]:
-    """The text, and how many bytes it stands for: a character that is cut off at the end waits for its rest."""
+    """Return the text and the number of bytes decoded: a character that is cut off at the end waits for its rest."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(content, final=is_end)
     return text, len(content) - len(decoder.getstate()[0])
 
 
 class OutputWatch:
-    """Wakes those who wait for output; watches the folder only while someone does."""
+    """Wakes those who wait for output; watches the folder only while there are listeners."""
 
     def __init__(self, paths: Paths, nursery: trio.Nursery) -> None:
         self._folder = paths.output
@@ -70,7 +70,7 @@ class OutputWatch:
 
     @contextmanager
     def listen(self, job_id: JobId) -> Iterator[Bell]:
-        """The bell that rings when the job has printed something.
+        """Yield the bell that rings when the job has printed something.
 
         Raises: Unavailable: the folder cannot be watched; the system's limit of watches may be reached.
         """
@@ -102,7 +102,7 @@ class OutputWatch:
                 if any(event.needs_rescan for event in events):
                     self._bells.ring_all()
         except trio.ClosedResourceError:
-            # nobody listens any more
+            # there are no listeners any more
             return
 
 
@@ -116,7 +116,7 @@ def _read_at(path: Path, offset: int, limit: int) -> bytes:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:
-        # removed since we looked
+        # removed since the folder was listed
         return b""
     try:
         return os.pread(fd, limit, offset)

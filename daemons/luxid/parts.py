@@ -24,13 +24,13 @@ from daemons.luxid.processes.pausing import Pauses
 from daemons.luxid.rewriting import Ends, Rewriting
 from daemons.luxid.scheduler import Scheduler
 
-# each start is mostly waiting for a fork and a write; more at once gain nothing
+# a start mostly waits for a fork and a write; more at once do not help
 STARTS_AT_ONCE: Final = 8
 
 
 @attrs.frozen
 class Parts:
-    """What knows, shows and changes live jobs; each other part is given those of them that it needs."""
+    """The parts that know, show and change live jobs; other parts get those that they need."""
 
     store: Store
     jobs: LiveJobs
@@ -44,7 +44,7 @@ class Parts:
         queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
         jobs = LiveJobs(queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths)))
         waits, ends = WaitFiles(store.paths), Ends()
-        # of an external executor's processes each says for itself whether it does
+        # with an external executor each process reports for itself whether it supports pauses
         pauses = Pauses(store.paths, jobs, all_heed=not settings.executor)
         scheduler = Scheduler(jobs, store, waits, ends, pauses)
         return cls(
@@ -57,7 +57,7 @@ class Parts:
         )
 
     def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
-        """Carry out from now on what the core decides; jobs are started by `start`."""
+        """Begin to carry out the core's decisions; `start` starts a job."""
         nursery.start_soon(self.rewriting.run)
         self.scheduler.begin(nursery, start)
 

@@ -1,10 +1,10 @@
-"""luxid's own changes to the files of jobs that have no process.
+"""luxid's own changes to the files of jobs without a process.
 
-While a job has a process its file is that process's; before and after it is ours, and nobody may start the job
-while it is written: it is held.
+While a job has a process, its file belongs to that process; before and after it belongs to luxid. The job is held while
+luxid writes it, so that it cannot be started.
 
-One event may end a mass of jobs: a rule that rejects all that wait, or a job on which all depend. Only so many of them
-are written at a time; the others wait here, where each costs little, and not in front of those who want a single write.
+One event may end a mass of jobs: a rule that rejects all waiting ones, or a job on which all depend. Only a few of them
+are written at a time; the others wait here, where each costs little, and do not delay single writes of other callers.
 
 Source: DESIGN section 3, invariant 2.
 """
@@ -26,7 +26,7 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
 
-# ends of a mass of jobs that are written at a time
+# number of jobs of a mass whose ends are written at a time
 ENDS_AT_ONCE: Final = 50
 _WRITE_RETRY_S: Final = 1.0
 _log: Final = get_log(__name__)
@@ -41,18 +41,18 @@ class Ends:
         self._has_some = trio.Event()
 
     def put(self, doomed: Iterable[Doomed], rejected: Iterable[Rejected]) -> None:
-        """End these jobs soon, those first that cannot start because of another."""
+        """End these jobs soon; first those that cannot start because of another job."""
         self._doomed += doomed
         self._rejected += rejected
         if self._doomed or self._rejected:
             self._has_some.set()
 
     async def wait(self) -> None:
-        """Return when there is one."""
+        """Wait until there is one."""
         await self._has_some.wait()
 
     def take(self) -> Doomed | Rejected:
-        """The next one; there must be one."""
+        """Return the next one; there must be one."""
         end = self._doomed.popleft() if self._doomed else self._rejected.popleft()
         if not self._doomed and not self._rejected:
             self._has_some = trio.Event()
@@ -60,7 +60,7 @@ class Ends:
 
 
 class Rewriting:
-    """Writes jobs that nobody runs, and tells what became of them."""
+    """Writes jobs without a process, and reports the results."""
 
     def __init__(self, store: Store, jobs: LiveJobs, ends: Ends, events: JobEvents) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class Rewriting:
         self._events = events
 
     async def run(self) -> None:
-        """End the jobs that are to be ended, until cancelled."""
+        """End the jobs in `Ends`, until cancelled."""
         places = trio.Semaphore(ENDS_AT_ONCE)
         async with trio.open_nursery() as nursery:
             while True:
@@ -89,7 +89,7 @@ class Rewriting:
         self._events.ended(job)
 
     async def set_aside(self, job_id: JobId) -> None:
-        """Set the damaged file of a held job aside; tries until the disk takes it."""
+        """Move the damaged file of a held job away; tries until the disk takes it."""
         while True:
             try:
                 await self._store.set_damaged_aside(job_id)
@@ -99,10 +99,10 @@ class Rewriting:
             await trio.sleep(_WRITE_RETRY_S)
 
     async def change(self, job_id: JobId, change: Callable[[Job], Job]) -> Job:
-        """Change the file of a job that is ready or blocked, which nobody can start meanwhile.
+        """Change the file of a ready or blocked job, which cannot be started meanwhile.
 
-        Raises: Unavailable: the disk refused; the job is as it was.
-        Durability: the change is on disk, and may be final.
+        Raises: Unavailable: the disk refused; the job is unchanged.
+        Durability: on return the change is on disk; the job may be final now.
         """
         job = self._jobs.unended(job_id)
         self._jobs.queue.hold(job_id)
@@ -132,7 +132,7 @@ class Rewriting:
         await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
 
     async def _end_doomed(self, doomed: Doomed) -> None:
-        """End a held job because of one that it depends on."""
+        """End a held job because of a job that it depends on."""
         job = self._jobs.unended(doomed.job_id)
         _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
         now = timestamp()
@@ -143,5 +143,5 @@ class Rewriting:
 
 
 def timestamp() -> Timestamp:
-    """This moment, as it is written into jobs."""
+    """The present instant in the form of job files."""
     return to_timestamp(time.time())

@@ -1,4 +1,4 @@
-"""What luxid answers: method name, request class and handler, one row each.
+"""luxid's methods: method name, request class and handler, one row each.
 
 Source: luxid.md 2.2; STYLE 2.4.
 """
@@ -45,7 +45,7 @@ from protocol.route import AnyRoute, Route
 
 @attrs.frozen
 class Handlers:
-    """Who answers, by noun."""
+    """The handlers, by noun."""
 
     submission: Submission
     jobs: Jobs
@@ -62,10 +62,10 @@ class Handlers:
 
 
 def routes(to: Handlers) -> list[AnyRoute]:
-    """The table; without a configuration none of it is answered but the wait for a status.
+    """Return the table; as long as there is no configuration, every call but the wait for a status fails.
 
-    The role is what a caller needs at least. Handlers ask for more where it depends on the arguments: a job of another
-    user is changed, and seen whole, by *operate* only (`daemons.luxid.rights`), opcodes name their own.
+    The role is the minimum for a caller. Handlers require more where it depends on the arguments: only *operate* may
+    change another user's job, or see it whole (`daemons.luxid.rights`); opcodes name their own role.
     """
     return [needing_config(route, to.config) for route in _table(to)]
 
@@ -97,7 +97,7 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(SetJobLimits, to.limits.set_job_limits, role=Role.ADMIN),
         Route(ReplaceFilter, to.filters.replace_filter, role=Role.OPERATE),
         Route(DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
-        # it looks at opcodes whole
+        # it reads whole opcodes
         Route(TryFilterRule, to.filters.try_filter_rule, role=Role.OPERATE),
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),

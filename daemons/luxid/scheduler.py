@@ -1,7 +1,7 @@
-"""The shell around the queue's core: takes events in, and carries out what the core decides.
+"""The shell around the queue's core: takes events in, and carries out the core's decisions.
 
-What is told here has already happened on disk. Every method that takes an event is synchronous: the
-core, the table and the waiters see it at once, and what follows from it is begun as tasks.
+Each event has already happened on disk. Every method that takes an event is synchronous: the
+core, the table and the waiters see it at once, and its consequences are started as tasks.
 
 Source: DESIGN section 6.
 """
@@ -29,7 +29,7 @@ _log: Final = get_log(__name__)
 
 
 class Scheduler:
-    """The one place where events meet, and where follows from them what the core decides.
+    """The place where events meet, and from which the core's decisions are carried out.
 
     Args:
         ends: takes the jobs that are to be ended.
@@ -45,19 +45,19 @@ class Scheduler:
         # jobs whose states others wait for, and that cannot be read
         self._sought: set[JobId] = set()
         self._is_pumping = False
-        # None: nothing is carried out yet
+        # None: decisions are not carried out yet
         self._nursery: trio.Nursery | None = None
         self._start: Callable[[JobId], Awaitable[None]] | None = None
 
     def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
-        """Carry decisions out from now on, in this nursery; jobs are started by `start`."""
+        """Begin to carry out decisions, in this nursery; `start` starts a job."""
         self._nursery, self._start = nursery, start
         self.pump()
 
     def recover(self, found: Iterable[FoundJob]) -> list[Job]:
-        """Take the jobs of an earlier luxid, before `begin`; returns those that died with an opcode under way.
+        """Take over the jobs of an earlier luxid, before `begin`; return those that died with an opcode under way.
 
-        Ends come first, as the verdicts on the others depend on them.
+        Ended jobs come first, because the verdicts on the others depend on them.
         """
         jobs = list(found)
         for each in jobs:
@@ -74,14 +74,14 @@ class Scheduler:
     # what happened
 
     def add(self, jobs: Iterable[Job]) -> None:
-        """New jobs, durable."""
+        """New jobs, which are durable."""
         for job in jobs:
             self._table.put(job)
             self._queue.add(job)
         self.pump()
 
     def requeue(self, job: Job) -> None:
-        """A job without a process goes on waiting for its turn."""
+        """A job without a process waits for its turn again."""
         self._table.put(job)
         self._queue.add(job)
         self._bells.ring(job.job_id)
@@ -92,11 +92,11 @@ class Scheduler:
         self._table.put(job)
         self._queue.started(job.job_id)
         self._bells.ring(job.job_id)
-        # a slot of those that are starting is free
+        # one of the slots for starting jobs is free
         self.pump()
 
     def heeds_pauses(self, job_id: JobId) -> None:
-        """The process of the job, an external executor, has said that it heeds requests to pause."""
+        """The job's process, of an external executor, supports requests to pause."""
         if self._queue.phase(job_id) is None:
             return
         self._jobs.processes.record(job_id).heeds_pauses = True
@@ -104,13 +104,13 @@ class Scheduler:
             self._tell_pauses([job_id])
 
     def advanced(self, job: Job) -> None:
-        """The process of the job has written this."""
+        """The job's process has written this state."""
         self._table.put(job)
         self._queue.advanced(job)
         self._bells.ring(job.job_id)
 
     def ended(self, job: Job) -> None:
-        """The job is final, durably."""
+        """The job is final and durable."""
         state = job.state
         self._table.put(job)
         self._queue.end(job.job_id, state)
@@ -127,15 +127,15 @@ class Scheduler:
             self._bells.ring(job_id)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
-        """These are the rules, durably.
+        """These are the present rules, which are durable.
 
-        Raises: InvalidRequest: one is wrong; those in force stay.
+        Raises: InvalidRequest: a rule is malformed; those in force stay.
         """
         self._queue.filters_changed(rules)
         self.pump()
 
     def limit_running(self, count: int) -> None:
-        """So many jobs may have a process from now on; those that have one keep it."""
+        """Set how many jobs may have a process; those that have one keep it."""
         if count != self._queue.slots:
             _log.info("limit.running", jobs=count, before=self._queue.slots)
             self._queue.slots = count
@@ -144,7 +144,7 @@ class Scheduler:
     # what follows
 
     def pump(self) -> None:
-        """Begin what the core decides."""
+        """Start what the core decides."""
         if self._nursery is None or self._start is None:
             return
         decisions = self._queue.decide(time.time(), may_start=not self._jobs.obstacles)
@@ -178,7 +178,7 @@ class Scheduler:
         self.pump()
 
     async def _find_out(self, job_id: JobId) -> None:
-        """Tell those who wait for a job how it ended, as soon as its file can be read."""
+        """Report to the core how an awaited job ended, as soon as its file can be read."""
         state = await self._jobs.unread.until_read(job_id, self._state_if_awaited)
         self._sought.discard(job_id)
         self._queue.found(job_id, state)
@@ -188,7 +188,7 @@ class Scheduler:
         return self._store.archived_state(job_id) if self._queue.is_awaited(job_id) else None
 
     async def _pump_on(self) -> None:
-        """After those who wait for the event loop, go on with what was left unfinished."""
+        """Continue an unfinished decision after other tasks had their turn."""
         await trio.lowlevel.checkpoint()
         self._is_pumping = False
         self.pump()

@@ -1,4 +1,4 @@
-"""Who submits: the user at the other end of the socket, the owner of the job that asks, or whom a trusted user names.
+"""The submitter of a call: the user at the other end of the socket, the owner of a calling job, or a named user.
 
 Source: DESIGN section 4, "Who is calling".
 """
@@ -18,7 +18,7 @@ from protocol.peer import Peer
 
 
 class Submitters:
-    """Tells the submitter of each call."""
+    """Finds the submitter of each call."""
 
     def __init__(self, access: Access, jobs: LiveJobs) -> None:
         self._access = access
@@ -26,12 +26,13 @@ class Submitters:
         self.host: Final = Host(os.getuid(), _login_of(os.getuid()))
 
     async def of(self, peer: Peer, user: str | None = None, by_job: JobId | None = None) -> Submitter:
-        """Who submits by this call.
+        """Return the submitter of this call.
 
         Args:
-            user: in whose name; None: his own.
-            by_job: the job whose process calls; None: no job's, or one's that does not say so (Ganeti's).
-        Raises: Denied: he may not name another, or that one may not submit. InvalidRequest: no such user or job.
+            user: name of the user to submit for; None: the caller.
+            by_job: job whose process calls; None: not a job, or a job process that does not say so (Ganeti's).
+        Raises: Denied: the caller may not name another user, or that user may not submit.
+            InvalidRequest: the user or the job does not exist.
         """
         if user is not None:
             return await self._named(user, peer)
@@ -39,7 +40,7 @@ class Submitters:
             raise Denied(f"only the process of a job may name it, and user {peer.uid} has none")
         if peer.uid == self.host.uid:
             return await self._of_job(by_job or self._job_of(peer), peer)
-        # who acts as the daemons' user needs no name
+        # a caller with the rights of the daemons' user needs no name
         login = "" if peer.role is Role.FULL else await in_thread(_login_of, peer.uid)
         return Submitter(peer.uid, login, peer.role)
 
@@ -55,7 +56,7 @@ class Submitters:
         return named
 
     async def _of_job(self, job_id: JobId | None, peer: Peer) -> Submitter:
-        """The owner of the job: what it submits is his."""
+        """The owner of the job, who also owns the jobs that it submits."""
         if job_id is None:
             return Submitter(peer.uid, self.host.login, Role.FULL)
         job = self._jobs.table.get(job_id)
@@ -70,7 +71,7 @@ class Submitters:
         return submitter
 
     async def _known(self, login: str) -> Submitter:
-        """A user of this machine with his role. Raises: Denied: he may not submit. InvalidRequest: there is none."""
+        """A user of this machine with the role. Raises: Denied: they may not submit. InvalidRequest: there is none."""
         submitter = await in_thread(self._look_up, login)
         check_role(submitter.role, Role.SUBMIT, submitter.uid, f"a submission of {login!r}")
         return submitter
@@ -84,7 +85,7 @@ class Submitters:
         return Submitter(found.pw_uid, found.pw_name, self._access.role_of(found.pw_uid, groups))
 
     def _job_of(self, peer: Peer) -> JobId | None:
-        """The job whose process this is."""
+        """The job whose process is the peer."""
         running = map(self._jobs.unended, self._jobs.queue.running())
         return next((job.job_id for job in running if job.process_id == peer.pid), None)
 

@@ -1,8 +1,8 @@
-"""Long work of the event loop in slices, between which others have their turn.
+"""Long work of the event loop in slices, between which other tasks run.
 
-Theory. What one call asks for is bounded, but the bound of all its parts may be half a second of work. So the work is
-a generator, which says at each step how much it has done, and here the loop is given to others whenever enough was.
-The core knows nothing of that: it says where it may be interrupted. What is short is not interrupted at all.
+Theory. The work of one call is bounded, but its parts together may take half a second. So the work is
+a generator that yields at each step how much it has done, and this loop lets other tasks run whenever that is enough.
+The core needs no event loop for that: it only marks where it may be interrupted. Short work is not interrupted at all.
 
 Source: DESIGN section 6.
 """
@@ -12,21 +12,21 @@ from typing import Final, TypeVar
 
 import trio
 
-# units of work, e.g. opcodes, between two turns of others: some milliseconds
+# units of work, e.g. opcodes, between two turns of other tasks: some milliseconds
 AT_ONCE: Final = 100
-# or so many seconds, as some opcodes are large
+# or seconds, because some opcodes are large
 SLICE_S: Final = 0.005
 
 T = TypeVar("T")
 
 
 async def in_turns(work: Generator[int, None, T], at_once: int = AT_ONCE) -> T:
-    """Do all of it, and give others their turn after every `at_once` units, or SLICE_S; returns what it returns.
+    """Do all the work, and let other tasks run after every `at_once` units, or SLICE_S; return its result.
 
     Args:
-        work: yields how many units it has done since it last did.
-    Raises: what it raises.
-    Cancellation: between two steps of a work that is not short.
+        work: yields the number of units done since its last yield.
+    Raises: the exceptions of the work.
+    Cancellation: between two steps of work that is not short.
     """
     done, began_at = 0, trio.current_time()
     while True:

@@ -1,6 +1,6 @@
-"""What the kernel tells of the queue's folder and of the livelocks', as calls.
+"""The kernel's events about the queue's folders and the livelocks' folder, as calls.
 
-Both watches are made before the queue is read, so that nothing is missed between.
+The watches are made before the queue is read, so that nothing is missed in between.
 
 Source: DESIGN sections 5 and 6; luxid.md 5.7.
 """
@@ -23,15 +23,15 @@ _log: Final = get_log(__name__)
 
 @attrs.frozen
 class FolderEvents:
-    """Whom to tell; called in the event loop, must not raise."""
+    """The callbacks for events; called in the event loop, must not raise."""
 
-    # these jobs' files were replaced
+    # called with the jobs whose files were replaced
     jobs_changed: Callable[[set[JobId]], None]
-    # these jobs' processes appended to their logs
+    # called with the jobs whose processes appended to their logs
     logs_grew: Callable[[set[JobId]], None]
-    # something ended that had these livelocks open; names within the folder
+    # called with the livelocks that an ended process had open, by their names within the folder
     livelocks_touched: Callable[[set[str]], None]
-    # events were lost: look at everything
+    # called when events were lost: check everything
     overflow: Callable[[], None]
 
 
@@ -53,23 +53,23 @@ class QueueWatch:
         self._livelocks.close()
 
     async def follow_jobs(self, tell: FolderEvents) -> None:
-        """Tell of changed job files until cancelled."""
+        """Report changed job files until cancelled."""
         while True:
             _tell_of_jobs(await self._queue.events(), tell)
 
     def tell_of_jobs(self, tell: FolderEvents) -> None:
-        """Tell now of job files that have changed so far."""
+        """Report the job files that have changed so far."""
         _tell_of_jobs(self._queue.take(), tell)
 
     async def follow_logs(self, tell: FolderEvents) -> None:
-        """Tell of logs that grew until cancelled."""
+        """Report logs that grew until cancelled."""
         while True:
             events = await self._logs.events()
             tell.logs_grew({job_id for event in events if (job_id := _job_of(event.name)) is not None})
             _tell_of_loss(events, tell)
 
     async def follow_livelocks(self, tell: FolderEvents) -> None:
-        """Tell of livelocks that may have been let go, until cancelled."""
+        """Report livelocks that may have been released, until cancelled."""
         while True:
             events = await self._livelocks.events()
             tell.livelocks_touched({event.name for event in events if event.name})

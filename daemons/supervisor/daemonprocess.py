@@ -1,7 +1,7 @@
-"""One daemon as a child process: started, known to be ready, known to be dead.
+"""One daemon as a child process: its start, its readiness, its death.
 
-Readiness is the datagram that systemd's daemons send, too (`READY=1` to NOTIFY_SOCKET); each
-daemon gets a socket of its own, so that it is clear which one is ready. Death is its pidfd.
+Readiness is the datagram that daemons under systemd also send (`READY=1` to NOTIFY_SOCKET). Each
+daemon has a socket of its own, which tells which one is ready. Its pidfd reports its death.
 """
 
 import contextlib
@@ -23,10 +23,10 @@ _TAIL_LINES: Final = 12
 
 
 class DaemonProcess:
-    """A running child of ours; `close` when it has ended."""
+    """A running child process; call `close` when it has ended."""
 
     def __init__(self, name: str, paths: Paths, root: Path | None) -> None:
-        """Start it; it leaves our session, so that a Ctrl-C reaches only us.
+        """Start it in a session of its own, so that a Ctrl-C reaches only the supervisor.
 
         Raises: OSError: its log or its socket cannot be opened, or no process can be made.
         """
@@ -34,7 +34,7 @@ class DaemonProcess:
         self._paths = paths
         address = paths.notify_socket(name)
         address.unlink(missing_ok=True)
-        # readable when it says something, such as that it is ready
+        # readable when the daemon has sent a message, such as readiness
         self.notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
         self.notifications.bind(str(address))
         self.notifications.setblocking(False)
@@ -59,11 +59,11 @@ class DaemonProcess:
         return self._process.pid
 
     def check_ready(self) -> bool:
-        """Whether it has said that it is ready; once it did, it is not asked again.
+        """Return whether it has reported readiness; after that, do not call this again.
 
         Raises: Unavailable: it ended before; with the end of its log.
         """
-        # in this order: one that ends at once after it was ready has been ready
+        # in this order: a daemon that ends right after its report was ready
         has_ended = self.has_ended
         if self._said_ready():
             return True
@@ -88,7 +88,7 @@ class DaemonProcess:
         return f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
 
     def stop(self) -> bool:
-        """Ask it to end, wait, end it by force if it does not; whether it ended by itself. Then close."""
+        """Ask it to end, wait, and kill it if it does not; return whether it ended by itself. Closes it."""
         self._process.terminate()
         try:
             self._process.wait(STOP_TIMEOUT_S)
@@ -101,13 +101,13 @@ class DaemonProcess:
             self.close()
 
     def close(self) -> None:
-        """Let go of a process that has ended."""
+        """Release the resources of an ended process."""
         os.close(self.pidfd)
         self.notifications.close()
         self._address.unlink(missing_ok=True)
 
     def log_tail(self) -> str:
-        """What it has logged since it was started, for the end of an error's text."""
+        """The end of its log since its start, for an error message."""
         path = self._paths.log_file(self.name)
         with contextlib.suppress(OSError), path.open("rb") as log:
             log.seek(self._log_start)

@@ -1,4 +1,4 @@
-"""What the supervisor says when it is asked to stop: what becomes of the jobs."""
+"""The supervisor's message when it is asked to stop: what becomes of the jobs."""
 
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ _PATIENCE_S: Final = 5.0
 
 
 def farewell(paths: Paths, root: Path | None) -> str:
-    """Whether jobs go on, and the command that finds them again. To be asked while luxid still runs."""
+    """Whether jobs go on, and the command that finds them again. Call it while luxid still runs."""
     try:
         with BlockingClient(paths.query_socket, connect_timeout_s=0, daemon="luxid") as luxid:
             rows = luxid.call(QueryJobs(None, ("status",)), timeout_s=_PATIENCE_S)

@@ -1,8 +1,8 @@
 """gantry-supervisor: keeps the daemons of an installation running; `gantry up` is or starts one.
 
-In the foreground it tells what happens on standard output, and errors on standard error, until SIGTERM, SIGINT or
-SIGHUP. With `--report FD` it tells on that descriptor, and closes it when all daemons are ready: what a
-program shows that starts it and goes on. It ends with 1 if a daemon does not start.
+In the foreground it reports events on standard output, and errors on standard error, until SIGTERM, SIGINT or
+SIGHUP. With `--report FD` it reports on that descriptor, and closes it when all daemons are ready: a program that
+starts the supervisor in the background shows these lines. The exit code is 1 if a daemon does not start.
 """
 
 import argparse
@@ -26,7 +26,7 @@ _log = get_log(__name__)
 
 
 class Telling(Protocol):
-    """Where the supervisor says what happens."""
+    """The output of the supervisor."""
 
     def tell(self, text: str) -> None: ...
     def complain(self, text: str) -> None: ...
@@ -35,7 +35,7 @@ class Telling(Protocol):
 
 
 class Screen:
-    """The foreground: a user looks on until the end."""
+    """The foreground: a user watches until the end."""
 
     def tell(self, text: str) -> None:
         _print(_shown(text), sys.stdout)
@@ -47,7 +47,7 @@ class Screen:
         self.tell("up; Ctrl-C stops the daemons")
 
     def stopping(self, text: str) -> None:
-        # Ctrl-C stands at the beginning of this line
+        # the terminal shows ^C at the beginning of this line
         _print(f"\n{_shown(text)}", sys.stderr)
 
 
@@ -57,12 +57,12 @@ def _print(text: str, stream: TextIO) -> None:
     except BrokenPipeError:
         raise
     except OSError:
-        # a terminal that has hung up
+        # the terminal has hung up
         _log.info("supervisor.said", text=text.strip())
 
 
 class Report:
-    """A descriptor that somebody reads until all daemons are ready; later all is told to the log."""
+    """A descriptor with a reader until all daemons are ready; later messages go to the log."""
 
     def __init__(self, report: TextIO) -> None:
         self._report = report
@@ -94,7 +94,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     try:
         is_done = _supervise(named_root(given.root), telling)
     except BrokenPipeError:
-        # nobody reads what is told any more: the daemons have been stopped
+        # the output has no reader any more; the daemons have been stopped
         os._exit(1)
     except GantryError as error:
         telling.complain(error.message)
@@ -110,7 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _supervise(root: Path | None, telling: Telling) -> bool:
-    """Returns: whether all daemons were ready before a signal came."""
+    """Return whether all daemons were ready before a signal came."""
     settings = load_settings(root)
     take_up(settings)
     paths = settings.paths
@@ -130,7 +130,7 @@ def _supervise(root: Path | None, telling: Telling) -> bool:
 def _read_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(PROGRAM, description="Start the daemons, and keep them running.")
     parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
-    parser.add_argument("--report", type=int, metavar="FD", help="tell there what happens, until all are ready")
+    parser.add_argument("--report", type=int, metavar="FD", help="report events there, until all are ready")
     parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
     return parser.parse_args(argv)
 

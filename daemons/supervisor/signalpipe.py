@@ -1,4 +1,4 @@
-"""The signals that end the supervisor, as something to select on."""
+"""The signals that end the supervisor, as a descriptor for select."""
 
 import signal
 import socket
@@ -8,14 +8,14 @@ ENDING: Final = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP})
 
 
 class SignalPipe:
-    """SIGTERM, SIGINT and the hang-up of a terminal; `reader` is readable once one of them came."""
+    """SIGTERM, SIGINT and the hang-up of a terminal; `reader` is readable after one of them."""
 
     def open(self) -> None:
-        """Take the signals. Those that came while the program before us had them blocked are delivered now."""
+        """Install the handlers. Signals that came while the previous program had them blocked are delivered now."""
         self.reader, self._writer = socket.socketpair()
         self.reader.setblocking(False)
         self._writer.setblocking(False)
-        # the handlers do nothing: that a signal came is written to the pipe
+        # the handlers do nothing: the wakeup descriptor records the signal
         self._handlers = {number: signal.signal(number, lambda *_: None) for number in ENDING}
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)

@@ -1,9 +1,9 @@
-"""Starting the daemons and keeping them running.
+"""Start the daemons and keep them running.
 
-They are started in their order, each when the one before is ready. One that ends by itself is started again, as
-`core/restarts.py` decides. Nothing here waits for one daemon alone, so the end of another is seen meanwhile. SIGTERM,
-SIGINT and a terminal that hangs up stop all of them in the opposite order; job processes are children of nobody here
-and go on.
+Each daemon is started when the one before is ready. A daemon that ends by itself is started again, as
+`core/restarts.py` decides. No wait here is for one daemon only, so the end of another is noticed meanwhile. SIGTERM,
+SIGINT and the hang-up of a terminal stop all daemons in the opposite order; job processes are not children of
+these processes and go on.
 """
 
 import contextlib
@@ -30,10 +30,10 @@ class StopAsked(Exception):
 
 
 class Supervisor:
-    """Starts the daemons and keeps them running; a context manager that leaves none behind.
+    """Starts the daemons and keeps them running; as a context manager it leaves none behind.
 
     Args:
-        root: passed on to the daemons; None for the installation of the system.
+        root: passed on to the daemons; None: the installation of the system.
         tell: shows a line to the user.
     """
 
@@ -41,9 +41,9 @@ class Supervisor:
         self._paths = paths
         self._root = root
         self._tell = tell
-        # name -> what is known of it, in the order in which they are started
+        # name -> state of the daemon, in the order of the start
         self._kept = {daemon.name: Keeping() for daemon in start_order()}
-        # all that have been started and not been seen to end
+        # started daemons whose end has not been noticed
         self._running: dict[str, DaemonProcess] = {}
         self._signals = SignalPipe()
 
@@ -62,7 +62,7 @@ class Supervisor:
         """Start the daemons in order, each when the one before is ready.
 
         Raises:
-            Unavailable, OSError: one does not get ready, and why.
+            Unavailable, OSError: a daemon does not get ready, with the reason.
             StopAsked.
         """
         for name in self._kept:
@@ -71,7 +71,7 @@ class Supervisor:
                 self._attend()
 
     def keep_running(self) -> None:
-        """Restart what ends, until a signal asks us to stop."""
+        """Restart daemons that end, until a signal asks the supervisor to stop."""
         with contextlib.suppress(StopAsked):
             while True:
                 self._attend()
@@ -84,7 +84,7 @@ class Supervisor:
                 self._tell(f"{name} did not end in time and was killed")
 
     def _attend(self) -> None:
-        """Wait until something happens, and see to it. Raises: as `start_all`."""
+        """Wait for an event, and handle it. Raises: as `start_all`."""
         self._wait_for_event()
         for name, process in list(self._running.items()):
             if self._kept[name].is_starting:
@@ -96,7 +96,7 @@ class Supervisor:
                 self._launch(name)
 
     def _wait_for_event(self) -> None:
-        """Wait until a daemon is ready or ends, or something is due. Raises: StopAsked."""
+        """Wait until a daemon is ready or ends, or a due time comes. Raises: StopAsked."""
         dues = [kept.due_at for kept in self._kept.values() if kept.due_at is not None]
         with selectors.DefaultSelector() as selector:
             selector.register(self._signals.reader, selectors.EVENT_READ)

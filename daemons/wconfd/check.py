@@ -1,4 +1,4 @@
-"""`gantry-wconfd --check FILE...`: whether files of wconfd are sound, told without a daemon.
+"""`gantry-wconfd --check FILE...`: check files of wconfd without a daemon.
 
 Source: wconfd.md 6.2, 7.6 and 7.7.
 """
@@ -18,7 +18,7 @@ from daemons.wconfd.core.locks.lockstate import LockRows, rebuild
 from daemons.wconfd.core.reservations import tempres
 from daemons.wconfd.lockfiles import JOURNAL, read_pair
 
-# a place, as `byte 17` or `$.cluster.uuid`, and what is wrong there
+# (place, as `byte 17` or `$.cluster.uuid`, reason)
 Problem = tuple[str, str]
 
 _USAGE: Final = """usage: gantry-wconfd --check FILE...
@@ -30,7 +30,7 @@ Ends with 0 if all are sound, with 1 if any is not; for each problem a line says
 
 
 def check_files(names: Sequence[str]) -> int:
-    """Check these files and print what was found; answers the exit code: 0 sound, 1 not, 2 none was given."""
+    """Check these files and print the problems; return the exit code: 0 sound, 1 not sound, 2 no files given."""
     if not names or any(name.startswith("-") for name in names):
         print(_USAGE, end="", file=sys.stdout if "--help" in names or "-h" in names else sys.stderr)
         return 0 if "--help" in names or "-h" in names else 2
@@ -71,7 +71,7 @@ def _check_config(path: Path) -> Iterator[Problem]:
 
 
 def _check_locks(path: Path) -> Iterator[Problem]:
-    """With the journal beside it, if there is one: what both say together."""
+    """Check both together with the journal beside it, if there is one."""
     content, journal = read_pair(path)
     try:
         rows = LockRows.read(content)
@@ -83,7 +83,7 @@ def _check_locks(path: Path) -> Iterator[Problem]:
 
 
 def _check_journal(path: Path) -> Iterator[Problem]:
-    """With the `locks.data` beside it, which it continues."""
+    """Check together with the `locks.data` beside it, which it continues."""
     yield from _check_locks(path.with_name(path.name.removesuffix(JOURNAL)))
 
 

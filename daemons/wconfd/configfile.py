@@ -1,4 +1,4 @@
-"""`config.data` itself: read once, then written by us alone.
+"""`config.data` itself: read once, then written only by this daemon.
 
 Source: wconfd.md 7.5 and 7.7; DESIGN section 8.
 """
@@ -20,7 +20,7 @@ _MODE: Final = 0o640
 
 
 class ForeignChange(OSError):
-    """The file is not the one we read or wrote."""
+    """The file is not the one that this daemon has read or written."""
 
 
 class ConfigFile:
@@ -28,20 +28,20 @@ class ConfigFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        # None: whatever is there is foreign
+        # None: any file there is foreign
         self._identity: tuple[int, int, int] | None = None
         self._was_read = False
-        # whether memory has yet to follow a file that another program has put there
+        # whether memory is older than a file that another program has put there
         self._is_ahead = False
-        # what was written beside the content that was read
+        # note that was read with the content
         self.note = b""
 
     def read(self) -> Config:
-        """Read and check the configuration; if it is sound, whatever is in the file is ours from now on.
+        """Read and check the configuration; a sound file counts as ours from now on.
 
         Raises:
-            NotFound: there is no such file.
-            DamagedFile: it is no configuration, or an inconsistent one; the message names the
+            NotFound: the file does not exist.
+            DamagedFile: it is not a configuration, or an inconsistent one; the message has the
                 place, the reason and what to do.
             OSError: it cannot be read.
         """
@@ -64,7 +64,7 @@ class ConfigFile:
         return config
 
     def foreign_change(self) -> str | None:
-        """What another program has done to the file, and what to do; None: it is as we left it."""
+        """What another program has done to the file, and what to do; None: it is unchanged since our last write."""
         try:
             self._check_identity()
         except (ForeignChange, OSError) as error:
@@ -75,16 +75,16 @@ class ConfigFile:
         """Replace the file.
 
         Args:
-            note: kept beside the content, where the file system can do that; whoever else replaces the file drops it.
+            note: kept beside the content, where the file system can; other programs that replace the file drop it.
 
         Raises:
-            ForeignChange: it is not as we left it; it stays as it is.
+            ForeignChange: another program has changed the file; it is left alone.
             OSError: it could not be written; it has its old content.
         Durability: on return the content survives a loss of power.
         """
         self._check_identity()
         if self._is_ahead:
-            # should this write fail, memory keeps what is older than the file
+            # if this write fails, memory stays older than the file
             self._identity = None
         try:
             durably(lambda: write_file(self.path, content, mode=_MODE, note=note))
@@ -106,7 +106,7 @@ class ConfigFile:
         )
 
     def _adopt(self, content: bytes) -> None:
-        """Know the file again if it is ours; a write may fail after the file was replaced."""
+        """Record the file's identity if the content is ours: a write may fail after the file was replaced."""
         with self.path.open("rb") as file:
             identity = _identity(os.fstat(file.fileno()))
             if identity[2] == len(content) and file.read() == content:

@@ -1,8 +1,9 @@
-"""The configuration in memory and on disk: one writer, and everybody else reads.
+"""The configuration in memory and on disk: one writer, many readers.
 
-The writer is `steps.StepWriter`: memory never knows more than the disk, and changes that wait share
-a write. What is the configuration's own: its bytes are kept beside it, and the nodes are told, before a change counts
-and afterwards (`Distribution`). If this node is no longer the master nothing counts any more, and `run` ends wconfd.
+The writer is `steps.StepWriter`: memory never knows more than the disk, and waiting changes share
+a write. Specific to the configuration: its bytes are kept beside it, and the nodes learn of a change, before it
+counts and afterwards (`Distribution`). If this node is no longer the master nothing counts any more, and `run` ends
+wconfd.
 
 Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
@@ -31,9 +32,9 @@ from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
 
 T = TypeVar("T")
-# configuration and time (seconds since the epoch) -> the configuration after, and the answer
+# (configuration, seconds since the epoch) -> (new configuration, result)
 Step = Callable[[Config, float], tuple[Config, T]]
-# the same with what the first delivery of the same call was told, None if this is the first
+# the same with the result of the first delivery of the same call; None: this is the first
 UpdateStep = Callable[[Config, float, Stamp | None], tuple[Config, Stamp]]
 
 _log: Final = get_log(__name__)
@@ -52,23 +53,23 @@ class _Kept:
 
 
 class ConfigStore:
-    """The one place that holds the configuration. Make one by `load`; start `run` before any change."""
+    """The only holder of the configuration. Make one with `load`; start `run` before the first change."""
 
     def __init__(self, file: ConfigFile, config: Config, distribution: Distribution) -> None:
         self._file = file
-        # what the file holds; it is visible from `_publish` on
+        # state in the file; `_publish` makes it visible
         self._written = self._state = ConfigState.of(config)
         self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
         self._changed = trio.Event()
         self._told: Callable[[Config, Config], None] = _ignore
         self._mastership = Mastership("wconfd")
-        # as it was last seen
+        # last result of `foreign_change`
         self._foreign: str | None = None
 
     @classmethod
     def load(cls, paths: Paths, distribution: Distribution | None = None) -> Self:
-        """Read the configuration; before trio runs.
+        """Read the configuration, before trio runs.
 
         Raises:
             NotFound: there is none.
@@ -95,17 +96,17 @@ class ConfigStore:
         return self._writer.statistics()
 
     async def change(self, step: Step[T]) -> T:
-        """Change the configuration by a step, and return the step's answer.
+        """Change the configuration by a step, and return the step's result.
 
         The step is run once, in a worker thread, and must be pure; it raises serial number and
-        time itself (`configstate.advanced`). What it raises is raised here, and nothing changes.
+        time itself (`configstate.advanced`). Its exceptions are raised here, and then nothing changes.
 
         Raises:
             Unavailable: the file could not be written; nothing has changed.
-            NoLongerMaster: another node has taken over; nothing has changed for anybody who asks here.
-            Conflict: the file was changed by another program; nothing has changed.
+            NoLongerMaster: another node has taken over; for callers of this node nothing has changed.
+            Conflict: another program has changed the file; nothing has changed.
         Durability: on return the change survives a loss of power.
-        Cancellation: the wait can be cancelled; the change is made all the same.
+        Cancellation: the wait can be cancelled; the change is still made.
         """
 
         def kept(before: _Kept) -> tuple[_Kept, T]:
@@ -115,7 +116,7 @@ class ConfigStore:
         return await self._change(kept)
 
     async def update(self, delivery: Delivery, step: UpdateStep) -> Stamp:
-        """As `change`, for a call whose second delivery is known again, also by the next daemon."""
+        """As `change`, for a call whose second delivery is recognized, even by the next daemon."""
 
         def kept(before: _Kept) -> tuple[_Kept, Stamp]:
             after, stamp = step(before.config, time.time(), before.deliveries.stamp_of(delivery))
@@ -141,9 +142,9 @@ class ConfigStore:
         return self._state
 
     async def flush(self, group: GroupUuid | None = None) -> None:
-        """Write the file and tell the nodes, of one group or all, whether anything has changed or not.
+        """Write the file and send it to the nodes, of one group or all, even if nothing has changed.
 
-        Nodes that cannot be told are logged, and are no error.
+        If nodes cannot be reached, that is logged, but is not an error.
 
         Raises:
             Unavailable, Conflict: as `change`; or the files of this node could not be written.
@@ -156,11 +157,11 @@ class ConfigStore:
             raise Unavailable(f"the ssconf files could not be written: {reason}; repeat the call") from error
 
     async def foreign_change(self) -> str | None:
-        """What another program has done to the file, and what to do; None: it is as we left it.
+        """What another program has done to the file, and what to do; None: it is unchanged since our last write.
 
         Raises: Unavailable: the daemon is shutting down.
         """
-        # as a step, so that no write of our own is in the midst
+        # as a step, so that none of our own writes is under way
         found = await self._writer.change(lambda kept: (kept, self._file.foreign_change()))
         if found != self._foreign:
             if found is None:
@@ -171,12 +172,12 @@ class ConfigStore:
         return found
 
     async def reload(self) -> None:
-        """Take over what another program has put into the file.
+        """Take over a file that another program has written.
 
         Raises:
-            DamagedFile, NotFound: it is none or an inconsistent one; the message has all problems.
+            DamagedFile, NotFound: it is missing, not a configuration, or inconsistent; the message has all problems.
             Unavailable: it cannot be read, or not be written again.
-            Conflict: the file, or the configuration, changes all the time.
+            Conflict: the file, or the configuration, keeps changing.
         Durability: on return the content survives a loss of power.
         """
         for _ in range(_RELOAD_TRIES):
@@ -189,11 +190,11 @@ class ConfigStore:
 
     def _reload_step(self, kept: _Kept) -> tuple[_Kept, bool]:
         if kept.config is not self._written.config:
-            # replacing it now would lose changes of this turn that are answered as made
+            # a reload now would lose acknowledged changes of this turn
             return kept, False
         try:
             after = reloaded(kept.config, self._file.read(), time.time())
-            # what was made before may be undone
+            # with another configuration, remembered deliveries may be undone
             return kept if after is kept.config else _Kept(after, Deliveries()), True
         except OSError as error:
             raise Unavailable(f"'{self._file.path}' cannot be read: {error}") from error
@@ -214,12 +215,12 @@ class ConfigStore:
         *,
         task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
     ) -> None:
-        """Be the writer, and tell the nodes; for `nursery.start`.
+        """Run the writer, and keep the nodes up to date; for `nursery.start`.
 
         Args:
             told: called with the configuration before and after, when a change has become visible.
-        Raises: NoLongerMaster: another node has taken over; its text is for the operator.
-        Cancellation: changes begun by then are still written, shielded; later ones are refused.
+        Raises: NoLongerMaster: another node has taken over; with a message for the operator.
+        Cancellation: changes begun before it are still written, shielded; later ones are refused.
         """
         self._told = told or _ignore
         async with trio.open_nursery() as nursery:
@@ -229,7 +230,7 @@ class ConfigStore:
             await self._mastership.until_lost()
 
     def _write(self, kept: _Kept, _: object) -> None:
-        """In the writer's thread."""
+        """Write in the writer's thread."""
         self._mastership.check()
         before = self._written
         after = before if kept.config is before.config else ConfigState.of(kept.config, before)
@@ -248,7 +249,7 @@ class ConfigStore:
             self._commit(before, after)
 
     def _commit(self, before: ConfigState, after: ConfigState) -> None:
-        """In the writer's thread."""
+        """Pass the change to the other nodes, in the writer's thread."""
         try:
             self._distribution.commit(before, after)
         except NotCopied as error:
@@ -263,7 +264,7 @@ class ConfigStore:
         self._told(before, self._state.config)
 
     async def _spread_changes(self) -> None:
-        """Tell the nodes of every change, the first time of the state at the start."""
+        """Send every change to the nodes; first the state at the start."""
         while True:
             self._changed = trio.Event()
             if await self._try_spread():

@@ -1,14 +1,12 @@
-"""Owners that are dead: found by events, freed at once.
+"""Dead owners: found by events, freed at once.
 
-The kernel closes the files of a process that dies, and inotify tells of it. What is told is not
-believed but probed. A sweep at the start, and then now and then as a backstop, looks at every owner
-that any table knows; one that it finds dead later than at the start is a missed event, and counted.
-
-A death that could not be written down (a full disk) is tried again each second until it is.
-
-The livelock of a process that never asked for anything is deleted too, by the event of its death or at the start,
-once it is old enough: the maker of a younger one may not have locked it yet. Who lives keeps its own,
-be it luxid or this daemon.
+The kernel closes the files of a process that dies, and inotify reports that. A report is never
+believed, only probed. A sweep at the start, and later at intervals as a backstop, checks every owner
+in any table. Each dead owner that it finds after the start is a missed event, and is counted.
+A death that could not be recorded (a full disk) is retried each second.
+The livelock of a process that never requested anything is also deleted, after the event of its death or at the start,
+once it is old enough: the maker of a younger one may not have locked it yet. The livelocks of living processes stay,
+luxid's and this daemon's included.
 
 Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN section 5.
 """
@@ -31,7 +29,7 @@ from common.system.log import get_log
 from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.lockstore import LockStore
 
-# between two attempts to free what a dead owner holds
+# seconds between two attempts to free a dead owner's locks
 RETRY_S: Final = 1.0
 
 _DEATH: Final = EventKind.CLOSE_WRITE | EventKind.DELETE | EventKind.MOVED_FROM
@@ -39,14 +37,14 @@ _log: Final = get_log(__name__)
 
 
 class OwnerTable(Protocol):
-    """Something else, beside the locks, that owners have; whoever has it is known to the locks' index."""
+    """Another table, beside the locks, in which owners have entries; the locks' index knows these owners."""
 
     def owners(self) -> frozenset[Owner]:
-        """Everybody who has anything, or is about to."""
+        """All owners that have entries, or are about to."""
         ...
 
     async def drop_owner(self, owner: Owner) -> bool:
-        """Take all that an owner has; false if that was nothing. Raises: Unavailable."""
+        """Remove an owner's entries; return false if there were none. Raises: Unavailable."""
         ...
 
     async def settled(self) -> None:
@@ -55,11 +53,11 @@ class OwnerTable(Protocol):
 
 
 class Deaths:
-    """Frees what dead owners hold or wait for.
+    """Frees the locks and requests of dead owners.
 
     Args:
-        tables: what else owners have; they lose it after their locks.
-        grace_s: a livelock file younger than this is not deleted: its maker may not have locked it yet.
+        tables: further tables of owners; a dead owner loses its entries there after its locks.
+        grace_s: minimum age of a deleted livelock file: the maker of a younger one may not have locked it yet.
     """
 
     def __init__(self, locks: LockStore, folder: Path, *, grace_s: float, tables: Sequence[OwnerTable] = ()) -> None:
@@ -67,14 +65,14 @@ class Deaths:
         self._tables = tables
         self._folder = folder
         self._grace_s = grace_s
-        # deaths that only the sweep found
+        # number of deaths that only the sweep found
         self.swept = 0
-        # livelocks of the dead whose owners could not be freed
+        # livelocks of dead processes whose owners could not be freed
         self._unburied: set[str] = set()
         self._has_unburied = trio.Event()
 
     async def follow(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Free dead owners as they die; started when the folder is watched, and all found dead then are freed."""
+        """Free owners as they die; started when the folder is watched, and those already dead are freed."""
         async with FolderWatch(self._folder, kinds=_DEATH) as watch, trio.open_nursery() as nursery:
             await self.clean_up()
             self._remove_stale_files()
@@ -93,12 +91,12 @@ class Deaths:
                         nursery.start_soon(self._remove_later, str(self._folder / name), left_s)
 
     async def sweep(self, every_s: float) -> None:
-        """The backstop, until cancelled."""
+        """Run the backstop until cancelled."""
         while True:
             await trio.sleep(every_s)
             suspects = set(self._dead())
             if suspects:
-                # what was told just now is on its way already
+                # a recent report is being handled already
                 await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
             found = await self._bury_all(suspects.intersection(self._dead()))
             if found:
@@ -108,9 +106,9 @@ class Deaths:
             self._remove_stale_files()
 
     async def clean_up(self) -> int:
-        """Look at every owner now; answers how many livelocks it found dead. On return the dead hold nothing.
+        """Check every owner now; return the number of dead livelocks. On return dead owners hold nothing.
 
-        Raises: nothing; what could not be written is tried again soon.
+        Raises: nothing; failed writes are retried soon.
         """
         return await self._bury_all(self._dead())
 
@@ -120,7 +118,7 @@ class Deaths:
     async def _bury_all(self, dead: Collection[str]) -> int:
         for path in dead:
             await self._bury(path)
-        # those that another task has just found dead
+        # wait for owners that another task has just found dead
         with contextlib.suppress(GantryError):
             await self._locks.settled()
             for table in self._tables:
@@ -149,7 +147,7 @@ class Deaths:
                 nursery.start_soon(self._probe, path)
 
     def _spared_for_s(self, name: str) -> float | None:
-        """Until when a file must not be deleted, in seconds from now; None: it is gone."""
+        """The time for which a file must not be deleted, in seconds; None: it is gone."""
         try:
             age_s = time.time() - os.stat(self._folder / name).st_mtime
         except OSError:
@@ -166,7 +164,7 @@ class Deaths:
             await self._bury(path)
 
     async def _bury(self, path: str) -> None:
-        """Free all owners of a livelock whose process is dead, and delete the file."""
+        """Free all owners of a dead process's livelock, and delete the file."""
         owners = sorted(self._locks.known.forget(path), key=Owner.sort_key)
         try:
             for owner in await self._locks.bury(owners):
@@ -175,17 +173,17 @@ class Deaths:
                 if await table.drop_owner(owner):
                     _log.info("owner.dropped", owner=owner, livelock=path)
         except Exception as error:
-            # whatever it is, the owners of other livelocks must not suffer
+            # any error: the owners of other livelocks must not suffer
             self._locks.known.restore(owners)
             self._unburied.add(path)
             self._has_unburied.set()
             _log.error("owner.not_freed", livelock=path, reason=error, retry_s=RETRY_S)
-        # an owner may name any path; only livelocks are ours to delete
+        # an owner may name any path; only livelocks in our folder may be deleted
         if Path(path).parent == self._folder:
             _remove_if_dead(path)
 
     def _remove_stale_files(self) -> None:
-        """Delete livelocks that nobody holds: of owners that had no locks, and of crashes in mid-creation."""
+        """Delete livelocks without a holder: of owners that had no locks, and of crashes during creation."""
         young = time.time() - self._grace_s
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder):
@@ -195,7 +193,7 @@ class Deaths:
 
 
 def _remove_if_dead(path: str) -> None:
-    """Delete a livelock that is still there, and dead: one of the same name may have been made meanwhile."""
+    """Delete a livelock that still exists and is dead: a new one of the same name may have been made meanwhile."""
     with contextlib.suppress(OSError):
         if os.path.exists(path) and not is_alive(path):
             os.unlink(path)

@@ -1,8 +1,8 @@
-"""Telling the nodes: what a durable change of the configuration means beyond its file.
+"""The distribution of durable changes of the configuration to the nodes.
 
-Theory. It is the seam of `common.replication` for what wconfd writes. A change has two moments in which others get it:
-`commit`, after which it counts, and `spread`, which brings it to every node that should have it, in the background.
-What is committed is the change of the configuration, not a file: of thousands of objects one may differ.
+Theory. It is the interface of `common.replication` for wconfd's writes. A change reaches others at two moments:
+`commit`, after which it counts, and `spread`, which sends it to every node that should have it, in the background.
+The change of the configuration is committed, not a file: of thousands of objects one may differ.
 
 Source: wconfd.md 7.5 and 7.9; DESIGN sections 12 and 14.
 """
@@ -27,26 +27,26 @@ _log: Final = get_log(__name__)
 
 
 class Distribution(Protocol):
-    """Brings configuration and ssconf values to the nodes that should have them."""
+    """Sends configuration and ssconf values to the nodes that should have them."""
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
-        """Let the others have a change that is durable here, before it is visible; in the writer's thread, in order.
+        """Pass a change that is durable here to the other nodes before it is visible; in the writer's thread, in order.
 
-        Changes that are made meanwhile wait, and share the next call. It returns within a bound of its own.
+        Changes made meanwhile wait, and share the next call. It returns within its own time limit.
 
         Raises:
-            NotCopied: the others lack it for now. It counts all the same.
+            NotCopied: other nodes lack the change for now. It counts nevertheless.
             NoLongerMaster: another node is the master; the change may be lost, and nothing more may be written here.
         """
         ...
 
     async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
-        """Bring the state to the nodes; what they have already is not sent again.
+        """Send the state to the nodes; what a node already has is not sent again.
 
         Args:
-            only: nodes to tell; None: all.
+            only: nodes to send to; None: all.
         Returns:
-            Those of the nodes that were not told.
+            The nodes that were not reached.
         Raises:
             OSError: the files of this node could not be written.
             NoLongerMaster: another node is the master.
@@ -55,7 +55,7 @@ class Distribution(Protocol):
 
 
 class LocalDistribution:
-    """Serves this node, the master, alone: its ssconf files. All others are not told, and it says so."""
+    """Serves only this node, the master: its ssconf files. It reports all other nodes as not reached."""
 
     def __init__(self, paths: Paths, release: str = "") -> None:
         self._paths = paths

@@ -1,21 +1,21 @@
-"""The locks on disk: `locks.data`, whole, and beside it the journal of what has changed since.
+"""The locks on disk: `locks.data`, and beside it the journal of the changes since.
 
-Theory. A change is a line of the journal (`core.lockjournal`), however much else is held. From time to time
-`locks.data` is made *whole*: written anew, with an empty journal. In this order, each step durable
-before the next, so that a crash leaves what each of them says:
+Theory. A change is a line of the journal (`core.lockjournal`), however many locks are held. From time to time
+`locks.data` is made *whole*: written anew, with an empty journal. The steps, each durable
+before the next, so that after a crash in between this holds:
 
 1. the new `locks.data` and the new journal, beside their places: nothing has changed
 2. in the old journal a line that names the new `locks.data`: the old `locks.data` and all other lines count
-3. the new `locks.data` in its place: it counts alone, since the old journal is outdated, and says so
+3. the new `locks.data` in its place: it alone counts, since the old journal is outdated, and says so
 4. the new journal in its place: it continues the new `locks.data`
 
-From step 3 on the change is made, and is not taken back: an fsync of the folder that fails is repeated. If the new
-journal does not find its place, or the old one cannot be removed, the next change makes `locks.data` whole again.
+From step 3 on the change is made, and is not undone: a failed fsync of the folder is repeated. If the new
+journal cannot be put in place, or the old one cannot be removed, the next change makes `locks.data` whole again.
 
-Nothing is appended to a journal that is outdated, or may be, or of which a write has failed: from then on
+No line is appended to a journal that is, or may be, outdated, or in which a write has failed: from then on
 each change makes `locks.data` whole, until that succeeds.
 
-Without a journal, as Ganeti does it, `locks.data` is whole after each change.
+Without a journal, as in Ganeti, `locks.data` is made whole at each change.
 
 Source: wconfd.md 6.1 to 6.3; DESIGN section 3, invariant 3.
 """
@@ -39,7 +39,7 @@ from daemons.wconfd.core.locks.waiting import Change
 from daemons.wconfd.lockjournal import LockJournal
 
 JOURNAL: Final = ".journal"
-# a journal larger than this, and than so many times its locks.data, is begun anew
+# a journal larger than this, and than this multiple of its locks.data, is begun anew
 LIMIT: Final = 2**20
 LIMIT_FACTOR: Final = 2
 
@@ -47,28 +47,28 @@ _log: Final = get_log(__name__)
 
 
 def journal_of(path: Path) -> Path:
-    """Where the journal of this `locks.data` is."""
+    """The path of the journal of this `locks.data`."""
     return path.with_name(path.name + JOURNAL)
 
 
 @attrs.frozen
 class FoundLocks:
-    """What the two files say together."""
+    """The combined content of the two files."""
 
     state: LockState
-    # false: reading them granted something, or dropped it
+    # False: reading them granted or dropped requests
     is_exact: bool
     snapshot_size: int
-    # None: there is none
+    # None: there is no journal
     journal: Replayed | None
 
 
 def read_locks(path: Path, max_bypass: int | None = None) -> FoundLocks:
-    """Read `locks.data` and its journal, also while a daemon writes them; changes nothing.
+    """Read `locks.data` and its journal, even while a daemon writes them; changes nothing.
 
     Raises:
         DamagedFile: with the path, the place, and what to do.
-        OSError: there is no `locks.data`, or one of them cannot be read.
+        OSError: `locks.data` is missing, or a file cannot be read.
     """
     content, journal = read_pair(path)
     try:
@@ -98,11 +98,11 @@ def _replay(path: Path, journal: bytes, content: bytes, rows: LockRows) -> Repla
 
 
 def read_pair(path: Path) -> tuple[bytes, bytes | None]:
-    """Both files, as they were at one moment; None: there is no journal.
+    """Read both files as of one moment; None: there is no journal.
 
-    They are read until the journal continues the other, or neither has changed meanwhile.
+    They are read until the journal continues the other file, or neither has changed meanwhile.
 
-    Raises: OSError: there is no `locks.data`, or one of them cannot be read.
+    Raises: OSError: `locks.data` is missing, or a file cannot be read.
     """
     pair = (path.read_bytes(), _read_journal(path))
     while pair[1] and encode_header(digest(pair[0]))[0] != pair[1].partition(b"\n")[0] + b"\n":
@@ -121,21 +121,21 @@ def _read_journal(path: Path) -> bytes | None:
 
 
 class LockFiles:
-    """Keeps the state of the locks on disk; everything but `load` is called by one thread at a time.
+    """Keeps the state of the locks on disk; all methods but `load` are called by one thread at a time.
 
     Args:
-        found: what is on disk now; None: no `locks.data`.
-        has_journal: false: `locks.data` is whole after each change.
+        found: content of the files now; None: there is no `locks.data`.
+        has_journal: False: `locks.data` is made whole at each change.
     """
 
     def __init__(self, path: Path, found: FoundLocks | None, *, has_journal: bool) -> None:
         self._path = path
         self._has_journal = has_journal
         self._journal: LockJournal | None = None
-        # may be there, and says nothing that counts
+        # whether a journal file may exist that does not count
         self._has_outdated = journal_of(path).exists() if found is None else found.journal is not None
         self._limit = LIMIT
-        # bytes of `locks.data`, as last seen or written
+        # bytes of `locks.data`, as last read or written
         self.snapshot_size = found.snapshot_size if found else 0
         if found and found.journal and found.journal.is_current:
             self._journal = LockJournal(journal_of(path), found.journal.size, found.journal.crc, found.journal.lines)
@@ -144,10 +144,10 @@ class LockFiles:
 
     @classmethod
     def load(cls, path: Path, *, max_bypass: int | None, has_journal: bool) -> tuple[Self, LockState]:
-        """Read the locks; no file: nobody holds anything.
+        """Read the locks; without a file no locks are held.
 
         Raises:
-            DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
+            DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
             OSError: a file cannot be read, or not be written when reading it granted a request.
         """
         try:
@@ -157,13 +157,13 @@ class LockFiles:
             return cls(path, None, has_journal=has_journal), LockState.fair(max_bypass)
         files = cls(path, found, has_journal=has_journal)
         if not found.is_exact:
-            # reading it granted something, or dropped it: nobody is told of what is not on disk
+            # reading granted or dropped requests: clients may only learn what is on disk
             files.make_whole(found.state)
         return files, found.state
 
     @property
     def is_whole(self) -> bool:
-        """Whether `locks.data` alone says all, and the next change has its journal if it shall have one."""
+        """Whether `locks.data` alone has the whole state, and has an empty journal if it should have one."""
         journal = self._journal
         if journal is None:
             return not self._has_journal and not self._has_outdated
@@ -174,9 +174,9 @@ class LockFiles:
 
         Args:
             made: as for `encode_changes`.
-        Raises: OSError: it could not be; the files say what they said before, as far as can be known.
-        Durability: on return it survives a loss of power.
-        Cost: what was touched; the whole state each time that the journal has grown by a multiple of it.
+        Raises: OSError: this failed; the files have their old meaning, as far as can be known.
+        Durability: on return the change survives a loss of power.
+        Cost: the changed part; the whole state each time the journal has grown by a multiple of it.
         """
         journal = self._journal if self._has_journal else None
         if journal and journal.is_sound and journal.size > self._limit:
@@ -193,14 +193,14 @@ class LockFiles:
         self.make_whole(after)
 
     def make_whole(self, state: LockState) -> None:
-        """Write `locks.data`, and leave it an empty journal, or none if it shall have none.
+        """Write `locks.data` with an empty journal, or without one if it should have none.
 
         Raises, Durability: as `write`.
         """
         self._replace(state, has_journal=self._has_journal)
 
     def finish(self, state: LockState) -> None:
-        """Leave `locks.data` alone and whole. Raises, Durability: as `write`."""
+        """Leave only a whole `locks.data`. Raises, Durability: as `write`."""
         if not self.is_whole:
             self._replace(state, has_journal=False)
         elif self._journal:
@@ -209,7 +209,7 @@ class LockFiles:
             durably(lambda: remove_file(journal_of(self._path)))
 
     def _begun_anew(self, state: LockState, journal: LockJournal) -> LockJournal | None:
-        """Without a journal that has grown enough; it goes on if that cannot be done."""
+        """Replace a journal that has grown enough; return it if that fails, to go on with it."""
         try:
             self.make_whole(state)
         except OSError as error:
@@ -242,7 +242,7 @@ class LockFiles:
             self._journal = LockJournal(journal_of(self._path), len(header), crc) if has_journal else None
 
     def _is_replaced(self, journals: Sequence[StagedFiles]) -> bool:
-        """Put the new journal, if there is one, in the place of the old one; false: the old one is left, outdated."""
+        """Put the new journal, if there is one, in place of the old one; false: the old one stays, outdated."""
         try:
             for journal in journals:
                 durably(journal.put_in_place)
@@ -255,13 +255,13 @@ class LockFiles:
         return True
 
     def _make_outdated(self, name: str) -> None:
-        """Let the old journal say that it ends with the next `locks.data`."""
+        """Write into the old journal that it ends with the next `locks.data`."""
         if self._has_outdated:
-            # it must not be taken for the journal of a later locks.data that is like an earlier one
+            # it must not count as the journal of a later locks.data that equals an earlier one
             durably(lambda: remove_file(journal_of(self._path)))
             self._has_outdated = False
         if self._journal and self._journal.lines:
-            # one that takes no more lines: a crash before it is replaced leaves it to a human to say which file counts
+            # if the append fails and a crash follows, the operator must decide which file counts
             with contextlib.suppress(OSError):
                 self._journal.append(encode_next(name))
         if self._journal:

@@ -1,9 +1,9 @@
-"""The journal of the locks on disk: lines are put behind its last one, each durable before it counts.
+"""The journal of the locks on disk: lines are appended, and each is durable before it counts.
 
-Theory. To append to a file is to change its size, and so the file system's own journal has to be written
-as well; to overwrite what the file has already is half the work. So room is made ahead, in pieces
-of `ROOM`, and what is free of it reads as zeros. The file is opened such that a write returns when it is durable:
-one call of the kernel for each line.
+Theory. Appending to a file changes its size, so the file system must also write its own
+journal; overwriting existing bytes is half the work. So room is allocated ahead, in pieces
+of `ROOM`, and the free part reads as zeros. The file is opened so that a write returns when it is durable:
+one system call for each line.
 
 Source: DESIGN sections 3 and 8.
 """
@@ -20,29 +20,29 @@ _APPEND: Final = os.O_WRONLY | os.O_DSYNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class LockJournal:
-    """A journal that lies on disk already, with its header; opened when something is appended.
+    """A journal that exists on disk, with its header; opened at the first append.
 
     Args:
-        size: bytes of all lines that count; what follows is zeros, or of a write that was never finished.
-        crc: of the last one of them.
+        size: bytes of all lines that count; after them come zeros, or an unfinished write.
+        crc: checksum of the last of these lines.
     """
 
     def __init__(self, path: Path, size: int, crc: int, lines: int = 0) -> None:
         self._path = path
         self._crc = crc
         self._descriptor: int | None = None
-        # bytes that the file has
+        # bytes of the file
         self._room = 0
         self.size = size
-        # that count, without the header
+        # number of lines that count, without the header
         self.lines = lines
-        # whether more may follow: all that was ever appended is there, and nothing else
+        # whether lines may be appended: everything ever appended is there, and nothing else
         self.is_sound = True
 
     def append(self, text: bytes) -> None:
-        """Put a line behind the others.
+        """Append a line.
 
-        Raises: OSError: it could not be made durable; take `give_up` for the only answer.
+        Raises: OSError: it could not be made durable; the only valid reaction is `give_up`.
         Durability: on return it survives a loss of power.
         """
         line, crc = encode_line(text, self._crc)
@@ -55,9 +55,9 @@ class LockJournal:
         self.size, self._crc, self.lines = self.size + len(line), crc, self.lines + 1
 
     def give_up(self) -> None:
-        """Cut off what a failed `append` may have left, as far as that can be done; nothing should follow.
+        """Cut off what a failed `append` may have left, as far as possible; append nothing after this.
 
-        The kernel may forget, after an error, what it could not write; nobody knows then what a later sync stands for.
+        After an error the kernel may forget what it failed to write, so a later successful sync would prove nothing.
         """
         self.is_sound = False
         with contextlib.suppress(OSError):
@@ -70,7 +70,7 @@ class LockJournal:
 
     def _open(self) -> int:
         self._descriptor = os.open(self._path, _APPEND)
-        # of an earlier life there may be a line that was never finished, and zeros
+        # an earlier process may have left an unfinished line, and zeros
         self._cut_off(self._descriptor)
         return self._descriptor
 
@@ -82,7 +82,7 @@ class LockJournal:
 
     def _make_room(self, descriptor: int, size: int) -> None:
         room = (self.size + size + ROOM - 1) // ROOM * ROOM
-        # where that cannot be done the line may still find its place
+        # if that fails, the line may still fit
         with contextlib.suppress(OSError):
             os.posix_fallocate(descriptor, self._room, room - self._room)
             self._room = room

@@ -1,7 +1,7 @@
-"""The locks in memory and on disk, and those who sleep until theirs are granted.
+"""The locks in memory and on disk, and the callers that sleep until theirs are granted.
 
-A grant is told only when it is durable: first to whoever sleeps in
-`wait_granted`, then by SIGHUP to owners of Ganeti's kind, then to the caller whose change made room.
+A grant is reported only when it is durable: first to the sleepers of
+`wait_granted`, then by SIGHUP to owners of Ganeti's kind, then to the caller whose change freed the locks.
 
 Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN section 8.
 """
@@ -30,38 +30,38 @@ from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.stream import Publisher
 from protocol.wconfd.subscribe import LOCKS_CHANGED
 
-# up to this size `locks.data` is made whole so long after a change, but not more often than that costs a twentieth
-# of the time; a larger one once nothing has changed for so long, and for another second for so many bytes of it
+# small file (up to SMALL_BYTES): rewrite it SOON_S after a change, spending at most 1/PART of the time; larger: after
+# QUIET_S without changes, plus a second for each QUIET_BYTES of it
 SMALL_BYTES: Final = 2**18
 SOON_S: Final = 0.02
 PART: Final = 20
 QUIET_S: Final = 0.2
 QUIET_BYTES: Final = 10 * 2**20
-# after that could not be done
+# seconds after a failed rewrite
 PAUSE_S: Final = 5.0
 
 _log: Final = get_log(__name__)
 
-# a change of the locks, as the core's functions make it: of the state before
+# a change of the locks by a function of the core
 LockStep = Callable[[LockState], Change]
 
 
 @attrs.frozen
 class _Made:
-    """Whose locks were changed, and how."""
+    """An owner's change of the locks."""
 
     owner: Owner
     change: Change
-    # false: refused, or it was so already
+    # False: it was refused, or changed nothing
     has_effect: bool
 
 
-# of one step of the writer
+# result of one step of the writer
 _Answer = tuple[_Made, ...]
 
 
 class LockStore:
-    """The one place that holds the lock state. Make one by `load`; start `run` before any change."""
+    """The only holder of the lock state. Make one with `load`; start `run` before the first change."""
 
     def __init__(self, path: Path, state: LockState, files: LockFiles) -> None:
         self._path = path
@@ -69,23 +69,23 @@ class LockStore:
         self._writer = StepWriter(state, self._write, self._tell)
         self.known = KnownOwners(state.owners())
         self.since = Since()
-        # of `locksChanged`, and of whatever else subscribers are told
+        # sends `locksChanged`, and all other events for subscribers
         self.publisher = Publisher()
-        # who sleeps until its pending request is gone
+        # owners that sleep until their pending request is gone
         self._sleepers: dict[Owner, trio.Event] = {}
         self._is_degraded = False
-        # when the files were written, by trio's clock, last, and first since `locks.data` was made whole
+        # instants on trio's clock of the last change, and of the first since `locks.data` was made whole
         self._changed_at = self._first_changed_at = 0.0
-        # whether that is news to who makes it whole
+        # set if `_keep_whole` has not seen the last change
         self._has_changed = trio.Event()
 
     @classmethod
     def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True) -> Self:
-        """Read the locks; before trio runs.
+        """Read the locks, before trio runs.
 
         Args:
             max_bypass: see `core.fairness`; None: exactly as in Ganeti.
-            has_journal: false: `locks.data` is whole after each change.
+            has_journal: False: `locks.data` is made whole at each change.
 
         Raises: as `LockFiles.load`.
         """
@@ -93,9 +93,9 @@ class LockStore:
         return cls(path, state, files)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Let changes be made; for `nursery.start`.
+        """Run the writer; for `nursery.start`.
 
-        Cancellation: changes begun by then are still made, shielded; later ones are refused. At the end
+        Cancellation: changes begun before it are still made, shielded; later ones are refused. At the end
         `locks.data` is whole, and has no journal.
         """
         try:
@@ -119,7 +119,7 @@ class LockStore:
     async def change(self, owner: Owner, step: LockStep) -> Change:
         """Change the locks of an owner by a function of the core.
 
-        Raises: Unavailable: it could not be made durable; nothing has changed.
+        Raises: Unavailable: the change could not be made durable; nothing has changed.
             LockRuleViolation: as the core's function.
         Durability: on return the change survives a loss of power.
         """
@@ -133,7 +133,7 @@ class LockStore:
         return made.change
 
     async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
-        """Free what dead owners hold or wait for, in one change; answers those who had something.
+        """Free the locks and requests of dead owners, in one change; return the owners that had any.
 
         Its place among the changes is fixed before the first checkpoint.
 
@@ -157,22 +157,22 @@ class LockStore:
         await self._writer.settled()
 
     def forget_idle(self, others: frozenset[Owner] = frozenset()) -> None:
-        """Know only these and the owners that hold or wait, unless some change is under way."""
+        """Keep only these owners and those that hold or wait, unless a change is under way."""
         if self._writer.is_idle:
             self.known.keep(self.state.owners() | others)
 
     async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
-        """Sleep until the owner has no pending request; False when the time is over and it still has."""
+        """Sleep until the owner has no pending request; return False if it still has one when the time is over."""
         with trio.move_on_after(timeout_s):
             while self.state.pending_of(owner):
                 await self._sleepers.setdefault(owner, trio.Event()).wait()
         return self.state.pending_of(owner) is None
 
     def rows(self) -> list[orjson.Fragment]:
-        """`[owner, [[lock, mode], ...]]` of everybody who holds something, in owner order."""
+        """`[owner, [[lock, mode], ...]]` of all owners with locks, in owner order."""
         return [orjson.Fragment(holdings.row) for holdings in self.state.table.all_holdings()]
 
-    # what the configuration's handlers need
+    # methods for the configuration's handlers
 
     def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
         return self.state.table.held_by(owner)
@@ -184,7 +184,7 @@ class LockStore:
         await self.change(owner, lambda state: free_level(state, owner, level))
 
     def _write(self, state: LockState, answers: Sequence[object]) -> None:
-        """In the writer's thread."""
+        """Write in the writer's thread."""
         made = [(each.owner, each.change) for each in _with_effect(answers)]
         try:
             if made:
@@ -202,7 +202,7 @@ class LockStore:
             _log.info("locks.recovered", path=self._path)
 
     async def _keep_whole(self) -> None:
-        """Make `locks.data` whole soon after a change; a large one when nothing has changed for a while."""
+        """Make `locks.data` whole soon after a change; a large one after a while without changes."""
         not_before = 0.0
         while True:
             await self._has_changed.wait()
@@ -218,7 +218,7 @@ class LockStore:
                 not_before = trio.current_time() + PAUSE_S
 
     def _whole_at(self) -> float:
-        """When `locks.data` is to be made whole after the changes so far."""
+        """The instant at which `locks.data` should be made whole after the changes so far."""
         if self._files.snapshot_size <= SMALL_BYTES:
             return self._first_changed_at + SOON_S
         return self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
@@ -239,7 +239,7 @@ class LockStore:
             _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal beside it counts")
 
     def _tell(self, answers: Sequence[object]) -> None:
-        """Wake those whose pending requests are gone: granted, or given up by themselves or their burial."""
+        """Wake callers whose pending requests are gone: granted, given up, or dropped with a dead owner."""
         self._changed_at = trio.current_time()
         if not self._has_changed.is_set():
             self._first_changed_at = self._changed_at
@@ -273,8 +273,8 @@ def _with_effect(answers: Sequence[object]) -> list[_Made]:
 
 
 def _hang_up(owner: Owner) -> None:
-    """Tell an owner of Ganeti's kind by SIGHUP to the pid it gave; a dead owner's pid may be someone else's now."""
-    # zero and less would be whole groups of processes
+    """Send SIGHUP to the pid of an owner of Ganeti's kind; a dead owner's pid may belong to another process now."""
+    # 0 and negative numbers would mean whole groups of processes
     if owner.pid is None or owner.pid <= 1 or owner.pid == os.getpid() or not is_alive(owner.livelock):
         return
     try:

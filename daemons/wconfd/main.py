@@ -1,4 +1,4 @@
-"""wconfd: load the state, serve it, free what the dead hold. The one module that knows all parts.
+"""wconfd: loads the state, serves it, frees the locks of the dead. The only module that knows all parts.
 
 Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 """
@@ -48,7 +48,7 @@ _log: Final = get_log(__name__)
 
 
 def main() -> None:
-    """The program gantry-wconfd; with --check FILE... it only looks at files."""
+    """The program gantry-wconfd; with --check FILE... it only checks files."""
     if sys.argv[1:2] == ["--check"]:
         sys.exit(check_files(sys.argv[2:]))
     run_daemon(NAME, "The lock and configuration daemon.", serve)
@@ -60,14 +60,14 @@ async def serve(
     *,
     task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED,
 ) -> None:
-    """Be wconfd; started when the state is loaded, the dead are freed, and the socket listens.
+    """Run wconfd; started when the state is loaded, dead owners are freed, and the socket listens.
 
     Args:
-        distribution: how the other nodes get the configuration; None: there are none.
-    Raises: DamagedFile, NotFound: a state file is damaged, or there is no configuration; says what to do.
+        distribution: passes the configuration to the other nodes; None: there are none.
+    Raises: DamagedFile, NotFound: a state file is damaged, or there is no configuration; the message says what to do.
         Conflict: another wconfd has the socket, or other nodes should have copies.
         NoLongerMaster: another node has taken over, and nothing more is written. OSError.
-    Cancellation: changes that have begun are finished.
+    Cancellation: changes under way are finished.
     """
     paths = settings.paths
     _remove_leftovers(paths)
@@ -123,7 +123,7 @@ def make_handlers(
 
 
 def _tell_work(stores: Mapping[str, LockStore | ConfigStore | ReservationStore], deaths: Deaths) -> None:
-    """What was written in this run, and how many deaths no event told of: each of these is a defect."""
+    """Log the writes of this run, and the number of deaths without an event: each of these is a defect."""
     for name, store in stores.items():
         done = store.statistics()
         _log.info("file.served", file=name, steps=done.steps, writes=done.writes, failures=done.failures)
@@ -131,7 +131,7 @@ def _tell_work(stores: Mapping[str, LockStore | ConfigStore | ReservationStore],
 
 
 def _remove_leftovers(paths: Paths) -> None:
-    """Remove what an earlier wconfd was writing when it was killed; there is no other one now."""
+    """Remove unfinished files of an earlier wconfd that was killed; no other one is running now."""
     own = {paths.config_data.name, paths.locks_data.name, journal_of(paths.locks_data).name, paths.tempres_data.name}
     prefix = paths.ssconf_file("").name
     if left := remove_leftovers(paths.data, lambda name: name in own or name.startswith(prefix)):

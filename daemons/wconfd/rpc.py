@@ -1,4 +1,4 @@
-"""What wconfd answers: method name, request class and handler, one row each.
+"""wconfd's methods: method name, request class and handler, one row each.
 
 Source: wconfd.md section 2; STYLE 2.4.
 """
@@ -91,7 +91,7 @@ from protocol.wconfd.subscribe import Subscribe
 
 @attrs.frozen
 class Handlers:
-    """The objects that answer, by noun."""
+    """The handlers, by noun."""
 
     locks: LockHandlers
     explaining: ExplainingHandlers
@@ -104,9 +104,9 @@ class Handlers:
 
 
 def routes(to: Handlers) -> list[AnyRoute]:
-    """The table. What others may do here is look; the configuration, which has secrets, is for operators.
+    """Return the table. Other users may only look here; the configuration, which has secrets, is for operators.
 
-    Job processes and luxid are the daemons' user; so locks and changes are for those with all rights.
+    Job processes and luxid run as the daemons' user; so locks and changes are for callers with all rights.
     """
     return [
         Route(Echo, _echo, role=Role.READ),

@@ -1,12 +1,12 @@
-"""The daemon's own moment with the configuration: a change made while nobody holds `cluster/config`.
+"""The daemon's own lock on the configuration: changes are made while no owner holds `cluster/config`.
 
-Whoever locked the configuration has read it and will write it back as a whole; a change made in
-between would be lost. So changes of single objects are refused meanwhile, and the client asks again.
+An owner that has locked the configuration has read it and will write it back whole; a change in
+between would be lost. So changes of single objects are refused meanwhile, and the client tries again.
 
-Theory. Between the look at the lock and the change's place in the queue there is no checkpoint. Whoever
-gets the lock after the look waits for the changes queued before, so it reads this one. Therefore
-nothing need be written to `locks.data`, but where a call cannot say "ask again": it waits in the
-queue of the lock like anybody else.
+Theory. There is no checkpoint between the check of the lock and the change's place in the queue. An owner that
+gets the lock after the check waits for the changes queued before, so it reads this one. Therefore
+nothing need be written to `locks.data`. The exception is a call that cannot be refused: it waits in the
+queue of the lock like any other request.
 
 Source: wconfd.md 2.3, 7.8 and 11 (BUG-3).
 """
@@ -26,7 +26,7 @@ from daemons.wconfd.lockstore import LockStore
 
 T = TypeVar("T")
 
-# how long a call waits for others to give back the configuration
+# seconds for which a call waits for others to release the configuration
 PATIENCE_S: Final = 30.0
 
 
@@ -34,12 +34,12 @@ PATIENCE_S: Final = 30.0
 class ShortLock:
     _config: ConfigStore
     _locks: LockStore
-    # the daemon's own, which proves that it lives
+    # path of the daemon's own livelock
     livelock: str
     _numbers: "count[int]" = attrs.field(factory=lambda: count(1))
 
     async def change(self, step: Step[T]) -> tuple[T] | None:
-        """Change the configuration; answers None, and changes nothing, while anybody holds its lock.
+        """Change the configuration; return None, and change nothing, while an owner holds its lock.
 
         Raises, Durability, Cancellation: as `ConfigStore.change`.
         """
@@ -48,14 +48,14 @@ class ShortLock:
         return (await self._config.change(step),)
 
     async def update(self, delivery: Delivery, step: UpdateStep) -> Stamp | None:
-        """As `change`, for a call whose second delivery is known again.
+        """As `change`, for a call whose second delivery is recognized.
 
         Raises, Durability, Cancellation: as `ConfigStore.update`.
         """
         return None if self._holders() else await self._config.update(delivery, step)
 
     async def wait_and_change(self, caller: Owner | None, step: Step[T], patience_s: float = PATIENCE_S) -> T:
-        """Change the configuration as soon as nobody but the caller holds its lock.
+        """Change the configuration as soon as no owner but the caller holds its lock.
 
         Raises: as `ConfigStore.change`, and:
             Unavailable: the time is over; nothing was changed.

@@ -1,4 +1,4 @@
-"""Since when locks are held and requests wait: in memory, for whoever asks why something waits."""
+"""Since when locks are held and requests wait: kept in memory, for explanations of waits."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from daemons.wconfd.core.locks.waiting import Change
 
 
 class Since:
-    """Instants in seconds since the epoch; None for what was so before this was made."""
+    """Instants in seconds since the epoch; None for holds and waits older than this object."""
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -25,7 +25,7 @@ class Since:
         return self._waiting.get(owner)
 
     def note(self, owner: Owner, change: Change, state: LockState) -> None:
-        """Take note of an owner's change, which is durable in `state`. Cost: O(locks changed)."""
+        """Record an owner's change, which is durable in `state`. Cost: O(locks changed)."""
         now = self._clock()
         for move in change.moves:
             row = self._held.setdefault(move.owner, {})

@@ -1,22 +1,22 @@
-"""One writer for a piece of state: steps queue up, share a write, and are answered when it is durable.
+"""One writer for a state: steps queue up, share a write, and return when it is durable.
 
-Theory. A change is a *step*, a pure function from the state to the next state and an answer. The
-writer takes all steps that are waiting, applies one after the other to what is durable, writes
-the result once, makes it visible, and answers. So concurrent changes share a write, a step that is
-refused concerns nobody else, and a write that fails has changed nothing: memory never knows
+Theory. A change is a *step*, a pure function from the state to the next state and a result. The
+writer takes all waiting steps, applies one after the other to the durable state, writes
+the final state once, makes it visible, and returns the results. So concurrent changes share a write, a refused
+step concerns no other one, and a failed write has changed nothing: memory never knows
 more than the disk. A crowd waits for at most two writes.
 
-Applying and writing is done in a thread of the writer's own. It is begun where a step is queued or the
-write before ends, with no task in between: each turn of the event loop would be a tenth of the
-time that the disk takes, and so would be a thread that has to be found first.
+Applying and writing happen in the writer's own thread. They begin where a step is queued or the
+previous write ends, with no task in between: each turn of the event loop would cost a tenth of the
+disk's time, and so would a thread from a pool.
 
-Where steps came at the same time not long ago they will do so again, as those who were answered together go on
-together: one frees a lock, another one, who was just given its own, does so as well. There a step waits for two
-turns of the loop, in which the other comes; that is less than the write of its own that it would cost. Who
-is alone never waits.
+Steps that recently came at the same time will do so again, because callers that got their results together go on
+together: one frees a lock, and another one, which has just got its own, does so as well. In that case a step waits for
+two turns of the loop, in which the other comes; that costs less than a second write. A lone
+caller never waits.
 
 Rejected: applying at once and writing later. After a failed write the changes that were built
-upon it would have to be taken back as well.
+upon it would have to be undone as well.
 
 Source: STYLE 2.2; wconfd.md 6.3; DESIGN section 8.
 """
@@ -32,9 +32,9 @@ import trio
 from common.errors import Unavailable
 from common.system.threadstart import start_thread
 
-# turns of the event loop that a step waits for others, where there may be some
+# turns of the event loop for which a step waits for others, if there may be any
 _TURNS: Final = 2
-# writes after which it counts as alone again
+# number of writes after which the writer counts as uncrowded again
 _MEMORY: Final = 4
 
 S = TypeVar("S")
@@ -46,31 +46,31 @@ Step = Callable[[S], tuple[S, T]]
 @attrs.define(eq=False)
 class _Ticket(Generic[S, T_co]):
     step: Callable[[S], tuple[S, T_co]]
-    # write even if nothing has changed
+    # whether to write even if nothing has changed
     is_flush: bool = False
     done: trio.Event = attrs.Factory(trio.Event)
-    # of the step; absent while it was not run, and if it failed
+    # result of the step; absent before it was run, and if it failed
     answer: T_co = attrs.field(init=False)
     error: Exception | None = None
 
 
 @attrs.frozen
 class StepStatistics:
-    # steps that were answered, writes they took, writes that failed
+    # finished steps, their writes, and the failed ones among these
     steps: int
     writes: int
     failures: int
 
 
 class StepWriter(Generic[S]):
-    """Holds one state, durable; start `run` before any change.
+    """Holds one durable state; start `run` before the first change.
 
     Args:
-        state: as it stands on disk.
-        write: makes a state durable, given the answers of the steps that led to it; called in the
-            writer's thread. Whatever it raises means that the old state is still on disk.
-        published: called when a state has become visible, before those who asked are answered,
-            with the answers of the steps that led to it.
+        state: the state on disk.
+        write: makes a state durable, given the results of the steps that led to it; called in the
+            writer's thread. After any exception of it the old state is still on disk.
+        published: called when a state has become visible, before the callers continue,
+            with the results of the steps that led to it.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class StepWriter(Generic[S]):
         self._published = published
         self._waiting: list[_Ticket[S, object]] = []
         self._in_flight: list[_Ticket[S, object]] = []
-        # None: there will be no more
+        # None: there will be no more work
         self._work: SimpleQueue[list[_Ticket[S, object]] | None] = SimpleQueue()
         self._is_closed = False
-        # greater than 0: steps came at the same time, not many writes ago
+        # greater than 0: steps came at the same time a few writes ago
         self._company = 0
         self._steps = self._writes = self._failures = 0
 
@@ -105,37 +105,37 @@ class StepWriter(Generic[S]):
         return StepStatistics(self._steps, self._writes, self._failures)
 
     async def change(self, step: Step[S, T]) -> T:
-        """Change the state by a step, and return the step's answer.
+        """Change the state by a step, and return the step's result.
 
         The step is run once, in the writer's thread, and must be pure. It returns the very same state if
-        it changes nothing; what it raises is raised here, and nothing changes. Its place among the
+        it changes nothing. Its exceptions are raised here, and then nothing changes. Its place among the
         steps is fixed before the first checkpoint.
 
-        Raises: what `write` raises: the state could not be made durable, nothing has changed.
+        Raises: the exceptions of `write`: the state could not be made durable, nothing has changed.
             Unavailable: the writer has ended.
         Durability: on return the change survives a loss of power.
-        Cancellation: the wait can be cancelled; the change is made all the same.
+        Cancellation: the wait can be cancelled; the change is still made.
         """
         return await self._submit(_Ticket(step))
 
     async def flush(self) -> None:
-        """Write the state, whether it has changed or not, apart from all changes.
+        """Write the state, even if it has not changed, separately from all changes.
 
         Raises, Durability, Cancellation: as `change`.
         """
         await self._submit(_Ticket(_nothing, is_flush=True))
 
     async def settled(self) -> S:
-        """The state after all changes begun before this call. Raises: as `change`, if there are any."""
+        """Return the state after all changes begun before this call. Raises: as `change`, if there are any."""
         if not self.is_idle:
             await self._submit(_Ticket(_nothing))
         return self._state
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Let changes be made; for `nursery.start`.
+        """Run the writer; for `nursery.start`.
 
-        Raises: NoThread: before it is started.
-        Cancellation: changes begun by then are still made, shielded; later ones are refused.
+        Raises: NoThread: the thread cannot be started.
+        Cancellation: changes begun before it are still made, shielded; later ones are refused.
         """
         thread = Thread(target=self._work_off, args=(trio.lowlevel.current_trio_token(),), daemon=True)
         start_thread(thread)
@@ -148,7 +148,7 @@ class StepWriter(Generic[S]):
                 for ticket in (*self._in_flight, *self._waiting):
                     await ticket.done.wait()
             self._work.put(None)
-            # it has nothing left to do
+            # the thread has nothing left to do
             thread.join()
 
     async def _submit(self, ticket: _Ticket[S, T]) -> T:
@@ -164,7 +164,7 @@ class StepWriter(Generic[S]):
         return ticket.answer
 
     def _begin(self) -> None:
-        """Give the steps that wait to the thread, unless it has some already."""
+        """Pass the waiting steps to the thread, unless it is busy."""
         if self._in_flight or not self._waiting:
             return
         # a flush has a write of its own
@@ -175,7 +175,7 @@ class StepWriter(Generic[S]):
         self._work.put(tickets)
 
     def _work_off(self, token: trio.lowlevel.TrioToken) -> None:
-        """In the writer's thread, until there is no more."""
+        """Work in the writer's thread, until there is no more."""
         while (tickets := self._work.get()) is not None:
             token.run_sync_soon(self._end, self._carry_out(tickets))
 
@@ -191,13 +191,13 @@ class StepWriter(Generic[S]):
         self._begin()
 
     def _carry_out(self, tickets: Sequence[_Ticket[S, object]]) -> S:
-        """In the writer's thread: the state after these steps, durable; the same one if nothing has changed."""
+        """In the writer's thread: return the durable state after these steps; the same one if nothing has changed."""
         after = self._state
         for ticket in tickets:
             try:
                 after, ticket.answer = ticket.step(after)
             except Exception as error:
-                # also a bug's: it is the caller's to report, and the writer lives on
+                # also for a bug: the caller must report it, and the writer lives on
                 ticket.error = error
         if after is self._state and not any(ticket.is_flush for ticket in tickets):
             return after
@@ -205,7 +205,7 @@ class StepWriter(Generic[S]):
         try:
             self._write(after, _answers(tickets))
         except Exception as error:
-            # also a bug's, as above
+            # also for a bug, as above
             self._failures += 1
             for ticket in tickets:
                 ticket.error = ticket.error or error

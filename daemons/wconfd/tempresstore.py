@@ -23,17 +23,17 @@ _log: Final = get_log(__name__)
 
 
 class ReservationStore:
-    """The one place that holds the reservations. Make one by `load`; start `run` before any change.
+    """The only holder of the reservations. Make one with `load`; start `run` before the first change.
 
     Args:
-        meet: told of each owner before its change gets its place among the changes.
+        meet: called with each owner before its change gets its place among the changes.
     """
 
     def __init__(self, path: Path, state: Reservations, meet: Callable[[Owner], None] = lambda _: None) -> None:
         self._path = path
         self._writer = StepWriter(state, self._write)
         self._meet = meet
-        # whose changes are under way
+        # owners whose changes are under way
         self._changing: Counter[Owner] = Counter()
         self.run = self._writer.run
         for owner in state.owners():
@@ -41,10 +41,10 @@ class ReservationStore:
 
     @classmethod
     def load(cls, path: Path, meet: Callable[[Owner], None] = lambda _: None) -> Self:
-        """Read the reservations; before trio runs. No file: there are none.
+        """Read the reservations, before trio runs. Without a file there are none.
 
         Raises:
-            DamagedFile: with the path, the place, and what to do; nothing is replaced by an empty file.
+            DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
             OSError: the file cannot be read.
         """
         try:
@@ -83,19 +83,19 @@ class ReservationStore:
             self._changing[owner] -= 1
 
     async def release_minors(self, *disks: str) -> None:
-        """Forget the temporary minors of these disks. Raises, Durability: as `change`."""
+        """Remove the temporary minors of these disks. Raises, Durability: as `change`."""
         if self._writer.is_idle and self.state.without_minors(*disks) is self.state:
             return
         await self._writer.change(lambda state: (state.without_minors(*disks), None))
 
-    # what the deaths of owners need
+    # methods for the deaths of owners
 
     def owners(self) -> frozenset[Owner]:
-        """Everybody who has reserved anything, or is about to."""
+        """All owners that have reserved anything, or are about to."""
         return self.state.owners() | frozenset(+self._changing)
 
     async def drop_owner(self, owner: Owner) -> bool:
-        """Forget all that an owner has reserved; false if that was nothing. Raises, Durability: as `change`."""
+        """Remove all reservations of an owner; return false if there were none. Raises, Durability: as `change`."""
 
         def step(state: Reservations) -> tuple[Reservations, bool]:
             after = state.without_owner(owner)
@@ -110,7 +110,7 @@ class ReservationStore:
         await self._writer.settled()
 
     def _write(self, state: Reservations, _: object) -> None:
-        """In the writer's thread."""
+        """Write in the writer's thread."""
         try:
             durably(lambda: write_file(self._path, encode(state)))
         except OSError as error:

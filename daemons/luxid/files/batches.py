@@ -1,11 +1,10 @@
-"""Submissions of more than one job: taken whole or not at all, also through a crash.
+"""Submissions of more than one job: taken whole or not at all, even through a crash.
 
-Theory. Each job is a file of its own, and a crash between two renames leaves some of them. So a batch is noted before
-the first of its jobs is there: a small file beside the keys, durable, that names the ids. It is removed when all
-jobs are durable, before anybody is answered and before any of them may start. The next luxid that finds such a note
-looks which jobs there are: all, and the batch is taken; some or none, and what there is of it is removed. On a file
-system that does not order the changes of folders any of the jobs may be the missing ones.
-
+Theory. Each job is a file of its own, and a crash between two renames leaves only some of them. So a batch is noted
+before the first of its jobs exists: in a small durable file beside the keys that names the ids. The note is removed
+when all jobs are durable, before the client gets a reply and before any of them may start. When the next luxid finds
+such a note, it looks for the jobs: if all exist, the batch is taken; if some or none do, the rest is removed. On a file
+system that does not order changes of folders, any of the jobs may be the missing one.
 A single job needs no note.
 
 Source: DESIGN section 11, "SubmitManyJobs".
@@ -36,27 +35,27 @@ class Batch:
 
     note: Path
     job_ids: range
-    # files that stand for the jobs, and go with them: that of the submission's key
+    # files that belong to the jobs, and are removed with them: the file of the submission's key
     beside: tuple[Path, ...]
 
 
 def note_of(paths: Paths, first_id: JobId, count: int, beside: Iterable[Path]) -> FileWrite:
-    """The note of a batch, to be durable before the first of its jobs.
+    """The note of a batch, which must be durable before the first of its jobs.
 
     Args:
-        beside: files in the data folder that are to be removed with the jobs, if the batch is not taken.
+        beside: files in the data folder to remove with the jobs, if the batch is not taken.
     """
     names = [str(path.relative_to(paths.data)) for path in beside]
     return FileWrite(paths.submissions / f"batch-{first_id}-{count}", orjson.dumps(names))
 
 
 def settle_batches(paths: Paths, jobs: Iterable[Job], changes: Changes) -> frozenset[JobId]:
-    """Finish what a crash has left of batches, before any of their jobs may start.
+    """Settle batches that a crash has interrupted, before any of their jobs may start.
 
     Args:
         jobs: all live ones, as found.
     Returns:
-        The jobs that were removed, since their batch was not whole.
+        The jobs that were removed, because their batch was not whole.
     Raises: OSError.
     Durability: on return no loss of power brings a removed job back.
     """
@@ -69,7 +68,7 @@ def settle_batches(paths: Paths, jobs: Iterable[Job], changes: Changes) -> froze
     for batch in cut_off:
         span = f"{batch.job_ids[0]}-{batch.job_ids[-1]}"
         _log.warning("submission.cut_off", jobs=span, effect="removed; its client was not answered")
-    # a note is removed last: as long as it is there, this is done again
+    # remove a note last: as long as it exists, this is repeated
     changes.remove([paths.job_file(job_id) for job_id in sorted(gone)])
     changes.remove([path for batch in cut_off for path in batch.beside])
     changes.remove([batch.note for batch in batches])
@@ -86,12 +85,12 @@ def _read_notes(paths: Paths) -> Iterator[Batch]:
 
 def _is_cut_off(paths: Paths, batch: Batch, live: Mapping[JobId, Job]) -> bool:
     there = [JobId(job_id) for job_id in batch.job_ids if is_there(paths, JobId(job_id), live)]
-    # nothing of a batch with a note has been started; if something was, the note has come back after a loss of power
+    # jobs of a batch with a note have not been started; if one has, the note has come back after a loss of power
     return len(there) < len(batch.job_ids) and all(_is_untouched(live.get(job_id)) for job_id in there)
 
 
 def is_there(paths: Paths, job_id: JobId, live: Collection[JobId]) -> bool:
-    """Whether anything is left of a job: its file, live, archived or damaged."""
+    """Whether a file of the job exists, live, archived or damaged."""
     if job_id in live:
         return True
     return any(place.exists() for place in (paths.archived_job_file(job_id), paths.damaged / f"job-{job_id}"))

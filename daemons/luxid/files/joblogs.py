@@ -1,7 +1,7 @@
-"""The log lines of running jobs that their files do not have yet.
+"""Log lines of running jobs that the job files do not have yet.
 
-Nothing of them is kept here but, for each job, at which serials its file was read before: so whoever knows
-the log up to some line reads on from near there, however long it is.
+No lines are kept in memory, only, for each job, the serials and offsets of earlier reads: so a reader that knows
+the log up to some line continues near there, however long the log is.
 
 Source: common/queue/joblog.py; luxid.md 8.
 """
@@ -22,17 +22,17 @@ _log: Final = get_log(__name__)
 
 
 class JobLogs:
-    """Reads what job processes append."""
+    """Reads the lines that job processes append."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        # job -> (serial, offset), ascending: at this offset begin the lines after this serial
+        # job -> (serial, offset), ascending: the lines after this serial begin at this offset
         self._marks: dict[JobId, list[tuple[int, int]]] = {}
 
     def newer(self, job: Job, serial: float) -> list[LogEntry]:
-        """The lines after `serial` that the job as given does not have, oldest first; the first mebibyte of them.
+        """Return the lines after `serial` that the given job does not have, oldest first; the first mebibyte of them.
 
-        Never raises: a file that cannot be read has none.
+        Never raises: an unreadable file counts as empty.
         """
         serial = max(serial, job.next_log_serial - 1)
         marks = self._marks.get(job.job_id, [(0, 0)])
@@ -53,7 +53,7 @@ class JobLogs:
             offset = after
 
     def add_all(self, job: Job) -> Job:
-        """The job with all its lines. Raises: Unavailable: they cannot be read for the moment."""
+        """Return the job with all its lines. Raises: Unavailable: they cannot be read at the moment."""
         path = self._paths.job_log(job.job_id)
         try:
             return add_lines(job, read_all_lines(path))
@@ -62,7 +62,7 @@ class JobLogs:
             raise Unavailable(f"'{path}' cannot be read: {reason}") from error
 
     def complete(self, job: Job) -> Job:
-        """The job with all its lines, as far as they can be read. Never raises."""
+        """Return the job with all lines that can be read. Never raises."""
         try:
             return self.add_all(job)
         except Unavailable as error:
@@ -70,7 +70,7 @@ class JobLogs:
             return job
 
     def forget(self, job_id: JobId) -> None:
-        """The job's file has all of them, for good."""
+        """Remove the log, because the job's file has all its lines."""
         self._marks.pop(job_id, None)
         with contextlib.suppress(OSError):
             os.unlink(self._paths.job_log(job_id))

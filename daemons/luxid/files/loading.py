@@ -1,8 +1,8 @@
-"""Reading the whole queue when luxid starts, before its event loop.
+"""Read the whole queue when luxid starts, before its event loop.
 
-A file that is no job is set aside, with a line in the log that says which and why; the others are served. One that
-cannot be read is waited for, as nobody can tell what it says, nor what follows for others. Temporary files of writes
-that a crash cut off are removed, but for those of jobs that live: their processes may be writing just now.
+A file that is not a job is moved away, with a log line that says which and why; the other jobs are served. An
+unreadable file is waited for, because its content, and its effect on other jobs, is unknown. Temporary files of writes
+that a crash interrupted are removed, except those of living jobs: their processes may be writing at the moment.
 
 Source: DESIGN section 6, "Restart"; luxid.md 3, 5.10.
 """
@@ -34,7 +34,7 @@ from daemons.luxid.lasting import lasting
 
 _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
 _TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
-# of bytes: larger than most job files, so that one call reads them whole
+# bytes: more than most job files have, so that one call reads them whole
 _MOST_FILES: Final = 8192
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 5.0
@@ -49,21 +49,21 @@ class FoundJob:
 
 @attrs.frozen
 class FoundQueue:
-    # ascending by id
+    # jobs, ascending by id
     jobs: tuple[FoundJob, ...]
-    # of all files, live, archived or damaged
+    # highest id of all files, live, archived or damaged
     highest_id: JobId
-    # submissions of the last day that have one
+    # submissions of the last day that have a key
     keys: tuple[KeyedSubmission, ...] = ()
 
 
 def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep, changes: Changes | None = None) -> FoundQueue:
-    """Read all live jobs and judge what they are; a file that cannot be read is waited for.
+    """Read all live jobs and judge their fate; an unreadable file is waited for.
 
     Args:
-        pause: waits for so many seconds; what it raises ends the loading.
-        changes: makes what is changed; None: there are no other nodes.
-    Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be set aside.
+        pause: waits some seconds; its exceptions end the loading.
+        changes: carries out changes of files; None: there are no other nodes.
+    Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be moved away.
     Cost: about 30 µs a job.
     """
     changes = changes or LocalChanges()
@@ -77,7 +77,7 @@ def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep, change
     _remove_temps(paths, names, alive)
     _remove_own_temps(paths)
     highest = max(*ids[-1:], _highest_archived(paths), _highest_damaged(paths), 0)
-    # who wrote them may have died before this, and what we tell must not be taken back by a loss of power
+    # writers may have died before their fsync, and a loss of power must not undo what luxid reports
     sync_folders([paths.queue])
     jobs = _with_logs(paths, jobs)
     if gone := settle_batches(paths, (found.job for found in jobs), changes):
@@ -89,7 +89,7 @@ def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep, change
 
 
 def _with_logs(paths: Paths, jobs: tuple[FoundJob, ...]) -> tuple[FoundJob, ...]:
-    """Take in the log lines that dead processes could not write into their jobs' files; drop what is left over."""
+    """Take in the log lines that dead processes could not write into their jobs' files; remove stale logs."""
     logged = {job_id for name in os.listdir(paths.job_logs) if (job_id := _id_of(name)) is not None}
     if not logged:
         return jobs
@@ -112,26 +112,26 @@ def _id_of(name: str) -> JobId | None:
 def _load_job(
     paths: Paths, folder: str, job_id: JobId, *, pause: Callable[[float], None], changes: Changes
 ) -> FoundJob | None:
-    # no Path: each would cost as much as reading the file
+    # without Path objects, which cost as much as reading the file
     path = f"{folder}/job-{job_id}"
     try:
         job = decode_job(_read_patiently(path, pause), path, packed=True)
         if job.job_id != job_id:
             raise DamagedFile(f"{path} holds job {job.job_id}")
     except FileNotFoundError:
-        # removed since the folder was listed
+        # the file was removed since the folder was listed
         return None
     except (DamagedFile, IsADirectoryError) as error:
         _log.error("job.damaged", job=job_id, reason=error, moved_to=paths.damaged)
         changes.move([(Path(path), paths.damaged / os.path.basename(path))])
         return None
-    # of one that has ended nobody asks whether its process lives
+    # the fate of an ended job does not depend on its process
     may_live = job.livelock is not None and job.next_index is not None
     return FoundJob(job, judge_fate(job, is_alive=may_live and is_alive(job.livelock or "")))
 
 
 def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
-    """Raises: FileNotFoundError, IsADirectoryError: that is what is there; no other error says anything about a job."""
+    """Raises: FileNotFoundError, IsADirectoryError: only these errors decide anything about a job."""
     pause_s = _FIRST_PAUSE_S
     while True:
         try:
@@ -164,7 +164,7 @@ def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None
 
 
 def _remove_own_temps(paths: Paths) -> None:
-    """Those that only luxid writes, of which there is no other one now."""
+    """Remove temporary files that only luxid writes; no other luxid is running now."""
     remove_leftovers(paths.submissions, lambda _: True)
     remove_leftovers(paths.data, lambda name: name == paths.watcher_pause.name)
     for message in paths.messages.glob("*.tmp"):

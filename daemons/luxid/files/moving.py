@@ -1,7 +1,7 @@
-"""Moving files durably, off the event loop.
+"""Move files durably, outside the event loop.
 
-Theory. A move that fails has changed nothing. One whose folder could not be synced has happened, and everybody sees
-it: nothing is reported then but that fsync is repeated, and the caller waits for it.
+Theory. A failed move has changed nothing. A move whose folder could not be synced has happened, and every process sees
+it: then no error is reported, the fsync is repeated, and the caller waits for it.
 
 Source: common/durable/atomicfile.py, common/durable/durably.py.
 """
@@ -20,11 +20,11 @@ from common.system.inthread import in_thread, try_in_thread
 async def move_durably(
     moves: Sequence[tuple[Path, Path]], limiter: trio.CapacityLimiter | None = None
 ) -> frozenset[Path]:
-    """Rename each (source, target), making folders of targets as needed.
+    """Rename each (source, target), and make missing folders of targets.
 
-    Returns: the sources that are not there; the others have been moved.
-    Raises: OSError: one could not be moved; those before it are, and those after it are not.
-    Cancellation: while an fsync is repeated; all that can be moved is, by then.
+    Returns: the sources that do not exist; the others have been moved.
+    Raises: OSError: a file could not be moved; the moves before it are done, those after it are not.
+    Cancellation: only while an fsync is repeated; by then all moves are done.
     Durability: on return the moves survive a loss of power.
     """
     with trio.CancelScope(shield=True):
@@ -33,7 +33,7 @@ async def move_durably(
         except NotYetDurable as error:
             unsettled = error
     missing = _not_moved(moves)
-    # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
+    # a faulty disk may hold the thread for any time, which must not keep the daemon from ending
     await in_thread(settle, unsettled, abandon_on_cancel=True)
     return missing
 

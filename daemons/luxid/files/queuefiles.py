@@ -1,14 +1,13 @@
-"""The one place where luxid changes files of the queue, and where the others are told of every change.
+"""The only place where luxid changes files of the queue, and where other nodes learn of each change.
 
-Theory. Each method makes a change durable here and then tells `common.replication.Copies`; when it returns the change
-counts. If the others lack the change that is logged, and it counts all the same. If this node is no longer the master
-nothing counts any more: the caller is refused, as is whoever comes later, what waits for the disk is not written, and
+Theory. Each method makes a change durable here and then reports it to `common.replication.Copies`; when it returns,
+the change counts. If other nodes lack the change, that is logged, and it counts nevertheless. If this node is no longer
+the master, nothing counts any more: this caller and all later ones are refused, waiting writes are dropped, and
 `run` ends luxid.
 
-What job processes write themselves is told by `take_up`, when luxid has learned of it and before anybody else does.
-
-Not here is what is of this node alone: messages to job processes, log lines of running jobs, and the histories of
-waiting, which are not durable.
+`take_up` reports the writes of job processes, when luxid has learned of them and before any client does.
+Files of this node alone are handled elsewhere: messages to job processes, log lines of running jobs, and the wait
+histories, which are not durable.
 
 Source: DESIGN sections 6, 12 and 14.
 """
@@ -36,7 +35,7 @@ _log: Final = get_log(__name__)
 
 
 class QueueFiles:
-    """Changes files; start `run` before any is replaced.
+    """Changes files; start `run` before the first change.
 
     Args:
         write: makes a group of files durable, in a thread.
@@ -52,7 +51,7 @@ class QueueFiles:
         self._copies = copies or NoCopies()
         self._write = write
         self._commits = GroupCommit(self._write_as_master)
-        # for what job processes have written there
+        # syncs what job processes have written
         self.folder = FolderSync(paths.queue)
         self._mastership = Mastership("luxid")
 
@@ -62,14 +61,14 @@ class QueueFiles:
         return self._mastership.is_held
 
     def statistics(self) -> CommitStatistics:
-        """What was written so far."""
+        """The statistics of all writes so far."""
         return self._commits.statistics()
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Be the writer; for `nursery.start`.
+        """Run the writer; for `nursery.start`.
 
-        Raises: NoLongerMaster: another node has taken over; its text is for the operator.
-        Cancellation: what was left to it by then is still written, unless another node has taken over.
+        Raises: NoLongerMaster: another node has taken over; with a message for the operator.
+        Cancellation: pending writes are still carried out, unless another node has taken over.
         """
         async with trio.open_nursery() as nursery:
             await nursery.start(self._commits.run)
@@ -77,13 +76,13 @@ class QueueFiles:
             await self._mastership.until_lost()
 
     async def replace(self, *groups: Sequence[FileWrite]) -> None:
-        """Replace files, group by group; what is in one group may share a write with what others replace meanwhile.
+        """Replace files, group by group; a group may share a write with simultaneous changes of other callers.
 
         Raises:
-            OSError: this group and those after it were not written, and nothing was told.
+            OSError: this group and those after it were not written, and nothing was reported.
             NoLongerMaster: another node has taken over.
             Unavailable: luxid is ending.
-        Cancellation: the wait can be cancelled; the group is written all the same, and not told.
+        Cancellation: the wait can be cancelled; the group is still written, but not reported.
         Durability: on return all of it survives a loss of power.
         """
         self._mastership.check()
@@ -93,10 +92,10 @@ class QueueFiles:
         await self._tell(self._copies.replaced(files))
 
     async def take_up(self, job_ids: Iterable[JobId]) -> None:
-        """Make durable what the processes of these jobs have put in the place of their files, and tell of it.
+        """Make durable what the processes of these jobs have written to their job files, and report it.
 
         Raises: NoLongerMaster.
-        Cancellation: at any time; then it may not be told.
+        Cancellation: at any time; then it may not be reported.
         """
         self._mastership.check()
         await self.folder.sync()
@@ -105,9 +104,9 @@ class QueueFiles:
     async def move(
         self, moves: Sequence[tuple[Path, Path]], limiter: trio.CapacityLimiter | None = None
     ) -> frozenset[Path]:
-        """Rename each (source, target), as `move_durably` does; all that was moved is told, also before an error.
+        """Rename each (source, target), as `move_durably` does; all moves done are reported, even before an error.
 
-        Returns: the sources that are not there.
+        Returns: the sources that do not exist.
         Raises: OSError, NoLongerMaster.
         """
         self._mastership.check()
@@ -120,17 +119,17 @@ class QueueFiles:
         return missing
 
     async def remove(self, paths: Sequence[Path]) -> None:
-        """Remove files, those that there are, in order and durably.
+        """Remove files, as far as they exist, in order and durably.
 
-        Raises: OSError: one is there, and those after it may be. NoLongerMaster.
-        Cancellation: the removal goes on in its thread, and is not told.
+        Raises: OSError: a file still exists, and so may those after it. NoLongerMaster.
+        Cancellation: the removal goes on in its thread, and is not reported.
         """
         self._mastership.check()
         await _off_the_loop(lambda: durably(lambda: remove_files(paths)))
         await self._tell(self._copies.removed(paths))
 
     async def discard(self, paths: Sequence[Path]) -> None:
-        """Remove files whose coming back after a loss of power harms nobody; not durable, and cheap.
+        """Remove files that may come back after a loss of power without harm; not durable, and cheap.
 
         Raises, Cancellation: as `remove`.
         """
@@ -148,14 +147,14 @@ class QueueFiles:
             raise self._mastership.lose(error) from error
 
     def _write_as_master(self, writes: Sequence[FileWrite]) -> None:
-        """In the writer's thread."""
+        """Write in the writer's thread, if this node is still the master."""
         if not self._mastership.is_held:
             raise OSError(errno.EROFS, "this node is no longer the master")
         self._write(writes)
 
 
 class Changes(Protocol):
-    """What the reading of the queue changes, in its thread; each method returns when it is done."""
+    """The changes that the loading of the queue makes, in its thread; each method returns when it is done."""
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None: ...
 
@@ -165,7 +164,7 @@ class Changes(Protocol):
 
 
 class ThreadChanges:
-    """`QueueFiles` for a thread that trio has started."""
+    """`QueueFiles` for a thread started by trio."""
 
     def __init__(self, files: QueueFiles) -> None:
         self._files = files
@@ -181,7 +180,7 @@ class ThreadChanges:
 
 
 class LocalChanges:
-    """`Changes` where there is neither an event loop nor another node."""
+    """`Changes` without an event loop and without other nodes."""
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
         durably(lambda: _move(moves))
@@ -207,5 +206,5 @@ def _unlink(paths: Iterable[Path]) -> None:
 
 
 async def _off_the_loop(work: Callable[[], None]) -> None:
-    # a disk that is unwell keeps the thread for as long as it likes, and must not keep a daemon that is to end
+    # a faulty disk may hold the thread for any time, which must not keep the daemon from ending
     await in_thread(work, abandon_on_cancel=True)

@@ -13,12 +13,12 @@ from common.paths import QUEUE_VERSION, Paths
 
 
 def take_lock(paths: Paths) -> int:
-    """The descriptor of the lock over the queue. Raises: Conflict: another daemon has it. OSError."""
+    """Take the lock of the queue; return its descriptor. Raises: Conflict: another daemon has it. OSError."""
     while True:
         fd = os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # deleted by its last holder between our open and our lock: try the new one
+            # false if its last holder deleted it between our open and our lock: then try the new file
             if os.path.samestat(os.fstat(fd), os.stat(paths.queue_lock)):
                 return fd
         except (BlockingIOError, PermissionError):
@@ -32,7 +32,7 @@ def take_lock(paths: Paths) -> int:
 
 
 def check_version(paths: Paths) -> None:
-    """Make a queue of our version where there is none. Raises: Conflict: it is of another version. OSError."""
+    """Make a queue of our version where there is none. Raises: Conflict: it has another version. OSError."""
     try:
         text = paths.version_file.read_text().strip()
     except FileNotFoundError:
@@ -43,7 +43,7 @@ def check_version(paths: Paths) -> None:
 
 
 def read_serial(paths: Paths) -> JobId:
-    """The last id used; 0 in a new queue. Raises: DamagedFile: it is not a number. OSError."""
+    """Return the last id used; 0 in a new queue. Raises: DamagedFile: it is not a number. OSError."""
     try:
         text = paths.serial_file.read_text().strip()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The queue on disk: job files, the serial, the drain flag, the archive, and the lock over them.
 
-Every change goes through `QueueFiles`, where those who write at the same time share the cost, and the others are told.
-Reads of a single file are made in place: a job file is small and almost always in memory.
+Every change goes through `QueueFiles`, where simultaneous writers share the cost, and other nodes learn of the change.
+Single files are read in place: a job file is small and almost always in memory.
 
 Source: luxid.md 3; DESIGN sections 3 (invariants 1 and 2) and 6.
 """
@@ -27,7 +27,7 @@ from daemons.luxid.files.queuefiles import QueueFiles
 from daemons.luxid.files.queuefolder import check_version, read_serial, take_lock
 from daemons.luxid.turns import in_turns
 
-# files of one submission that go into one group, so that others pass between
+# maximum of files of one submission in a group, so that other writes pass between
 _JOBS_AT_ONCE: Final = 250
 _log: Final = get_log(__name__)
 
@@ -49,33 +49,33 @@ class Store:
         return self._serial
 
     def raise_serial(self, at_least: JobId) -> None:
-        """Never give out ids up to this one: files with them were seen."""
+        """Never use ids up to this one: files with them were found."""
         self._serial = max(self._serial, at_least)
 
     def reserve_ids(self, count: int) -> JobId:
-        """Spend so many ids, so that others may be given theirs while the jobs are made; returns the first."""
+        """Reserve some ids, so that others can get ids while these jobs are made; return the first."""
         first = JobId(self._serial + 1)
         self._serial = JobId(self._serial + count)
         return first
 
     def give_back_ids(self, first: JobId, count: int) -> None:
-        """These ids, the last of a reservation, are not needed; they are lost if somebody was given later ones."""
+        """Return unused ids, the last of a reservation; they are lost if later ones were reserved meanwhile."""
         if self._serial == first + count - 1:
             self._serial = JobId(first - 1)
 
     async def add_jobs(self, jobs: Sequence[Job], first: Sequence[FileWrite] = ()) -> None:
-        """Make new jobs durable, all or none of them also through a crash, and with them the serial that covers them.
+        """Make new jobs durable, all or none of them even through a crash, together with a serial that covers them.
 
         Args:
-            first: files that are durable before the first of the jobs is there, and removed if they are not taken.
+            first: files that must be durable before the first of the jobs exists; removed if the jobs are not taken.
 
-        The jobs have consecutive ids, which were reserved or are the next ones; these are spent, whatever becomes of
+        The jobs have consecutive ids, either reserved or the next ones; these are used up, whatever becomes of
         the write.
 
         Raises:
-            Unavailable: the disk refused; nothing of the jobs is left, and their ids are not used again.
-            NoLongerMaster: another node has taken over; what becomes of the jobs is not known.
-            TypeError, ValueError: one cannot be written as JSON; nothing is written.
+            Unavailable: the disk refused; no job is left, and their ids are not used again.
+            NoLongerMaster: another node has taken over; the fate of the jobs is unknown.
+            TypeError, ValueError: a job cannot be written as JSON; nothing is written.
         """
         files = await in_turns(self._job_files(jobs))
         before = list(first)
@@ -96,7 +96,7 @@ class Store:
             await self._remove_note(before[-1].path)
 
     def _job_files(self, jobs: Sequence[Job]) -> Generator[int, None, list[FileWrite]]:
-        """In steps, each of which says of how many opcodes it was."""
+        """Encode in steps; each yields its number of opcodes."""
         files = []
         for job in jobs:
             files.append(FileWrite(self.paths.job_file(job.job_id), encode_job(job)))
@@ -104,7 +104,7 @@ class Store:
         return files
 
     async def _take_back(self, files: Sequence[Path], before: Sequence[Path]) -> None:
-        """Remove what there is of a submission that is refused; what cannot be removed now, the next luxid does."""
+        """Remove the files of a refused submission; the next luxid removes what cannot be removed now."""
         try:
             await self.files.remove(files)
             await self.files.remove(before)
@@ -112,7 +112,7 @@ class Store:
             _log.error("submission.not_taken_back", first=files[0], count=len(files), reason=error)
 
     async def _remove_note(self, note: Path) -> None:
-        """The batch is whole. A note that is left, or comes back after a loss of power, finds all of its jobs."""
+        """Remove the note of a whole batch. If a note stays, or returns after a loss of power, all its jobs exist."""
         try:
             await self.files.discard([note])
         except OSError as error:
@@ -121,7 +121,7 @@ class Store:
     async def save(self, job: Job) -> None:
         """Make a job's file durable. Only for a job without a process (DESIGN section 3, invariant 2).
 
-        Raises: Unavailable: the disk refused; the file is as it was. NoLongerMaster: another node has taken over.
+        Raises: Unavailable: the disk refused; the file is unchanged. NoLongerMaster: another node has taken over.
         """
         try:
             await self.files.replace([FileWrite(self.paths.job_file(job.job_id), encode_job(job))])
@@ -129,30 +129,30 @@ class Store:
             raise Unavailable(f"job {job.job_id} cannot be written: {_reason(error)}") from error
 
     def read_job(self, job_id: JobId) -> Job:
-        """A live job as its file says.
+        """Read a live job from its file.
 
         Raises:
             NotFound: there is no such file.
-            DamagedFile: it holds no job.
-            Unavailable: it cannot be read for the moment, which says nothing about the job.
+            DamagedFile: it does not hold a job.
+            Unavailable: it cannot be read at the moment, which says nothing about the job.
         """
         return _read_job(self.paths.job_file(job_id), job_id)
 
     def find_live(self, job_id: JobId) -> Job | None:
-        """A live job as its file says; None: there is no file, or a damaged one. Raises: Unavailable, as `read_job`."""
+        """Read a live job from its file; None: the file is missing or damaged. Raises: Unavailable, as `read_job`."""
         return _find(self.paths.job_file(job_id), job_id)
 
     def find_archived(self, job_id: JobId) -> Job | None:
-        """An archived job, as `find_live`."""
+        """Read an archived job, as `find_live`."""
         return _find(self.paths.archived_job_file(job_id), job_id)
 
     def archived_state(self, job_id: JobId) -> JobState | None:
-        """None: there is no such job in the archive. Raises: Unavailable: that cannot be told for the moment."""
+        """The state of an archived job; None: it is not in the archive. Raises: Unavailable: it cannot be read now."""
         job = self.find_archived(job_id)
         return job.state if job is not None else None
 
     def is_archived(self, job_id: JobId) -> bool:
-        """Raises: Unavailable: that cannot be told for the moment."""
+        """Raises: Unavailable: this cannot be found out at the moment."""
         path = self.paths.archived_job_file(job_id)
         try:
             path.stat()
@@ -163,7 +163,7 @@ class Store:
         return True
 
     async def set_damaged_aside(self, job_id: JobId) -> None:
-        """Move the damaged file of a live job to where those that are found at start go, durably; none is no error.
+        """Move the damaged file of a live job to the folder for damaged files, durably; a missing file is not an error.
 
         Raises: Unavailable: the disk refused.
         """
@@ -174,10 +174,10 @@ class Store:
             raise Unavailable(f"'{path}' cannot be set aside: {_reason(error)}") from error
 
     async def archive(self, job_ids: Sequence[JobId]) -> tuple[JobId, ...]:
-        """Set the files of final jobs aside, durably.
+        """Move the files of final jobs to the archive, durably.
 
-        Returns: the jobs whose files are not there any more; the others are archived.
-        Raises: Unavailable: one could not be moved; those before it are.
+        Returns: the jobs whose files no longer exist; the others are archived.
+        Raises: Unavailable: a file could not be moved; the moves before it are done.
         """
         moves = [(self.paths.job_file(job_id), self.paths.archived_job_file(job_id)) for job_id in job_ids]
         try:
@@ -188,7 +188,7 @@ class Store:
 
     @property
     def is_drained(self) -> bool:
-        # asked anew each time: the file may also be made by hand
+        # checked each time: the file may also be made by hand
         return self.paths.drain_file.exists()
 
     async def set_drained(self, drained: bool) -> None:  # the flag is the whole message
@@ -202,18 +202,18 @@ class Store:
             raise Unavailable(f"the drain flag cannot be written: {_reason(error)}") from error
 
     def close(self) -> None:
-        """Let go of the queue."""
+        """Release the queue."""
         self.paths.queue_lock.unlink(missing_ok=True)
         os.close(self._lock_fd)
 
 
 def open_store(paths: Paths, files: QueueFiles | None = None) -> Store:
-    """Lock the queue and read its serial; makes a queue where there is none, which each node does for itself.
+    """Lock the queue and read its serial; make a new queue where there is none, which each node does for itself.
 
     Args:
         files: None: there are no other nodes.
     Raises:
-        Conflict: another daemon has the queue, or it is of another version.
+        Conflict: another daemon has the queue, or it has another version.
         DamagedFile: the serial is not a number.
         OSError: the folder cannot be written.
     """

@@ -1,11 +1,10 @@
-"""Submissions that their clients named by a key of their own, so that a second delivery gives the same ids.
+"""Submissions with a key chosen by the client, so that a second delivery gives the same ids.
 
-Theory. A key is a small file of its own beside the queue, durable before the first of its jobs is there: what cannot
-be told apart from a new submission would run twice. A crash between the two leaves the key alone, and the next luxid
+Theory. A key is a small file beside the queue, durable before the first of its jobs exists: a repeated submission
+that looks like a new one would run twice. A crash between the two leaves only the key, and the next luxid
 forgets it. Several jobs are a batch (`batches`), whole or not at all, and their key goes with them.
-
 A key belongs to its user, and is kept for a day. The same key with other jobs is refused. Clocks may jump, by years if
-they were wrong at the start of the machine: so the newest keys, by their jobs' ids, are kept whatever their age.
+they were wrong at the start of the machine: so the newest keys, by their jobs' ids, are kept at any age.
 
 Source: DESIGN sections 4 ("may be delivered twice") and 11.
 """
@@ -34,32 +33,32 @@ from daemons.luxid.files.queuefiles import Changes, QueueFiles
 from daemons.luxid.turns import in_turns
 
 KEPT_S: Final = 24 * 3600.0
-# the newest, of any age
+# number of newest keys that are kept at any age
 KEPT_AT_LEAST: Final = 100
 LONGEST_KEY: Final = 200
-# of a hash
+# hexadecimal digits of a hash
 _DIGITS: Final = 40
 _log: Final = get_log(__name__)
 
 
 @attrs.frozen
 class KeyedSubmission:
-    """What was submitted under a key."""
+    """A submission under a key."""
 
-    # of user and key, and the name of the file
+    # hash of user and key, and the name of the file
     name: str
-    # of the jobs, without their secrets
+    # hash of the jobs, without their secrets
     digest: str
     first_id: JobId
-    # of those that were taken
+    # number of jobs that were taken
     count: int
     received_at: Timestamp
-    # place in the submission, from 0 -> why that job was not taken
+    # place in the submission, from 0 -> reason why that job was refused
     refused: Mapping[int, str] = attrs.Factory(dict)
 
     @property
     def answers(self) -> list[JobId | str]:
-        """For each job its id, or why it was not taken."""
+        """For each job its id, or the reason why it was refused."""
         ids = iter(self.job_ids)
         places = range(self.count + len(self.refused))
         return [self.refused[place] if place in self.refused else JobId(next(ids)) for place in places]
@@ -77,7 +76,7 @@ class SubmissionKeys:
         self._files = files
         # oldest first
         self._known = {each.name: each for each in sorted(known, key=lambda each: each.first_id)}
-        # being written
+        # keys of submissions that are being written
         self._arriving: dict[str, trio.Event] = {}
 
     def __len__(self) -> int:
@@ -85,7 +84,7 @@ class SubmissionKeys:
 
     @contextlib.asynccontextmanager
     async def claim(self, uid: int, key: str, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
-        """Be the one who submits under this key; waits while somebody else does.
+        """Claim the right to submit under this key; waits while another caller does.
 
         Raises: InvalidRequest: the key is empty or too long. Conflict: it was used for other jobs.
         """
@@ -109,7 +108,7 @@ class SubmissionKeys:
         return FileWrite(self._folder / submission.name, content)
 
     async def remember(self, submission: KeyedSubmission) -> None:
-        """Take note of a submission that is durable, and forget those older than a day."""
+        """Remember a durable submission, and forget those older than a day."""
         self._known[submission.name] = submission
         outdated = []
         while len(self._known) > KEPT_AT_LEAST:
@@ -130,7 +129,7 @@ class KeyClaim:
     _keys: SubmissionKeys
     _name: str
     _digest: str
-    # made under this key before; None: it is new
+    # earlier submission under this key; None: the key is new
     earlier: KeyedSubmission | None
 
     def file(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> FileWrite:
@@ -138,7 +137,7 @@ class KeyClaim:
         return self._keys.file(self._submission(jobs, refused))
 
     async def fulfil(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> None:
-        """The jobs, and the file, are durable."""
+        """Remember that the jobs, and the file, are durable."""
         await self._keys.remember(self._submission(jobs, refused))
 
     def _submission(self, jobs: Sequence[Job], refused: Mapping[int, str]) -> KeyedSubmission:
@@ -148,9 +147,9 @@ class KeyClaim:
 
 
 def load_keys(paths: Paths, now_s: float, changes: Changes) -> list[KeyedSubmission]:
-    """Read the keys, and remove those that are older than a day, but for the newest, or damaged.
+    """Read the keys; remove those older than a day, except the newest, and damaged ones.
 
-    Raises: OSError: one cannot be read. It is not forgotten for that: jobs that are sent again would run twice.
+    Raises: OSError: a key cannot be read. It is not forgotten then: if its jobs are sent again, they would run twice.
     """
     found, unreadable = [], []
     for name in os.listdir(paths.submissions):
@@ -166,14 +165,14 @@ def load_keys(paths: Paths, now_s: float, changes: Changes) -> list[KeyedSubmiss
 
 
 def _is_outdated(submission: KeyedSubmission, now_s: float) -> bool:
-    # one of the future was made before the clock was set back
+    # a key from the future was made before the clock was set back
     return abs(now_s - submission.received_at[0]) > KEPT_S
 
 
 def forget_unused(
     paths: Paths, known: Iterable[KeyedSubmission], live: Collection[JobId], changes: Changes
 ) -> list[KeyedSubmission]:
-    """Forget the keys of which no job is left: a crash came before the first was there; returns the others.
+    """Forget keys without any job left (a crash came before the first existed); return the others.
 
     Args:
         live: all live jobs.
@@ -212,7 +211,7 @@ def _read(path: Path) -> KeyedSubmission | None:
 
 
 def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
-    """Of the jobs as JSON, in steps, each of which says of how many opcodes it was."""
+    """Hash the jobs as JSON, in steps; each yields its number of opcodes."""
     digest = hashlib.sha256(b"[")
     for place, ops in enumerate(jobs):
         written: list[object] = [ops.message] if isinstance(ops, GantryError) else []

@@ -1,8 +1,8 @@
-"""Job files that cannot be read for the moment: their jobs are held, that is told, and they are tried again.
+"""Job files that cannot be read at the moment: their jobs are held, the log says so, and reading is tried again.
 
-Theory. An error of reading (no descriptors, no memory, a disk that fails) says nothing about a job. Whoever has to
-know what a file says waits here until it was read, with pauses that double: no event tells that an error has passed.
-That there is no file, or a damaged one, has been read, and decides.
+Theory. A reading error (no descriptors, no memory, a faulty disk) says nothing about a job. A caller that needs
+the content waits here until it could be read, with pauses that double: no event reports the end of an error.
+A missing or damaged file is a result, and decides.
 
 Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
@@ -24,21 +24,21 @@ _log: Final = get_log(__name__)
 
 
 class UnreadFiles:
-    """Waits for files to be readable, and knows those that are not."""
+    """Waits for files to become readable, and knows those that are not."""
 
     def __init__(self) -> None:
-        # job -> what hinders; while somebody waits for its file
+        # job -> reason, while its file is waited for
         self._reasons: dict[JobId, str] = {}
 
     def reason(self, job_id: JobId) -> str | None:
-        """Why the job's file cannot be read; None: nobody waits for it."""
+        """The reason why the job's file cannot be read; None: it is not waited for."""
         return self._reasons.get(job_id)
 
     async def until_read(self, job_id: JobId, read: Callable[[JobId], T]) -> T:
-        """What `read` returns, as soon as it does not raise Unavailable any more.
+        """Return the result of `read`, as soon as it no longer raises Unavailable.
 
-        Raises: whatever else `read` raises.
-        Cancellation: nothing is left of the attempt.
+        Raises: all other exceptions of `read`.
+        Cancellation: the attempt leaves no trace.
         """
         try:
             for pause_s in pauses():
@@ -55,7 +55,7 @@ class UnreadFiles:
 
 
 def pauses() -> Iterator[float]:
-    """How long to wait before each next attempt, in seconds."""
+    """Seconds to wait before each further attempt."""
     pause_s = FIRST_PAUSE_S
     while True:
         yield pause_s

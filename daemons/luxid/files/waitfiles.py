@@ -1,6 +1,6 @@
-"""The histories of jobs: what luxid adds to them, and what it reads for those who ask.
+"""The wait histories of jobs: luxid's additions, and reading for clients.
 
-Never raises: a history that cannot be written or read is missed, and nothing else.
+Never raises: a history that cannot be written or read is only missed.
 
 Source: common/queue/waitfile.py; DESIGN section 6, "Explain".
 """
@@ -16,19 +16,19 @@ from common.queue.waithistory import Span
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Waited
 
-# jobs written in one go
+# number of jobs written at once
 _BATCH: Final = 1000
 _log: Final = get_log(__name__)
 
 
 class WaitFiles:
-    """Writes and reads the files of what jobs waited for."""
+    """Writes and reads the files with the waits of jobs."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
 
     def write(self, waited: Iterable[Waited]) -> None:
-        """Add these spans; one write for those that share a file."""
+        """Append these spans; one write for jobs that share a file."""
         left = iter(waited)
         while batch := list(islice(left, _BATCH)):
             batch.sort(key=lambda each: each.job_id)
@@ -40,7 +40,7 @@ class WaitFiles:
                     _log.warning("waits.not_written", file=path, reason=error, effect="the history lacks these waits")
 
     def read(self, job_id: JobId) -> list[Span]:
-        """What was written of a job, live or archived."""
+        """Return the written spans of a job, live or archived."""
         path = self._paths.waits_file(job_id)
         try:
             return read_spans(path, job_id)

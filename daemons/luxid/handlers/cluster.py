@@ -1,4 +1,4 @@
-"""The cluster, as far as luxid answers for it; the facts are wconfd's.
+"""The cluster, as far as luxid serves it; the facts are wconfd's.
 
 Source: luxid.md 2.2, 2.8.
 """
@@ -18,7 +18,7 @@ from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer
 
-# of Ganeti 3.0, whose protocol this is
+# versions of Ganeti 3.0, whose protocol this is
 PROTOCOL_VERSION: Final = 3000000
 OS_API_VERSION: Final = 20
 EXPORT_VERSION: Final = 0
@@ -28,7 +28,7 @@ class ClusterFacts:
     """The methods about the cluster.
 
     Args:
-        told_release: the version that clients are told; empty: our own.
+        told_release: version reported to clients; empty: our own.
     """
 
     def __init__(self, paths: Paths, config: ConfigCache, told_release: str = "") -> None:
@@ -38,8 +38,8 @@ class ClusterFacts:
 
     async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> tuple[FieldValue, ...]:
         """Raises:
-        ConfigurationMissing: a value of the configuration is asked for, and cannot be had.
-        Unavailable: the watcher's pause is asked for, and its file cannot be read for the moment.
+        ConfigurationMissing: a value of the configuration is requested, and cannot be read.
+        Unavailable: the watcher's pause is requested, and its file cannot be read at the moment.
         """
         config = await self._config.current() if any(name in _FROM_CONFIG for name in call.names) else None
         return tuple(self._value(name, config) for name in call.names)
@@ -75,9 +75,9 @@ _FROM_CONFIG: Final[Mapping[str, Callable[[ConfigIndex], FieldValue]]] = {
 
 
 def _watcher_pause(paths: Paths) -> int | None:
-    """When the pause ends, in seconds since the epoch; None: there is none, or it is over.
+    """The end of the pause, in seconds since the epoch; None: there is no pause, or it is over.
 
-    Raises: Unavailable: that cannot be told for the moment.
+    Raises: Unavailable: the file cannot be read at the moment.
     """
     try:
         until = int(paths.watcher_pause.read_text())

@@ -1,4 +1,4 @@
-"""The queue as a whole: the drain flag; and the pause of the watcher, which is a file as well.
+"""The queue as a whole: the drain flag; also the pause of the watcher, which is a file, too.
 
 Source: luxid.md 2.2, 2.7.
 """
@@ -30,9 +30,9 @@ class Queue:
         return True
 
     async def set_watcher_pause(self, call: SetWatcherPause, peer: Peer) -> float | None:
-        """An instant that is over is kept as well: the watcher goes on.
+        """An instant in the past is stored as well: the watcher goes on.
 
-        Raises: InvalidRequest: no instant that clocks can show. Unavailable: the disk refused.
+        Raises: InvalidRequest: clocks cannot show the instant. Unavailable: the disk refused.
         """
         if call.until is not None and not 0 <= call.until < _LATEST:
             raise InvalidRequest(f"the pause cannot end at {call.until}; give seconds since the epoch, to year 9999")

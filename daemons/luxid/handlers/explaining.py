@@ -1,6 +1,6 @@
-"""Telling why jobs do not run: luxid's own reasons, and what wconfd knows of locks.
+"""Explain why jobs do not run: luxid's own reasons, and wconfd's knowledge of locks.
 
-wconfd is asked for a bounded time. If it is away or slow the rest is told all the same, with a reason that
+wconfd is queried for a bounded time. If it is away or slow, the other reasons are returned, with one more that
 says what is missing.
 
 Source: DESIGN section 6, "Explain".
@@ -34,7 +34,7 @@ from protocol.messages import Request
 from protocol.peer import Peer
 from protocol.wconfd.explain import ExplainHoldings, ExplainWait, HoldingsExplanation
 
-# for all that one call asks of wconfd
+# seconds for all requests of one call to wconfd
 WCONFD_S: Final = 2.0
 
 R = TypeVar("R")
@@ -45,7 +45,7 @@ class Explaining:
     """The method that explains.
 
     Args:
-        wconfd: a client of its own, as a slow answer is abandoned with its connection.
+        wconfd: a client of its own, because a slow reply is abandoned with its connection.
     """
 
     _jobs: LiveJobs
@@ -58,7 +58,7 @@ class Explaining:
         told: list[tuple[Reason, ...] | None] = []
         for job_id in call.job_ids:
             told.append(await self._explain(job_id, asked))
-            # with many queued jobs each takes a while
+            # with many queued jobs each explanation takes a while
             await trio.lowlevel.checkpoint()
         return tuple(told)
 
@@ -66,7 +66,7 @@ class Explaining:
         left = []
         for job_id in call.job_ids:
             left.append(await self._left(job_id))
-            # a look for a file that is not there takes a while, too
+            # looking for a missing file takes a while, too
             await trio.lowlevel.checkpoint()
         return tuple(left)
 
@@ -81,7 +81,7 @@ class Explaining:
             return None
         reasons: Sequence[Reason] = explain(self._jobs.queue, job_id, time.time(), self._shown)
         if unreadable := self._unreadable(job_id):
-            # that it is held is told by why it is
+            # the reason for holding it replaces the note that it is held
             reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
         if self._jobs.phase(job_id) is Phase.RUNNING:
             reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
@@ -90,13 +90,13 @@ class Explaining:
         return tuple(reasons)
 
     async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
-        """What still lives of a job that is being killed."""
+        """The living processes of a job that is being killed."""
         if self._jobs.processes.ask(job_id) is not Ask.KILL:
             return ()
         return (Ending(await in_thread(pids_of, self._jobs.unended(job_id))),)
 
     async def _lock_reasons(self, job_id: JobId, asked: "_Asked") -> tuple[Reason, ...]:
-        """What the job's process waits for."""
+        """The locks that the job's process waits for."""
         owner = self._owner(job_id)
         if owner is None or self._views.state(job_id) in (JobState.RUNNING, JobState.CANCELING):
             return ()
@@ -106,7 +106,7 @@ class Explaining:
             return (NotKnown("which locks it waits for, if any", error.message),)
 
     async def _dated(self, reasons: Sequence[Reason], asked: "_Asked") -> Sequence[Reason]:
-        """The reasons with since when the locks in them are held."""
+        """The reasons, completed with the instants since when the locks in them are held."""
         held = [holding for reason in reasons if isinstance(reason, LevelWeight) for holding in reason.held]
         owners = {job_id: self._owner(job_id) for holding in held if (job_id := holding.job_id) is not None}
         known = tuple(owner for owner in owners.values() if owner is not None)
@@ -119,7 +119,7 @@ class Explaining:
         return [_with_instants(each, told) if isinstance(each, LevelWeight) else each for each in reasons]
 
     def _owner(self, job_id: JobId) -> Owner | None:
-        """As whom the job's process asks for locks."""
+        """The owner under which the job's process requests locks."""
         job = self._jobs.table.in_memory(job_id)
         return Owner(job_id, job.livelock) if job is not None and job.livelock is not None else None
 
@@ -131,20 +131,20 @@ class Explaining:
         return Shown(self._views.of(job).state, to_seconds(at) if at else None)
 
     def _unreadable(self, job_id: JobId) -> tuple[Reason, ...]:
-        """The files that are waited for: its own, and those of jobs that it waits for."""
+        """The files that are waited for: the job's own, and those of jobs that it waits for."""
         unread, awaited = self._jobs.unread, self._jobs.queue.waits_for(job_id)
         return tuple(Unreadable(each, why) for each in (job_id, *awaited) if (why := unread.reason(each)) is not None)
 
 
 class _Asked:
-    """What wconfd answers within the time that one call has."""
+    """Requests to wconfd within the time limit of one call."""
 
     def __init__(self, wconfd: Client, deadline: float) -> None:
         self._wconfd = wconfd
         self._deadline = deadline
 
     async def ask(self, request: Request[R]) -> R:
-        """Raises: GantryError: there is no answer; its text says why."""
+        """Raises: GantryError: there is no reply; the message says why."""
         with trio.move_on_at(self._deadline):
             return await self._wconfd.call(request)
         raise Unavailable(f"wconfd gave no answer within {WCONFD_S:g} s")

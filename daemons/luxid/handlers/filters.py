@@ -1,4 +1,4 @@
-"""Setting filter rules, and trying what they would be for.
+"""Set filter rules, and try which jobs they would apply to.
 
 Source: luxid.md 6.1; filters design.
 """
@@ -31,10 +31,10 @@ from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd import changes
 
-# longer than wconfd waits for somebody to give back the configuration
+# seconds; longer than wconfd waits for an owner to release the configuration
 PATIENCE_S: Final = 15.0
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-# The UUID of a rule that has none yet: it comes first among rules of its priority and watermark.
+# UUID for a rule that has none yet: it is the first among rules of its priority and watermark
 _NO_UUID: Final = "00000000-0000-0000-0000-000000000000"
 _WAITING: Final = frozenset({JobState.QUEUED, JobState.WAITING})
 _log: Final = get_log(__name__)
@@ -54,9 +54,9 @@ class Filters:
     async def replace_filter(self, call: ReplaceFilter, peer: Peer) -> str:
         """Durability: the rule is in the configuration; and in force here.
 
-        Raises: InvalidRequest: it can never match, or is none. Unavailable: nothing is changed, or may be.
+        Raises: InvalidRequest: it can never match, or is malformed. Unavailable: nothing is changed, or may be.
         """
-        # chosen here: a call that is delivered twice makes one rule
+        # chosen here, so that a call that is delivered twice makes one rule
         uuid = call.uuid or str(uuids.uuid4())
         trail = tuple(ReasonEntry.from_wire(entry) for entry in call.reason_trail)
         rule = self._make_rule(call, uuid, (*trail, ReasonEntry("luxid", "", time.time_ns())))
@@ -77,10 +77,10 @@ class Filters:
         await self._rules.refresh()
 
     async def try_filter_rule(self, call: TryFilterRule, peer: Peer) -> tuple[JobId, ...]:
-        """Tell for which of the jobs that wait now the rule would be.
+        """Return the queued jobs to which the rule would apply.
 
-        Raises: InvalidRequest: it can never match, or is none. ConfigurationMissing.
-        Cost: linear in the jobs that are not archived; others have their turn meanwhile.
+        Raises: InvalidRequest: it can never match, or is malformed. ConfigurationMissing.
+        Cost: linear in the jobs that are not archived; other tasks run in between.
         """
         rule = self._make_rule(call, call.uuid or _NO_UUID, ())
         trial = Trial.of(rule, (await self._config.current()).config.filters.values())
@@ -94,7 +94,7 @@ class Filters:
     def _make_rule(self, call: ReplaceFilter | TryFilterRule, uuid: str, reason_trail: ReasonTrail) -> FilterRule:
         """The rule as it would be set now.
 
-        Raises: InvalidRequest: it can never match, or is none.
+        Raises: InvalidRequest: it can never match, or is malformed.
         """
         if call.uuid is not None and not _UUID.fullmatch(call.uuid):
             raise InvalidRequest(f"{call.uuid!r:.60} is no UUID; write it in lower-case hex, 8-4-4-4-12")
@@ -109,9 +109,9 @@ class Filters:
         return read_rule(rule)
 
     async def _change(self, call: AnyRequest) -> None:
-        """Let wconfd make the change as soon as nobody else has the configuration.
+        """Let wconfd make the change as soon as no other owner has the configuration.
 
-        Over a connection of its own: it may wait, and others read the configuration meanwhile.
+        Over a connection of its own, because it may wait while others read the configuration.
 
         Raises: Unavailable: nothing is changed, or may be.
         """

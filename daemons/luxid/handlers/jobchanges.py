@@ -1,4 +1,4 @@
-"""Changing jobs: cancel, priority, archive.
+"""Change jobs: cancel, priority, archive.
 
 Source: luxid.md 2.4-2.6.
 """
@@ -26,7 +26,7 @@ from daemons.luxid.rewriting import Rewriting
 from protocol.luxi.jobs import Archived, ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Done, PickupJob
 from protocol.peer import Peer
 
-# files moved in one go, so that a call that is out of time stops soon
+# number of files moved at once, so that a call that is out of time stops soon
 _BATCH: Final = 100
 _log: Final = get_log(__name__)
 
@@ -42,15 +42,15 @@ class Jobs:
         self._rewriting = rewriting
         self._events = events
         self._canceller = canceller
-        # one at a time: two must not move the same file
+        # one at a time: two calls must not move the same file
         self._archiving = trio.Lock()
 
     def _check_owned(self, call: CancelJob | ChangeJobPriority | ArchiveJob, peer: Peer) -> None:
-        """Raises: Denied: the job is another's, and the peer no operator."""
+        """Raises: Denied: the job belongs to another user, and the peer is not an operator."""
         viewer = Viewer(peer.uid, peer.role)
         if viewer.sees_all:
             return
-        # what an archived job has left running can be killed, too
+        # for archived jobs, too: processes that they left running can be killed
         job = self._jobs.table.get(call.job_id) or self._store.find_archived(call.job_id)
         if job is not None:
             viewer.check_owned(job, call.METHOD)
@@ -94,7 +94,7 @@ class Jobs:
         return Done(True, f"job {call.job_id} was told its new priority {call.priority}")
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
-        """A final file is the last that its process writes, so the process need not be gone."""
+        """Archive a final job; its process may still exist, because the final file is its last write."""
         self._check_owned(call, peer)
         async with self._archiving:
             job = self._jobs.table.get(call.job_id)
@@ -126,9 +126,9 @@ class Jobs:
         return Archived(archived, len(job_ids) - looked_at)
 
     async def _archive(self, job_ids: list[JobId]) -> list[JobId]:
-        """Set these jobs aside; those whose files somebody removed are forgotten, and returned.
+        """Archive these jobs; forget and return those whose files were removed by others.
 
-        Raises: Unavailable: the disk refused; those that were moved are known as archived.
+        Raises: Unavailable: the disk refused; the jobs moved so far are recorded as archived.
         """
         if not job_ids:
             return []
@@ -148,7 +148,7 @@ class Jobs:
 
 
 def _write_message(path: Path, text: str) -> None:
-    """Whole and for its owner alone from the first moment on: the process reads it at any signal."""
+    """Write the message in one step and readable only for its owner: the process may read it at any signal."""
     temp = path.with_suffix(".tmp")
     temp.unlink(missing_ok=True)
     fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -160,7 +160,7 @@ def _write_message(path: Path, text: str) -> None:
 
 
 def _is_old(job: Job, ended_before: float | None) -> bool:
-    """Args: ended_before: seconds since the epoch; None: whenever it ended."""
+    """Args: ended_before: seconds since the epoch; None: at any time."""
     if job.next_index is not None:
         return False
     at = job.end_at or job.start_at

@@ -1,4 +1,4 @@
-"""Rows of jobs, from memory and from disk, in pieces so that others have their turn.
+"""Rows of jobs, from memory and from disk, in pieces so that other tasks run in between.
 
 Source: luxid.md 7.2, 7.3.
 """
@@ -23,14 +23,14 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
 
-# made in one go, before others have their turn
+# number of rows made before other tasks run
 _BATCH: Final = 200
 _PREFIX: Final = "job-"
 _log: Final = get_log(__name__)
 
 
 class JobRows:
-    """The jobs of the queue and the archive, as what fields are read of."""
+    """The jobs of the queue and the archive, in the form from which fields are read."""
 
     def __init__(self, table: JobTable, store: Store, views: JobViews) -> None:
         self._table = table
@@ -38,27 +38,27 @@ class JobRows:
         self._views = views
 
     async def named(self, job_ids: Sequence[JobId]) -> AsyncGenerator[list[JobRow], None]:
-        """These jobs, in this order, also archived ones; one that does not exist is an UnreadJob.
+        """These jobs, in this order, archived ones included; for a job that does not exist an UnreadJob.
 
-        Raises: Unavailable: the file of one cannot be read for the moment.
+        Raises: Unavailable: a job's file cannot be read at the moment.
         """
         async with aclosing(self._rows(job_ids, is_lenient=False)) as batches:
             async for batch in batches:
                 yield batch
 
     async def every(self, *, archived: bool) -> AsyncGenerator[list[JobRow], None]:
-        """All live jobs, by id; also those that are archived, if that is asked for. Who cannot be read is left out."""
+        """All live jobs, by id, and archived ones if wanted. Unreadable jobs are left out."""
         job_ids = self._table.ids()
         if archived:
             set_aside = await in_thread(_archived_ids, self._store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})
-        # none: archived since the ids were listed, or taken out of the archive
+        # an UnreadJob was archived since the ids were listed, or removed from the archive
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
                 yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
 
     async def unread(self, job_ids: Sequence[JobId] | None) -> AsyncGenerator[list[JobRow], None]:
-        """These jobs, or all live ones, without a look at their files: for who wants ids only."""
+        """These jobs, or all live ones, without reading their files: for queries of ids only."""
         for batch in _batches(self._table.ids() if job_ids is None else job_ids):
             yield [UnreadJob(job_id) for job_id in batch]
             await trio.lowlevel.checkpoint()
@@ -97,7 +97,7 @@ class JobRows:
 def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
     """The ids that a filter names, each once; numbers may be written as text.
 
-    Raises: InvalidRequest: one is no id.
+    Raises: InvalidRequest: a value is not an id.
     """
     try:
         return list(dict.fromkeys(read_job_id(value) for value in values))
@@ -110,7 +110,7 @@ def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:
 
 
 def _archived_ids(archive: Path) -> list[JobId]:
-    """In a thread: a large archive takes long to list."""
+    """List the archive, in a thread, because a large one takes long."""
     names = [name for _, _, files in os.walk(archive) for name in files]
     numbers = [name[len(_PREFIX) :] for name in names if name.startswith(_PREFIX)]
     return [JobId(int(number)) for number in numbers if number.isascii() and number.isdigit()]

@@ -1,7 +1,7 @@
-"""Changing how many jobs may run: a limit of the cluster, which wconfd keeps.
+"""Change how many jobs may run: a limit of the cluster, which wconfd keeps.
 
-Source: DESIGN section 11; the method is ours, as Ganeti's clients submit OP_CLUSTER_SET_PARAMS for it. That job would
-wait for a free place among those that run, just when there is none.
+Source: DESIGN section 11. The method is ours; Ganeti's clients submit OP_CLUSTER_SET_PARAMS for it. That job would
+wait for a free slot among the running jobs exactly when there is none.
 """
 
 from pathlib import Path

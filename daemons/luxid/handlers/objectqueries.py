@@ -1,4 +1,4 @@
-"""Queries of jobs, locks, filter rules and the objects of the cluster.
+"""Query jobs, locks, filter rules and the objects of the cluster.
 
 Source: luxid.md 2.2, 7.
 """
@@ -63,7 +63,7 @@ O_co = TypeVar("O_co", bound=_Tagged, covariant=True)
 
 @attrs.frozen
 class _Objects(Generic[O_co]):
-    """Objects of the configuration that have names."""
+    """A kind of configuration objects that have names."""
 
     things: Things[Row[O_co]]
     every: Callable[[ConfigIndex], Sequence[O_co]]
@@ -113,7 +113,7 @@ _TAGGED: Final[Mapping[TagKind, _Objects[_Tagged]]] = {
 
 
 class ObjectQueries:
-    """The methods that show things as rows. Replies are JSON in pieces: rows are many, and nobody keeps them all."""
+    """The methods that show things as rows. Replies are JSON in pieces: the many rows are never in memory together."""
 
     def __init__(self, jobs: JobRows, queue: JobQueue, config: ConfigCache, wconfd: Client) -> None:
         self._jobs = jobs
@@ -122,7 +122,7 @@ class ObjectQueries:
         self._wconfd = wconfd
 
     async def query(self, call: Query, peer: Peer) -> Pieces[QueryResult]:
-        """Raises: FilterError; PrerequisiteError: a name that is looked up is unknown; ConfigurationMissing."""
+        """Raises: FilterError; PrerequisiteError: a requested name is unknown; ConfigurationMissing."""
         match call.what:
             case QueryKind.JOB:
                 jobs = JOBS.plan(call.fields, call.filter)
@@ -192,13 +192,13 @@ class ObjectQueries:
     def _job_rows(
         self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer
     ) -> AsyncGenerator[list[JobRow], None]:
-        """The jobs as the peer sees them: also for a filter nothing else is there."""
+        """The jobs as the peer may see them, which also limits what filters see."""
         if plan.used <= {"id"}:
             return self._jobs.unread(job_ids)
         if job_ids is not None:
             rows = self._jobs.named(job_ids)
         else:
-            # that it is filtered by does not count (luxid.md 7.3)
+            # a filter on this field does not count (luxid.md 7.3)
             rows = self._jobs.every(archived=any(field.name == "archived" for field in plan.fields))
         viewer = Viewer(peer.uid, peer.role)
         return rows if viewer.sees_all else _seen_by(viewer, rows)

@@ -1,4 +1,4 @@
-"""Reading the output of a job's commands; ours."""
+"""Read the output of a job's commands; ours."""
 
 from typing import Final
 
@@ -28,7 +28,7 @@ class Output:
         self._watch = watch
 
     async def read_job_output(self, call: ReadJobOutput, peer: Peer) -> JobOutput:
-        """Raises: JobLost: there is no such job, not even in the archive. Denied: it is another's."""
+        """Raises: JobLost: the job does not exist, not even in the archive. Denied: it belongs to another user."""
         if call.job_id not in self._jobs.table and not self._store.is_archived(call.job_id):
             raise JobLost(f"there is no job {call.job_id}, neither in the queue nor in the archive")
         await self._check_may_see(call.job_id, peer)
@@ -57,7 +57,7 @@ class Output:
         viewer.check_owned(job, "the output")
 
     def _read(self, call: ReadJobOutput) -> JobOutput:
-        # asked before reading: what is printed is printed before the job ends
+        # checked before reading: all output is written before the job ends
         is_final = self._is_final(call.job_id)
         is_error = call.stream is OutputStream.ERROR
         base = self._paths.error_output_file(call.job_id) if is_error else self._paths.output_file(call.job_id)

@@ -17,9 +17,9 @@ from protocol.pieces import Pieces
 
 T = TypeVar("T")
 
-# made and encoded in one go, before others have their turn
+# number of rows made and encoded before other tasks run
 _BATCH: Final = 200
-# so large that the next ones are made of fewer rows
+# size from which the next pieces are made of fewer rows
 _PIECE_BYTES: Final = 256 * 2**10
 
 
@@ -42,7 +42,7 @@ def classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> P
 async def _encode(
     make: Callable[[Sequence[T]], Sequence[object]], pieces: AsyncGenerator[Sequence[T], None]
 ) -> AsyncGenerator[bytes, None]:
-    """The rows of things as JSON, in pieces, without the brackets around them all."""
+    """The rows of things as JSON, in pieces, without the brackets around the whole."""
     batch, separator = _BATCH, b""
     async with aclosing(pieces):
         async for piece in pieces:
@@ -59,7 +59,7 @@ async def _encode(
 
 
 def _next_batch(batch: int, size: int) -> int:
-    """Fewer rows at a time when they are large, more again when they are small."""
+    """Reduce the number of rows when they are large, and raise it again when they are small."""
     return max(1, batch // 4) if size > _PIECE_BYTES else min(_BATCH, batch * 2)
 
 

@@ -1,4 +1,4 @@
-"""Taking jobs in.
+"""Accept submitted jobs.
 
 Source: luxid.md 2.2, 2.3, 2.7.
 """
@@ -37,20 +37,20 @@ from protocol.luxi.submission import (
 from protocol.peer import Peer
 from protocol.service import MalformedArguments
 
-# of one job: its id, or why it was not taken
+# result for one job: its id, or the reason for its refusal
 Answer = JobId | GantryError
-# jobs that become visible before others have their turn
+# number of jobs that become visible before other tasks run
 _ADDED_AT_ONCE: Final = 100
-# opcodes of a submission that makes masses of objects
+# number of opcodes from which a submission makes masses of objects
 _LARGE: Final = 1000
 _log: Final = get_log(__name__)
 
 
 class Submission:
-    """The methods that take jobs.
+    """The methods that submit jobs.
 
     Args:
-        privileged: whose administrators may submit to a drained queue.
+        privileged: roles; its administrators may submit to a drained queue.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Submission:
         self._privileged = privileged
         self._submitters = submitters
         self._bounds = bounds
-        # jobs that are being written
+        # number of jobs that are being written
         self._arriving = 0
 
     async def submit_job(self, call: SubmitJob, peer: Peer) -> JobId:
@@ -91,9 +91,9 @@ class Submission:
         return _taken(answer)
 
     async def submit_many_jobs(self, call: SubmitManyJobs, peer: Peer) -> tuple[SubmitAnswer, ...]:
-        """Each job has its own answer; one that is refused refuses only those that refer to it.
+        """Each job has its own result; a refused job refuses only the jobs that refer to it.
 
-        An opcode that cannot be read refuses the whole call, as any message that cannot; so does Ganeti.
+        A malformed opcode refuses the whole call, like any malformed message; Ganeti does the same.
         """
         submitter = await self._submitters.of(peer, call.user, call.by_job)
         is_large = sum(map(len, call.jobs)) > _LARGE
@@ -104,7 +104,7 @@ class Submission:
     async def _submit(
         self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
     ) -> list[Answer]:
-        """Take the jobs, or tell what became of them when they were sent before."""
+        """Take the jobs, or return the earlier results if they were sent before."""
         parsed = await _read(inputs, self._bounds)
         jobs = await in_turns(self._authorized(parsed, submitter))
         if key is None or not parsed:
@@ -118,7 +118,7 @@ class Submission:
             return await self._take(jobs, peer, submitter, claim)
 
     def _authorized(self, jobs: Sequence[Wanted], submitter: Submitter) -> Generator[int, None, list[Wanted]]:
-        """For each the job, or why it is refused, e.g. as this submitter may not submit one of its opcodes."""
+        """For each job the job, or the reason for its refusal, e.g. the submitter may not submit one of its opcodes."""
         authorized = []
         for ops in jobs:
             authorized.append(ops if isinstance(ops, GantryError) else self._authorized_one(ops, submitter))
@@ -149,10 +149,10 @@ class Submission:
         return [job.job_id if isinstance(job, Job) else job for job in built]
 
     async def _build(self, wanted: Sequence[Wanted], submitter: Submitter) -> Sequence[Job | GantryError]:
-        """The jobs with their ids, which are spent; those of refused ones are not, unless others came between."""
+        """Build the jobs with their ids; return the ids of refused jobs, unless later ones were reserved meanwhile."""
         now_ns = time.time_ns()
         received = (to_timestamp(now_ns / 1e9), now_ns)
-        # others may be given the ids after these while they are made
+        # other submissions can get the next ids while these jobs are made
         first, count = self._store.reserve_ids(len(wanted)), 0
         try:
             built = await in_turns(build_jobs(wanted, first, received, submitter.owner, self._refusal))
@@ -162,7 +162,7 @@ class Submission:
             self._store.give_back_ids(JobId(first + count), len(wanted) - count)
 
     async def _write(self, jobs: Sequence[Job], refused: Mapping[int, str], claim: KeyClaim | None) -> None:
-        """Make the jobs durable, and with them the key under which they were sent."""
+        """Make the jobs durable, together with the key of the submission."""
         try:
             await self._store.add_jobs(jobs, [claim.file(jobs, refused)] if claim else [])
         except (TypeError, ValueError) as error:
@@ -174,7 +174,7 @@ class Submission:
     def _add(
         self, jobs: Sequence[Job], parsed: Sequence[ParsedJob], peer: Peer, submitter: Submitter
     ) -> Generator[int, None, None]:
-        """The jobs are durable, all of them before the first is seen; each step says of how many opcodes it was."""
+        """Make the jobs visible when all of them are durable; each step yields its number of opcodes."""
         for start in range(0, len(jobs), _ADDED_AT_ONCE):
             slice_ = jobs[start : start + _ADDED_AT_ONCE]
             for job, ops in zip(slice_, parsed[start : start + _ADDED_AT_ONCE], strict=True):
@@ -190,7 +190,7 @@ class Submission:
             raise QueueDrained
 
     def _refusal(self, job: Job) -> GantryError | None:
-        """Why this job, as it would be, is not taken."""
+        """Return why this job, as built, is refused; None: it is taken."""
         if (rule := self._jobs.queue.rejecting_rule(job)) is not None:
             return JobRejected(rejection(rule), uuid=rule.uuid)
         return None
@@ -205,7 +205,7 @@ class Submission:
 
 
 def _taken(answer: Answer) -> JobId:
-    """Raises: why the job was not taken."""
+    """Raises: the reason why the job was refused."""
     if isinstance(answer, GantryError):
         raise answer
     return answer
@@ -217,7 +217,7 @@ def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:
 
 
 async def _read(inputs: Sequence[JobInput], bounds: JobBounds) -> Sequence[Wanted]:
-    """Raises: MalformedArguments: an opcode is none of ours; to a client that is as bad as no JSON (luxid.md 1.4)."""
+    """Raises: MalformedArguments: an opcode is malformed, which for a client is like malformed JSON (luxid.md 1.4)."""
     try:
         parsed = await in_turns(parse_jobs(inputs, bounds))
     except GantryError as error:

@@ -1,4 +1,4 @@
-"""Telling what jobs waited for.
+"""Return what jobs waited for.
 
 Source: DESIGN section 6, "Explain".
 """
@@ -22,7 +22,7 @@ from protocol.peer import Peer
 
 @attrs.frozen
 class JobWaits:
-    """The method about the past."""
+    """The method about the waits of jobs."""
 
     _table: JobTable
     _queue: JobQueue
@@ -43,7 +43,7 @@ class JobWaits:
         return self._assembled(job)
 
     def _assembled(self, job: Job) -> tuple[Span, ...]:
-        # without a pause between: what is handed out is in memory before and in the file after
+        # no await in between: a span that leaves memory is in the file by then
         written = self._waits.read(job.job_id)
         current = self._queue.spans(job.job_id, time.time())
         ended_at = _seconds(job.end_at or job.received_at) if job.next_index is None else None

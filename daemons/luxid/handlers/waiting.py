@@ -1,4 +1,4 @@
-"""Waiting for changes of one job.
+"""Wait for changes of one job.
 
 Source: luxid.md 8.
 """
@@ -35,10 +35,10 @@ class _News:
 
 
 class Waiting:
-    """The method that waits for a job; thousands may wait at once, each is woken only by its own job.
+    """The method that waits for a job; thousands may wait at once, and each is woken only by its own job.
 
     Args:
-        catch_up: takes in the changes of job files that have happened but were not told yet.
+        catch_up: takes in changes of job files that have happened but were not reported yet.
     """
 
     def __init__(self, jobs: LiveJobs, store: Store, views: JobViews, catch_up: Callable[[], Awaitable[None]]) -> None:
@@ -62,7 +62,7 @@ class Waiting:
             return JobChange((await self._news(call, viewer)).change.values, ())
 
     def _look(self, call: WaitForJobChange) -> JobView:
-        """Raises: JobLost: the job is gone, also from the archive."""
+        """Raises: JobLost: the job is gone, even from the archive."""
         job = self._jobs.table.get(call.job_id)
         if job is not None:
             return self._views.of(job)
@@ -77,7 +77,7 @@ class Waiting:
         may_see = viewer.may_see(view.job)
         fresh = self._views.newer_log(view.job, after) if after is not None and may_see else []
         if fresh:
-            # whoever reads a line finds the job in the state that it had when it wrote it
+            # a client that reads a line must find the job in the state that it had when it wrote the line
             await self._catch_up()
             view = self._look(call)
         view = self._views.seen_by(viewer, view)
@@ -85,7 +85,7 @@ class Waiting:
         try:
             values = tuple(row_of(view, select_fields(call.fields)))
         except PrerequisiteError:
-            # no error here: that is what clients of old know (luxid.md 8)
+            # not an error here: older clients expect this (luxid.md 8)
             return _News(JobChange((None,) * len(call.fields), ()), is_final)
         if after is None:
             return _News(JobChange(values, ()), is_final)
@@ -96,7 +96,7 @@ class Waiting:
 
 
 def _last_known(call: WaitForJobChange) -> float | None:
-    """The log serial after which entries are new; None: none is wanted."""
+    """The log serial after which entries are new; None: no entries are wanted."""
     serial = call.previous_serial
     if serial is None:
         return 0
@@ -106,7 +106,7 @@ def _last_known(call: WaitForJobChange) -> float | None:
 
 
 def _is_same(values: tuple[FieldValue, ...], previous: object) -> bool:
-    # a value may hold tuples here and lists there
+    # a value may have tuples on one side and lists on the other
     return list(values) == previous or _canonical(values) == _canonical(previous)
 
 

@@ -1,4 +1,4 @@
-"""Starts that came to nothing: another attempt after a pause, or the end of the job.
+"""Failed starts: another attempt after a pause, or the end of the job.
 
 Source: DESIGN section 7.
 """
@@ -18,7 +18,7 @@ from daemons.luxid.rewriting import Rewriting, timestamp
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 5.0
-# and then why, for those who ask what holds their job
+# prefix of the obstacle, followed by the reason, for users who ask what holds their job
 BACK_OFF: Final = "a start failed and is tried again soon"
 _log: Final = get_log(__name__)
 
@@ -27,7 +27,7 @@ class Attempts:
     """Counts the attempts of each job.
 
     Args:
-        limit: a job whose processes come to nothing this often in a row is ended.
+        limit: number of consecutive failures after which a job is ended.
     """
 
     def __init__(self, jobs: LiveJobs, rewriting: Rewriting, events: JobEvents, limit: int) -> None:
@@ -36,11 +36,11 @@ class Attempts:
         self._events = events
         self._limit = limit
         self._pause_s = FIRST_PAUSE_S
-        # obstacle -> the pauses under way that have it; it stays until the last of them is over
+        # obstacle -> number of present pauses with it; it stays until the last of them is over
         self._pauses: Counter[str] = Counter()
 
     def succeeded(self) -> None:
-        """A start went well: the next pause is short again."""
+        """Record a successful start: the next pause is short again."""
         self._pause_s = FIRST_PAUSE_S
 
     def made_progress(self, job: Job) -> bool:
@@ -53,7 +53,7 @@ class Attempts:
         return has_progress
 
     async def failed(self, job: Job, reason: str) -> None:
-        """A process came to nothing: try again, but not for ever."""
+        """Handle the failure of a process: try again, but not for ever."""
         record = self._jobs.processes.record(job.job_id)
         record.failures += 1
         if record.failures < self._limit:
@@ -66,7 +66,7 @@ class Attempts:
         await self._rewriting.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
 
     async def back_off(self, job: Job, reason: str) -> None:
-        """Put the job back into the queue, and start none for a pause that doubles each time."""
+        """Put the job back into the queue, and start no job for a pause that doubles each time."""
         pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
         _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
         obstacle = f"{BACK_OFF}: {reason}"

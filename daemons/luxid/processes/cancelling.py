@@ -1,4 +1,4 @@
-"""Cancelling and killing jobs, wherever they stand.
+"""Cancel and kill jobs, in any phase.
 
 Source: luxid.md 2.4, 9.3, 9.4; DESIGN section 7.
 """
@@ -23,11 +23,11 @@ from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.signals import signal_process
 from daemons.luxid.rewriting import Rewriting, timestamp
 
-# clients wait twice as long for a reply (luxid.md 1.5)
+# seconds; clients wait twice as long for a reply (luxid.md 1.5)
 CANCEL_WAIT_S: Final = 44.0
-# until a process of an external executor is ready for signals (luxid.md 2.4)
+# seconds until a process of an external executor is ready for signals (luxid.md 2.4)
 PID_WAIT_S: Final = 6.2
-# a running opcode may heed the signal; longer than this nobody is kept waiting for it
+# seconds for a running opcode to react to the signal; after that the caller gets a reply
 RUNNING_WAIT_S: Final = 1.0
 
 Done = tuple[bool, str]
@@ -47,12 +47,12 @@ class Canceller:
         self._is_external = is_external
 
     async def cancel(self, job_id: JobId, *, kill: bool, uid: int) -> Done:
-        """Cancel a job; returns whether that is done, and a sentence.
+        """Cancel a job; return whether that is done, and a sentence.
 
-        A job without a process is canceled durably. One with a process is asked by a signal, and
-        waited for; when killed it is not waited for. Of an ended job, a kill ends what it left running under its locks.
+        A job without a process is canceled durably. A job with a process gets a signal, and is
+        waited for, unless it is killed. For an ended job, a kill ends the processes left running under its locks.
 
-        Args: uid: who asks.
+        Args: uid: user who asks.
         """
         with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
             while (phase := self._jobs.phase(job_id)) is not None:
@@ -64,7 +64,7 @@ class Canceller:
                     return await self._kill(job_id)
                 if phase is Phase.RUNNING:
                     return await self._cancel_running(job_id, bell)
-                # it is just being started or rewritten
+                # the job is just being started or rewritten
                 await bell.wait()
             if kill and await self._end_left(job_id):
                 return True, f"job {job_id} has ended; what it left running is being ended"
@@ -120,7 +120,7 @@ class Canceller:
         return True, f"job {job_id} is being killed"
 
     async def _end_left(self, job_id: JobId) -> bool:
-        """End what an ended job left running under its locks; false: there is nothing."""
+        """End the processes that an ended job left running under its locks; return false if there are none."""
         job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
         return job is not None and await self._kills.end_left(job)
 

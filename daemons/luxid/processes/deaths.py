@@ -1,8 +1,8 @@
-"""Job processes that are gone: found by events, and what becomes of their jobs.
+"""Dead job processes: how they are found, and what becomes of their jobs.
 
-A death is told by the livelock's folder (the kernel closes a dead process's files) and by the fork
-server; what is told is never believed, only probed. A sweep is the backstop: a death that it finds
-first is a missed event, and counted.
+The livelocks' folder reports a death (the kernel closes a dead process's files), and so does the fork
+server; a report is never believed, only probed. A sweep is the backstop: each death that it finds
+first is a missed event, and is counted.
 
 Source: DESIGN sections 3 (invariants 2 and 5) and 5; luxid.md 5.8.
 """
@@ -49,7 +49,7 @@ class Deaths:
         self._attempts = attempts
         self._events = events
         self._nursery = nursery
-        # deaths that only the sweep found: each is a missed event, and a defect
+        # number of deaths that only the sweep found: each is a missed event, and a defect
         self.swept = 0
 
     async def run(self) -> None:
@@ -72,13 +72,13 @@ class Deaths:
             self._jobs.processes.suspect(job_id)
 
     async def sweep(self, every_s: float) -> None:
-        """Look at all running jobs now and then, until cancelled."""
+        """Check all running jobs at intervals, until cancelled."""
         while True:
             await trio.sleep(every_s)
             dead = [job for job in self._running_jobs() if not _lives(job)]
             if not dead:
                 continue
-            # what was told just now is on its way already
+            # a recent report is being handled already
             await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
             for job in dead:
                 if self._is_current(job) and not self._jobs.processes.record(job.job_id).is_probed:
@@ -87,11 +87,11 @@ class Deaths:
                     self._nursery.start_soon(self.settle, job)
 
     async def settle(self, job: Job) -> None:
-        """The process of this job, as last seen, is dead: end the job, or let it go on with a new process."""
+        """Settle a job whose process, as last seen, is dead: end the job, or let it go on with a new process."""
         if not self._is_current(job):
             return
         job_id = job.job_id
-        # from here on nobody else settles it, and its file is ours
+        # from here on no other task settles it, and its file is ours
         self._jobs.queue.hold(job_id)
         self._jobs.processes.gone(job_id)
         try:
@@ -99,7 +99,7 @@ class Deaths:
         except (NotFound, DamagedFile) as error:
             await self._end_unknown(job, error)
             return
-        # it may have died before it had synced what we just read
+        # the process may have died before it had synced the file
         await self._store.files.take_up([job_id])
         if job.next_index is None:
             self._events.ended(job)
@@ -117,11 +117,11 @@ class Deaths:
             await self._attempts.failed(job, "the job's process ended before it did anything")
 
     def _read_whole(self, job_id: JobId) -> Job:
-        """The job with all its log lines. Raises: as `Store.read_job`."""
+        """Return the job with all its log lines. Raises: as `Store.read_job`."""
         return self._store.logs.add_all(self._store.read_job(job_id))
 
     async def _end_unknown(self, job: Job, error: GantryError) -> None:
-        """Nobody can tell what the job, as last seen, has done: it is never run again."""
+        """End a job of which it is unknown what it has done: it is never run again."""
         _log.error("job.damaged", job=job.job_id, reason=error, moved_to=self._store.paths.damaged)
         await self._rewriting.set_aside(job.job_id)
         text = f"the process of job {job.job_id} ended, and what it did is not known: {error.message}"
@@ -141,7 +141,7 @@ class Deaths:
         return [self._jobs.unended(job_id) for job_id in self._jobs.queue.running()]
 
     def _is_current(self, job: Job) -> bool:
-        """Whether the job still has the process that it had."""
+        """Whether the job still has the same process."""
         if self._jobs.queue.phase(job.job_id) is not Phase.RUNNING:
             return False
         return self._jobs.unended(job.job_id).livelock == job.livelock

@@ -1,10 +1,10 @@
-"""Starting an external executor for each job, such as Ganeti's own: the launcher beside the fork server's client.
+"""Start an external executor for each job, such as Ganeti's: the alternative to the fork server's client.
 
 Theory. The program gets the job's id as its last argument and talks over its standard input and
-output. It is made in a session of its own, so that nothing that ends luxid ends the job. We are its
-parent and reap it; when luxid is gone somebody else does.
+output. It runs in a session of its own, so that the end of luxid does not end the job. luxid is its
+parent and reaps it; after luxid's end its adopter does.
 
-The pid that we know need not be the job's: the program may be a wrapper. Who signals a job waits until its
+The known pid need not be the job's: the program may be a wrapper. A signal to a job waits until its
 process has written its own pid into the job file, which it does when it is ready for signals.
 
 Source: luxid.md 5.9, 9.1; DESIGN section 7.
@@ -31,10 +31,10 @@ from daemons.luxid.processes.handshake import StartFailed
 from daemons.luxid.processes.launcher import LauncherEvents, Started, StartRules
 from protocol.forkserver import JobExited
 
-# between the signals to a process that does not answer
+# seconds between the signals to a process that does not react
 _PATIENCE_S: Final = 0.1
 _ENDINGS: Final = (signal.SIGTERM, signal.SIGABRT, signal.SIGKILL)
-# the executor reads it as a number
+# variable that the executor reads as a number
 _DEBUG: Final = "GNT_DEBUG"
 _PASSING: Final = (errno.EAGAIN, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ETXTBSY)
 _log: Final = get_log(__name__)
@@ -51,7 +51,7 @@ class ExternalExecutor:
         self._argv = tuple(argv)
         self._livelocks = paths.livelocks
         self._rules = StartRules(attempts=1, asks_secrets=True)
-        # where processes are reaped, and who is told; None: not ready
+        # nursery for reaping, and the receiver of events; None: not ready
         self._reaping: tuple[trio.Nursery, LauncherEvents] | None = None
         self._processes: dict[int, trio.Process] = {}
 
@@ -82,8 +82,8 @@ class ExternalExecutor:
 
         Raises:
             StartFailed: it cannot be run.
-            Unavailable: nothing can be run for the moment, for want of processes, memory or descriptors.
-        Cancellation: a process that was made all the same finds its standard input closed, and ends.
+            Unavailable: no program can be run at the moment, for lack of processes, memory or descriptors.
+        Cancellation: if a process was made nevertheless, it finds its standard input closed, and ends.
         """
         if self._reaping is None:
             raise Unavailable("the executor is not ready")
@@ -98,7 +98,7 @@ class ExternalExecutor:
         except OSError as error:
             kind = Unavailable if error.errno in _PASSING else StartFailed
             raise kind(f"'{self._argv[0]}' cannot be run: {(error.strerror or str(error)).lower()}") from error
-        # before the go-ahead it has nothing to do with descriptors
+        # before the go-ahead it does not use descriptors
         take_back_limit(process.pid)
         assert process.stdin is not None
         assert process.stdout is not None
@@ -108,13 +108,13 @@ class ExternalExecutor:
         return Started(process.pid, trio.StapledStream(process.stdin, process.stdout))
 
     async def abandon(self, started: Started) -> None:
-        """End a process that did not get through its start, and whatever it runs."""
+        """End a process whose start failed, and all that it runs."""
         process = self._processes.get(started.pid)
         with trio.CancelScope(shield=True):
             for number in _ENDINGS:
                 if process is None or process.poll() is not None:
                     return
-                # not reaped, so the number is still its own
+                # not reaped, so the pid still belongs to it
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(process.pid, number)
                 with trio.move_on_after(_PATIENCE_S):

@@ -1,7 +1,7 @@
-"""The handshake with a process that was just made, from luxid's end.
+"""The handshake with a newly made process, from luxid's side.
 
-Until the go-ahead the process does nothing but hold its livelock. So whatever ends before, luxid or the process,
-leaves a job that says queued, and a process that ends when it finds its socket closed. The job is started again, once.
+Until the go-ahead the process only holds its livelock. So if luxid or the process ends before that, the job is still
+queued, and the process ends when it finds its socket closed. The job is started again, once.
 
 Source: protocol/forkserver.py; luxid.md 9.1.
 """
@@ -33,7 +33,7 @@ class Handshake:
 
     Args:
         timeout_s: of each message.
-    """
+    timeout_s: limit of each message."""
 
     def __init__(self, stream: trio.abc.Stream, timeout_s: float) -> None:
         self._stream = stream
@@ -42,12 +42,12 @@ class Handshake:
         self._messages: list[bytes] = []
 
     async def livelock(self) -> str:
-        """The absolute path of the livelock that the process holds.
+        """Receive the absolute path of the livelock that the process holds.
 
         Raises:
-            StartFailed: it ended, or sent something else.
-            NoAnswer: it said nothing in time.
-            Unavailable: it cannot start for the moment, and says why.
+            StartFailed: the process ended, or sent something else.
+            NoAnswer: it sent nothing in time.
+            Unavailable: it cannot start at the moment, with the reason.
         """
         message = await self._receive()
         if message.startswith(REFUSAL):
@@ -58,12 +58,12 @@ class Handshake:
         return path
 
     async def give_go_ahead(self, secrets: Secrets, *, asks: bool) -> bool:
-        """Tell the process to start, and give it its secrets.
+        """Tell the process to start, and send it its secrets.
 
         Args:
             secrets: for each opcode its secret parameters, or None.
-            asks: the process asks for them after the go-ahead.
-        Returns: whether the process heeds requests to pause.
+            asks: whether the process requests them after the go-ahead.
+        Returns: whether the process supports requests to pause.
         Raises: StartFailed: it is gone, or sent something else.
         """
         if not asks:

@@ -1,13 +1,12 @@
-"""Killing jobs: all that one has started is gone before it is said to have ended.
+"""Kill jobs: all processes of a job are gone before the job counts as ended.
 
-Theory. Those who can end it all are the job's own: the process, and the supervisors of its commands, which live until
-the last descendant is gone. So they are asked, by a message and SIGTERM, and have the grace time; a unit that runs no
-command needs none. The rest is a backstop, for those that are stopped, hang, or were killed themselves: round by round
-KILL for all that descends from who holds the livelock, and for these only when nothing else is left. What survives that
-cannot be killed (it waits for a dead disk): the job stays as it is, with its locks, and it is tried again, ever more
-rarely.
-
-A luxid that ends in the middle leaves the rest to the job's own; the next one goes on with it.
+Theory. The job's own processes can end all others: the job process, and the supervisors of its commands, which live
+until the last descendant is gone. So they are asked, by a message and SIGTERM, and get the grace time; a unit without
+a command needs none. The rest is a backstop for processes that are stopped, hang, or were killed: in rounds, KILL goes
+to all descendants of the holders of the livelock, and to the holders only when no descendant is left. A process that
+survives that cannot be killed (it waits for a dead disk): the job stays as it is, with its locks, and the rounds go on
+with growing pauses.
+If luxid ends in the middle, the job's own processes do the rest, and the next luxid goes on.
 
 Source: DESIGN section 16; everyday.md a, j.
 """
@@ -31,23 +30,23 @@ from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.signals import ask_to_end, kill_all, signal_group, supervisors
 from daemons.luxid.rewriting import Rewriting, timestamp
 
-# for a unit that runs no command
+# seconds for a unit without a command
 QUICK_S: Final = 0.6
-# for supervisors to be done with the last round of theirs
+# seconds for supervisors to finish their last round
 MARGIN_S: Final = 1.0
 FIRST_ROUND_S: Final = 0.1
 LONGEST_ROUND_S: Final = 32.0
-# rounds after which it is told
+# number of rounds after which the log reports an error
 _TOLD_AFTER: Final = 5
 _log: Final = get_log(__name__)
 
 
 class Kills:
-    """Carries out the killing of jobs that have a process, or whose commands left something behind.
+    """Kills jobs that have a process, or whose commands left processes behind.
 
     Args:
-        grace_s: from TERM to KILL for commands.
-        is_external: jobs have processes of an external executor, which knows no grace.
+        grace_s: seconds from TERM to KILL for commands.
+        is_external: the processes are an external executor's, which has no grace time.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Kills:
         self._found: list[JobId] = []
 
     def recover(self) -> None:
-        """Know what an earlier luxid was asked; before jobs that died are settled, and before any is started."""
+        """Restore an earlier luxid's requests; call it before dead jobs are settled, and before any is started."""
         for job_id in self._processes.found_kills():
             match phase := self._jobs.phase(job_id):
                 case Phase.RUNNING:
@@ -90,23 +89,23 @@ class Kills:
             _log.error("job.not_canceled", job=job_id, reason=error, effect="the next luxid tries again")
 
     def resume(self) -> None:
-        """Go on with what `recover` found."""
+        """Continue the kills that `recover` found."""
         for job_id in self._found:
             if self._jobs.phase(job_id) is Phase.RUNNING:
                 _log.info("job.kill_resumed", job=job_id)
                 self._nursery.start_soon(self.kill, self._jobs.unended(job_id))
 
     async def kill(self, job: Job) -> None:
-        """Kill a job that has a process; returns when it was told, so that the rest needs no luxid."""
+        """Kill a job that has a process; return when the process was told, so that the rest does not need luxid."""
         self._processes.ask_kill(job.job_id)
-        # it is shown as being canceled from now on
+        # from now on it is shown as being canceled
         self._jobs.bells.ring(job.job_id)
         if not self._is_external:
             await in_thread(ask_to_end, job)
         self._begin(job)
 
     async def end_left(self, job: Job) -> bool:
-        """End what the commands of a job that has ended left running under its locks; false: there is nothing."""
+        """End the processes that an ended job left running under its locks; return false if there are none."""
         if job.livelock is None or self._is_external or not is_alive(job.livelock):
             return False
         await in_thread(ask_to_end, job)
@@ -163,6 +162,6 @@ async def _is_gone(livelock: str, bell: Bell, within_s: float) -> bool:
     with trio.move_on_after(within_s):
         while is_alive(livelock):
             await bell.wait()
-            # the bell rings a moment before the lock is let go
+            # the bell rings a moment before the lock is released
             await trio.sleep(PROBE_AGAIN_AFTER_S[-1])
     return not is_alive(livelock)

@@ -1,7 +1,7 @@
-"""Which jobs are being killed: told to their processes, and to the next luxid.
+"""The jobs that are being killed: messages to their processes, and to the next luxid.
 
-The word is a file among the messages for job processes, there before the first signal. So a process knows what its
-SIGTERM means, and a luxid that is started in the middle of a kill goes on with it.
+The message is a file among the messages for job processes, written before the first signal. So a process knows what
+its SIGTERM means, and a luxid that starts in the middle of a kill continues it.
 
 Source: DESIGN section 16.
 """
@@ -23,15 +23,15 @@ class KillMessages:
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths
-        # the jobs that have a note of who asked, also one of an earlier luxid
+        # jobs with a note of who asked, notes of an earlier luxid included
         self._noted: set[JobId] = set()
 
     def found(self) -> frozenset[JobId]:
-        """The jobs of which an earlier luxid, or this one, has said so."""
+        """The jobs with a kill message, of this luxid or an earlier one."""
         return self._left(_SUFFIX)
 
     def noted(self) -> frozenset[JobId]:
-        """The jobs of which it is written down who asked for their end."""
+        """The jobs with a note of who asked for their end."""
         self._noted.update(self._left(_NOTE_SUFFIX))
         return frozenset(self._noted)
 
@@ -40,7 +40,7 @@ class KillMessages:
         return frozenset(JobId(int(name)) for name in names if name.isascii() and name.isdigit())
 
     def ask(self, job_id: JobId) -> None:
-        """Say that the job is being killed."""
+        """Record that the job is being killed."""
         try:
             self._paths.kill_message(job_id).touch()
         except OSError as error:
@@ -49,7 +49,7 @@ class KillMessages:
             )
 
     def note(self, job_id: JobId, uid: int, *, kill: bool) -> None:
-        """Write down who asks for the end of a job that has a process, for those who ask why it ended."""
+        """Record the user who asks for the end of a job that has a process, for the text of the job's end."""
         _log.info("job.end_asked", job=job_id, uid=uid, kill=kill)
         self._noted.add(job_id)
         try:
@@ -58,7 +58,7 @@ class KillMessages:
             _log.warning("job.asker_not_noted", job=job_id, reason=error, effect="only this log says who asked")
 
     def withdraw(self, job_id: JobId, *, was_kill: bool = True) -> None:
-        """The job has ended. Costs nothing for one of which nobody asked that."""
+        """Remove the messages of an ended job. Costs nothing if there are none."""
         try:
             if job_id in self._noted:
                 self._paths.asker_note(job_id).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Asking the fork server for job processes, over one connection that is kept open.
+"""Request job processes from the fork server, over one connection that is kept open.
 
-The connection tells two things by itself: that the fork server is there (or away: then starts wait and
-nothing fails), and which of its children ended.
+The connection itself tells two things: that the fork server is there (if it is away, starts wait and
+nothing fails), and which of its children have ended.
 
 Source: protocol/forkserver.py; DESIGN section 7.
 """
@@ -30,7 +30,7 @@ _log: Final = get_log(__name__)
 
 @attrs.frozen
 class Started:
-    """A process that waits for its go-ahead at the other end of `stream`; whoever gets this closes it."""
+    """A process that waits for its go-ahead at the other end of `stream`; the receiver closes it."""
 
     pid: int
     stream: trio.abc.Stream
@@ -38,22 +38,22 @@ class Started:
 
 @attrs.frozen
 class StartRules:
-    """How jobs are started with a launcher."""
+    """The rules for starts with a launcher."""
 
-    # a job whose processes come to nothing this often in a row is ended
+    # number of consecutive failures after which a job is ended
     attempts: int
-    # luxid's own livelock, to be in the job file before a process is asked for, and then the pid is left to the
-    # process to write; None: nothing is written until path and pid are known
+    # luxid's own livelock, to be written into the job file before a process is requested; then the process writes its
+    # pid itself. None: nothing is written until path and pid are known
     own_livelock: str | None = None
-    # whether a process asks for its secrets, as protocol/forkserver.py says
+    # whether a process requests its secrets, as protocol/forkserver.py says
     asks_secrets: bool = False
-    # whether a process that does not answer in time is taken for a slow one: then it is no attempt, and the job waits
+    # whether a process that does not reply in time counts as slow: then the start is not an attempt, and the job waits
     may_be_slow: bool = False
 
 
 @attrs.frozen
 class LauncherEvents:
-    """Whom to tell; called in the event loop, must not raise."""
+    """The callbacks for events; called in the event loop, must not raise."""
 
     connected: Callable[[], None]
     lost: Callable[[], None]
@@ -61,13 +61,13 @@ class LauncherEvents:
 
 
 class Launcher(Protocol):
-    """Makes job processes; the fork server's client is one, an external executor another."""
+    """Makes job processes: the fork server's client, or an external executor."""
 
     @property
     def rules(self) -> StartRules: ...
 
     async def start(self, job_id: JobId) -> Started:
-        """Raises: Unavailable: it is away, no process is started. RemoteError: it refuses."""
+        """Raises: Unavailable: the launcher is away, no process is started. RemoteError: it refuses."""
         ...
 
     async def abandon(self, started: Started) -> None:
@@ -77,32 +77,32 @@ class Launcher(Protocol):
     async def run(
         self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Be there for starts, and tell the events as they come, until cancelled."""
+        """Serve starts, and report the events as they come, until cancelled."""
         ...
 
 
 class ForkServerClient:
-    """The launcher that asks the fork server."""
+    """The launcher that uses the fork server."""
 
-    # of starts in a row that come to nothing, before the job is ended
+    # number of consecutive failed starts, after which the job is ended
     ATTEMPTS: Final = 3
 
     def __init__(self, paths: Paths) -> None:
         self.rules = StartRules(self.ATTEMPTS, may_be_slow=True)
         self._path = paths.forkserver_socket
         self._sock: socket.socket | None = None
-        # one call at a time: the fork server does one thing after the other anyway
+        # one call at a time: the fork server also does one thing after the other
         self._turn = trio.Lock()
         self._replies: trio.MemorySendChannel[bytes] | None = None
 
     async def start(self, job_id: JobId) -> Started:
-        """Ask for a process for this job.
+        """Request a process for this job.
 
         Raises:
-            Unavailable: the fork server is away, or we have no descriptors. A child that was made all the same
+            Unavailable: the fork server is away, or no descriptors are left. If a child was made nevertheless, it
                 finds its socket closed and ends without having done anything.
             RemoteError: it refuses, e.g. the system has no room for another process.
-        Cancellation: likewise; the connection is made anew, as the reply would be taken for the next one's.
+        Cancellation: as above; the connection is made again, because the reply would be taken for the next one's.
         """
         ours, theirs = _socket_pair()
         try:
@@ -112,7 +112,7 @@ class ForkServerClient:
         except BaseException:
             ours.close()
             raise
-        # a SocketStream would try to set options of TCP, at a cost
+        # a SocketStream would try to set TCP options, at a cost
         return Started(pid, trio.lowlevel.FdStream(ours.detach()))
 
     async def abandon(self, started: Started) -> None:
@@ -121,7 +121,7 @@ class ForkServerClient:
     async def run(
         self, events: LauncherEvents, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
     ) -> None:
-        """Keep the connection; started after the first attempt."""
+        """Keep the connection open; started after the first attempt."""
         retries = pauses()
         is_reported = False
         while True:
@@ -185,7 +185,7 @@ class ForkServerClient:
         return structure_reply(StartJob, read_reply(reply))
 
     def _drop(self) -> None:
-        """End the connection; `run` makes a new one."""
+        """Close the connection; `run` makes a new one."""
         if self._sock is not None:
             trio.lowlevel.notify_closing(self._sock)
             self._sock.close()
@@ -196,7 +196,7 @@ class ForkServerClient:
 
 
 def _take_notification(payload: bytes, events: LauncherEvents) -> bool:
-    """Whether this was a notification; replies have no key `method`."""
+    """Return whether this was a notification; replies have no key `method`."""
     if b'"method"' not in payload:
         return False
     message = read_message(payload)

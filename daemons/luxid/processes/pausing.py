@@ -1,13 +1,11 @@
-"""Asking running jobs to stop before their next opcode.
+"""Ask running jobs to stop before their next opcode.
 
-The word is a file among the messages for job processes, which a process looks for between two opcodes, and while an
-opcode waits for its locks: for that it is woken by the signal that also tells of a new priority. It then gives up its
+The request is a file among the messages for job processes. A process looks for it between two opcodes, and while an
+opcode waits for its locks, for which the signal wakes it that also announces a new priority. It then releases its
 locks and ends, as before an opcode that waits for other jobs, and the job is continued when no rule pauses it any more.
-
-An external executor is woken only if it said in its handshake that it heeds this (`protocol.forkserver`): to another
-one the signal means a priority, which it would not find.
-
-A request that the disk refuses is tried again: an error of the disk is no verdict on the job.
+An external executor is woken only if it reported its support in the handshake (`protocol.forkserver`): for
+others the signal means a new priority, which they would not find.
+If the disk refuses a request, it is tried again: a disk error is not a verdict on the job.
 
 Source: filters design; DESIGN section 11, "PAUSE".
 """
@@ -31,24 +29,24 @@ class Pauses:
     """The requests to pause; those of an earlier luxid are withdrawn.
 
     Args:
-        all_heed: whether every process heeds a request; else those that said so to this luxid.
+        all_heed: whether every process supports requests; else only those that reported it to this luxid.
     """
 
     def __init__(self, paths: Paths, jobs: LiveJobs, *, all_heed: bool) -> None:
         self._paths = paths
         self._jobs = jobs
         self._all_heed = all_heed
-        # jobs for which the disk refused, and it is tried again
+        # jobs whose requests the disk refused, and that are being retried
         self._retried: set[JobId] = set()
         for left in paths.messages.glob("*.pause"):
             left.unlink(missing_ok=True)
 
     def tell(self, job_ids: Iterable[JobId]) -> list[JobId]:
-        """Ask these jobs to pause, or withdraw that, as the rules now are; returns those that the disk refused."""
+        """Ask these jobs to pause, or withdraw that, by the present rules; return those that the disk refused."""
         return [job_id for job_id in job_ids if not self._tell(job_id)]
 
     async def until_told(self, job_id: JobId) -> None:
-        """Tell the job again until the disk takes it, with pauses that double."""
+        """Repeat the request until the disk takes it, with pauses that double."""
         if job_id in self._retried:
             return
         self._retried.add(job_id)
@@ -64,7 +62,7 @@ class Pauses:
         return self._ask(job_id) if self._jobs.queue.should_pause(job_id) else self._withdraw(job_id)
 
     def _ask(self, job_id: JobId) -> bool:
-        """Let the job stop before its next opcode, and give up what it waits for; false: the disk refused."""
+        """Ask the job to stop before its next opcode and to drop its waiting request; false: the disk refused."""
         try:
             self._paths.pause_message(job_id).touch()
         except OSError as error:
@@ -75,11 +73,11 @@ class Pauses:
         return True
 
     def _is_heeded(self, job_id: JobId) -> bool:
-        """Whether the process is known to understand a request, and may be woken."""
+        """Whether the process is known to support requests, and may be woken."""
         return self._all_heed or self._jobs.processes.heeds_pauses(job_id)
 
     def _withdraw(self, job_id: JobId) -> bool:
-        """The job need not stop any more, or has; false: the disk refused."""
+        """Withdraw the request, if there is one; return false if the disk refused."""
         try:
             self._paths.pause_message(job_id).unlink(missing_ok=True)
         except OSError as error:

@@ -1,9 +1,9 @@
-"""Signals to job processes, and to those that supervise what they started; never to a stranger.
+"""Signals to job processes and to the supervisors of their commands, never to a stranger.
 
-A number is used again once its process is gone. Who has the job's livelock open is the job's process or a supervisor
-of a command of it, so that is looked at, and the signal goes through a pidfd (`common.system.processes`). Of an
-external executor the number may be a wrapper's, which has nothing open: it must have been there before the livelock
-was.
+The kernel reuses a pid once its process is gone. A process that has the job's livelock open is the job's process or a
+supervisor of its command; so that is checked, and the signal goes through a pidfd (`common.system.processes`). With an
+external executor the pid may be a wrapper's, which does not have the livelock open: it must be older than the
+livelock.
 
 Source: DESIGN section 16; everyday.md a.
 """
@@ -20,15 +20,15 @@ from common.system.livelock import is_alive
 from common.system.processes import Process, descendants, find_process, holders, is_holder, send, send_all
 
 _TICKS_S: Final = os.sysconf("SC_CLK_TCK")
-# of the clocks that are compared
+# seconds of inaccuracy between the compared clocks
 _ROUGHLY_S: Final = 0.05
 
 
 def job_process(job: Job, *, may_be_wrapper: bool = False) -> Process | None:
-    """The job's process; None: it has ended, or has never been.
+    """Return the job's process; None: it has ended, or has never existed.
 
     Args:
-        may_be_wrapper: of an external executor.
+        may_be_wrapper: the process is an external executor's.
     """
     if job.process_id is None or job.process_id <= 1 or job.livelock is None:
         return None
@@ -42,13 +42,13 @@ def job_process(job: Job, *, may_be_wrapper: bool = False) -> Process | None:
 
 
 def signal_process(job: Job, number: signal.Signals, *, may_be_wrapper: bool = False) -> bool:
-    """Signal the job's process alone; False: there is none."""
+    """Signal only the job's process; return False if there is none."""
     process = job_process(job, may_be_wrapper=may_be_wrapper)
     return process is not None and send(process, number)
 
 
 def signal_group(job: Job, number: signal.Signals) -> bool:
-    """Signal the process of an external executor and its process group; False: there is none."""
+    """Signal the process of an external executor and its process group; return False if there is none."""
     process = job_process(job, may_be_wrapper=True)
     if process is None:
         return False
@@ -56,29 +56,29 @@ def signal_group(job: Job, number: signal.Signals) -> bool:
         if os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, number)
             return True
-    # it did not make a group of its own
+    # it has not made a process group of its own
     return send(process, number)
 
 
 def ask_to_end(job: Job) -> bool:
-    """TERM for the job's process, which passes it on; when it is gone for the supervisors. False: all are gone."""
+    """Send TERM to the job's process, which passes it on, or without it to the supervisors. False: all are gone."""
     assert job.livelock is not None
     process = job_process(job)
     targets = [process] if process is not None else holders(job.livelock)
-    # not any(...): each of them is to get it
+    # not any(...): each of them must get the signal
     return bool([target for target in targets if send(target, signal.SIGTERM)])
 
 
 def supervisors(job: Job) -> frozenset[Process]:
-    """The supervisors of what the job has started."""
+    """The supervisors of the job's commands."""
     assert job.livelock is not None
     return frozenset(process for process in holders(job.livelock) if process.pid != job.process_id)
 
 
 def kill_all(job: Job) -> frozenset[Process]:
-    """KILL for what the job has started; only when nothing of that is left, for those that would reap it.
+    """Send KILL to the processes that the job has started; if none is left, to the processes that would reap them.
 
-    Returns: who was signalled; to be repeated until it is nobody.
+    Returns: the signalled processes; repeat the call until there are none.
     """
     assert job.livelock is not None
     roots = holders(job.livelock)
@@ -88,13 +88,13 @@ def kill_all(job: Job) -> frozenset[Process]:
 
 
 def started_by(roots: Iterable[Process]) -> frozenset[Process]:
-    """What these job processes and supervisors have started, without themselves."""
+    """The processes started by these job processes and supervisors, without these themselves."""
     roots = frozenset(roots)
     return descendants(*(process.pid for process in roots)) - roots
 
 
 def pids_of(job: Job) -> tuple[int, ...]:
-    """What the job has started and still lives, in order; if there is nothing, its process and its supervisors."""
+    """The living processes that the job has started, in order; without any, its process and its supervisors."""
     if job.livelock is None or not is_alive(job.livelock):
         return ()
     roots = holders(job.livelock)
@@ -102,7 +102,7 @@ def pids_of(job: Job) -> tuple[int, ...]:
 
 
 def _was_before(process: Process, livelock: str) -> bool:
-    """Whether the process was started before the livelock was made: then it has not got its number later."""
+    """Whether the process is older than the livelock: then its pid has not been reused since."""
     if not is_alive(livelock):
         return False
     try:

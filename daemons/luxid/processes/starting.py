@@ -1,4 +1,4 @@
-"""Starting one job: a process, the handshake, the file that names it, and the go-ahead.
+"""Start one job: a process, the handshake, the file that names it, and the go-ahead.
 
 Source: DESIGN section 7; protocol/forkserver.py; luxid.md 5.9, 9.1.
 """
@@ -28,7 +28,7 @@ class Starter:
     """Starts jobs.
 
     Args:
-        timeout_s: of the request for a process, and of each message of the handshake.
+        timeout_s: limit of the request for a process, and of each message of the handshake.
     """
 
     def __init__(
@@ -48,14 +48,14 @@ class Starter:
         self._timeout_s = timeout_s
 
     async def start(self, job_id: JobId) -> None:
-        """Bring a job that is `starting` to a process, or back to the queue, or to its end."""
+        """Take a job in phase STARTING to a process, or back to the queue, or to its end."""
         job = self._jobs.unended(job_id)
         record = self._jobs.processes.record(job_id)
         record.reaped = trio.Event()
         try:
             await self._start(job, record)
         except Unavailable as error:
-            # the fork server is away or slow, the disk is full, descriptors are short: not the job's fault
+            # the fork server is away or slow, the disk is full, descriptors are short: this is not the job's fault
             await self._attempts.back_off(job, error.message)
         except RemoteError as error:
             if error.code == "conflict":
@@ -74,12 +74,12 @@ class Starter:
         if self._jobs.phase(job.job_id) is Phase.STARTING:
             await self._attempts.failed(job, reason)
         else:
-            # its livelock tells the rest: let go, with all opcodes queued, the job is started again
+            # its livelock decides: when it is released with all opcodes queued, the job is started again
             _log.warning("job.start_broken", job=job.job_id, reason=reason)
             self._jobs.processes.suspect(job.job_id)
 
     async def _start(self, job: Job, record: JobProcess) -> None:
-        """Raises: GantryError: the start failed; before the job was given away if it is still `starting`."""
+        """Raises: GantryError: the start failed; if the job is still STARTING, before it was given away."""
         if (own_livelock := self._launcher.rules.own_livelock) is not None:
             await self._write(attrs.evolve(job, livelock=own_livelock, process_id=None))
         started = await self._launch(job)
@@ -102,7 +102,7 @@ class Starter:
         raise Unavailable(f"no process was made within {self._timeout_s:g} s")
 
     async def _livelock(self, handshake: Handshake) -> str:
-        """Raises: GantryError: the process is not there; Unavailable: that is not the job's fault."""
+        """Raises: GantryError: the process is gone; Unavailable: that is not the job's fault."""
         try:
             return await handshake.livelock()
         except NoAnswer as error:
@@ -120,12 +120,12 @@ class Starter:
         _log.info("job.started", job=job.job_id, pid=started.pid, livelock=livelock)
 
     async def _write(self, job: Job) -> None:
-        # never left half done: once the write is on its way the process is the job's
+        # never half done: once the write has begun, the process owns the job
         with trio.CancelScope(shield=True):
             await self._store.save(job)
 
     async def _wait_for_exit(self, job: Job, reaped: trio.Event, reason: str) -> None:
-        """An earlier process of this job has let its livelock go and is about to end: only then comes the next."""
+        """Wait for an earlier process of this job, which has released its livelock and is about to end."""
         _log.debug("job.start_early", job=job.job_id, reason=reason)
         with trio.move_on_after(LONGEST_PAUSE_S) as scope:
             await reaped.wait()

@@ -1,8 +1,8 @@
-"""A trace from the job files of an installation, those in the queue and those archived; nothing is changed.
+"""A trace from the job files of an installation, in the queue and in the archive; nothing is changed.
 
-A job of several opcodes becomes one that takes the locks of all of them for as long as they were executed,
-together. One that waited for other jobs arrives when the last of those ended. Locks that an opcode found out
-only while it ran are in no job file: such jobs are counted, and have the locks that are known.
+A job of several opcodes becomes one that takes the locks of all of them for the sum of their execution
+times. A job that waited for other jobs arrives when the last of those ended. Locks that an opcode found
+only while it ran are in no job file: such jobs are counted, and have only the known locks.
 """
 
 import contextlib
@@ -31,10 +31,10 @@ _JOB: Final = re.compile(r"job-\d+", re.ASCII)
 @attrs.frozen
 class Exported:
     trace: tuple[TraceJob, ...]
-    # jobs that are not in the trace: they have not ended, or were never executed; and files that nobody can read
+    # number of jobs without an execution, or without an end; and of unreadable files
     unfinished: int
     unreadable: int
-    # jobs in the trace that had other locks besides
+    # number of jobs in the trace that also had unknown locks
     partly_known: int
 
 
@@ -67,7 +67,7 @@ def _jobs_in(folder: Path) -> list[Path]:
 
 def _contents(paths: Paths) -> Iterator[tuple[Path, bytes]]:
     for path in _job_files(paths):
-        # one that is archived meanwhile is found there
+        # a file that is archived meanwhile is found in the archive
         with contextlib.suppress(FileNotFoundError):
             yield path, path.read_bytes()
 
@@ -131,7 +131,7 @@ def _is_known(declaration: LockDeclaration | None) -> bool:
 
 
 def _locks(declared: Iterable[LockDeclaration | None]) -> dict[Lock, LockMode]:
-    """The strongest mode of each lock; the BGL only if it is exclusive, as all others share it anyway."""
+    """The strongest mode of each lock; the BGL only if it is exclusive, because all jobs share it anyway."""
     locks: dict[Lock, LockMode] = {}
     for declaration in declared:
         if declaration is None:

@@ -1,7 +1,7 @@
-"""Three typical loads, drawn by a seed: the same seed gives the same trace.
+"""Three typical loads, drawn from a seed: the same seed gives the same trace.
 
-All come in bursts, as users submit many jobs at once: a burst has 1 to 80 jobs. The pauses between bursts are such that
-the work alone, without any lock, would take about nine tenths of 50 slots.
+Jobs come in bursts, as users submit many at once: a burst has 1 to 80 jobs. The pauses between bursts are such that
+the work alone, without locks, would take about nine tenths of 50 slots.
 """
 
 import random
@@ -26,7 +26,7 @@ Draw = Callable[[random.Random], dict[Lock, LockMode]]
 
 
 def generate(kind: str, count: int, seed: int) -> tuple[TraceJob, ...]:
-    """So many jobs of a load.
+    """Generate jobs of a load.
 
     Args:
         kind: one of `KINDS`.
@@ -48,7 +48,7 @@ def _jobs(draw: random.Random, locks: Draw, count: int) -> Iterator[TraceJob]:
 
 
 def _mixed(draw: random.Random) -> dict[Lock, LockMode]:
-    """A fleet's day: mostly single instances, some whole nodes, now and then all of it."""
+    """A fleet's day: mostly single instances, some whole nodes, sometimes all of it."""
     node, instance = _node(draw.randrange(_NODES)), _instance(draw.randrange(_INSTANCES))
     work = draw.choices(_WORKS, (700, 200, 80, 18, 2))[0]
     match work:
@@ -67,7 +67,7 @@ def _mixed(draw: random.Random) -> dict[Lock, LockMode]:
 
 
 def _hotspot(draw: random.Random) -> dict[Lock, LockMode]:
-    """A tenth of the jobs wants one of a few nodes alone; all others have hardly anything in common."""
+    """A tenth of the jobs wants one of a few nodes exclusively; the others have hardly anything in common."""
     if draw.random() < 0.1:
         return {_node(draw.randrange(_HOT)): _EXCLUSIVE}
     return {_instance(draw.randrange(_INSTANCES)): _EXCLUSIVE, _node(draw.randrange(_HOT, _NODES)): _SHARED}

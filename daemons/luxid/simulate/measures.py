@@ -1,4 +1,4 @@
-"""What a run of a trace amounts to: how long it took, who waited, and what was spent on waiting for locks."""
+"""The results of a run: its length, the waits, and the time spent on waiting for locks."""
 
 import math
 import statistics
@@ -11,19 +11,19 @@ from daemons.luxid.simulate.replay import Run
 
 @attrs.frozen
 class Measures:
-    """Of one policy; all times in seconds."""
+    """The results of one policy; all times in seconds."""
 
     policy: str
-    # from the first arrival to the last end
+    # time from the first arrival to the last end
     makespan_s: float
-    # from arrival until the work begins; the 95th percentile is a wait that occurred (nearest rank)
+    # waits from arrival until the work begins; the 95th percentile is a wait that occurred (nearest rank)
     mean_wait_s: float
     p95_wait_s: float
     longest_wait_s: float
-    # with a slot and without locks, over all jobs; and its share of all time in slots
+    # time with a slot and without locks, over all jobs; and its share of all time in slots
     blocked_s: float
     blocked_share: float
-    # the longest wait over that of the first policy; None: nobody waited there
+    # longest wait divided by that of the first policy; None: no job waited there
     starvation: float | None
 
 

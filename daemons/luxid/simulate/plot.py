@@ -1,4 +1,4 @@
-"""The waits under each policy as a picture; matplotlib is asked for only here, and need not be installed."""
+"""The waits under each policy as a picture; only this module uses matplotlib, which need not be installed."""
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -34,9 +34,9 @@ class Plotting(Protocol):
 
 
 def load_plotting() -> Plotting:
-    """The module that draws, without a screen.
+    """Return the drawing module, set up without a screen.
 
-    Raises: NoPlotting: there is none.
+    Raises: NoPlotting: matplotlib is not installed.
     """
     try:
         import_module("matplotlib").use("Agg")
@@ -46,10 +46,10 @@ def load_plotting() -> Plotting:
 
 
 def draw(plotting: Plotting, title: str, runs: Mapping[str, Sequence[Run]], path: Path) -> None:
-    """Write a PNG: for each policy, which share of the jobs has waited at most how long.
+    """Write a PNG: for each policy, the share of jobs that waited at most a given time.
 
     Args:
-        plotting: what `load_plotting` gave.
+        plotting: result of `load_plotting`.
         runs: by policy.
     Raises: OSError: the file cannot be written.
     """

@@ -11,7 +11,7 @@ from daemons.luxid.core.choice.weights import WeightRules
 class Policy:
     name: str
     weights: WeightRules
-    # False: all jobs have one priority, in the queue and before locks
+    # False: all jobs have the same priority, in the queue and for locks
     has_priorities: bool = True
 
 
@@ -20,7 +20,7 @@ PRIORITY = Policy("priority", WeightRules(is_enabled=False))
 
 
 def predictive(ticks: int, defaults: WeightRules) -> Policy:
-    """Weights fade within so many ticks (K); base and tick are those given."""
+    """A policy whose weights fade within K ticks; base and tick are the defaults'."""
     rules = WeightRules(base=defaults.base, tick_s=defaults.tick_s, ticks=ticks)
     return Policy(f"predictive K={ticks}", rules)
 

@@ -1,4 +1,4 @@
-"""gantry-simulate: which job would have run next, under several policies. The one module here that reads and writes."""
+"""gantry-simulate: the order of jobs under several policies. The only module here that reads and writes."""
 
 import argparse
 import sys
@@ -21,7 +21,7 @@ from daemons.luxid.simulate.report import Comparison, json_value, text
 from daemons.luxid.simulate.trace import TraceJob, read_trace, write_trace
 
 NAME: Final = "gantry-simulate"
-# as of all commands
+# exit codes of all commands
 _FAILED, _USAGE, _NOT_FOUND, _INTERRUPTED = 1, 2, 3, 130
 _TICKS: Final = (5, 30, 120)
 
@@ -47,12 +47,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--generate", choices=tuple(KINDS), help="draw a load instead of reading one")
     parser.add_argument("--export", type=Path, metavar="FILE", help="write the trace of an installation's jobs")
     parser.add_argument("--jobs", type=_count, default=2000, help="how many to generate")
-    parser.add_argument("--seed", type=int, default=1, help="of the generator")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the generator")
     parser.add_argument("--slots", type=_count, help="jobs that run at once")
     parser.add_argument("--ticks", type=_count, action="append", metavar="K", help="a K to compare; several times")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the waits as PNG; needs matplotlib")
     parser.add_argument("--output", choices=("text", "json"), default="text")
-    parser.add_argument("--root", type=Path, metavar="DIR", help="the installation whose settings and jobs are meant")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="the installation whose settings and jobs to use")
     return parser
 
 
@@ -81,7 +81,7 @@ def _export(given: argparse.Namespace) -> None:
 
 
 def _compare(given: argparse.Namespace) -> None:
-    # before the work: it would be in vain
+    # first, so that a missing matplotlib does not waste the work
     plotting = load_plotting() if given.plot else None
     settings = load_settings(given.root)
     source, trace = _trace(given)

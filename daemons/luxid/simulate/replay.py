@@ -1,11 +1,10 @@
-"""A trace, run by the core that luxid uses, in virtual time.
+"""Run a trace through luxid's core in virtual time.
 
-Theory. Two kinds of events lie on a heap: a job comes, a job ends. Of one moment all ends come first, then the
-arrivals by their order in the trace; then the core decides, as it does in luxid after each event. A job that
-starts takes its slot and asks for its locks at once; it keeps the slot while it waits for them. Starting costs
-no time, and opcodes know all of their locks: what is left is the order, and that is what is compared.
-
-Nothing is drawn by chance and no clock is read: the same trace and policy give the same runs.
+Theory. A heap holds two kinds of events: a job comes, a job ends. At one moment all ends come first, then the
+arrivals in the order of the trace; then the core decides, as in luxid after each event. A job that
+starts takes its slot and requests its locks at once; it keeps the slot while it waits for them. Starting costs
+no time, and opcodes know all of their locks: only the order is left, and that is what is compared.
+No random number is drawn and no clock is read: the same trace and policy give the same runs.
 """
 
 import heapq
@@ -21,43 +20,43 @@ from daemons.luxid.simulate.policies import Policy
 from daemons.luxid.simulate.trace import TraceJob
 from daemons.luxid.simulate.virtuallocks import VirtualLocks
 
-# of events at one moment
+# order of events at one moment
 _END, _ARRIVAL = 0, 1
 
 
 @attrs.frozen
 class Limits:
-    """What the installation allows; settings of the same names."""
+    """Limits of the installation; settings of the same names."""
 
     slots: int = 50
-    # None: without a bound
+    # None: no bound
     max_bypass: int | None = 16
 
 
 @attrs.frozen
 class Run:
-    """What became of a job of the trace; its number counts from 1, by arrival."""
+    """The outcome of a job of the trace; its number counts from 1, by arrival."""
 
     number: int
     job: TraceJob
-    # took its slot, had its locks, ended; seconds
+    # seconds: start of its slot, start of its work, end
     started_s: float
     executed_s: float
     ended_s: float
 
     @property
     def wait_s(self) -> float:
-        """From its arrival until its work began."""
+        """Seconds from its arrival to the start of its work."""
         return self.executed_s - self.job.arrival_s
 
     @property
     def blocked_s(self) -> float:
-        """With a slot, and without its locks."""
+        """Seconds with a slot but without its locks."""
         return self.executed_s - self.started_s
 
 
 def replay(trace: Sequence[TraceJob], policy: Policy, limits: Limits) -> tuple[Run, ...]:
-    """Run the trace, whose jobs are in the order of arrival; the runs are in that order."""
+    """Run the trace, whose jobs are in the order of arrival; the runs have the same order."""
     return _Replay(trace, policy, limits).run()
 
 

@@ -13,7 +13,7 @@ _HEADER: Final = ("POLICY", "MAKESPAN", "MEAN WAIT", "P95 WAIT", "LONGEST", "STA
 
 @attrs.frozen
 class Comparison:
-    # where the trace comes from, and how many jobs it has
+    # origin of the trace, and its number of jobs
     source: str
     count: int
     limits: Limits
@@ -21,7 +21,7 @@ class Comparison:
 
 
 def text(comparison: Comparison) -> Iterator[str]:
-    """Lines; times in seconds."""
+    """The lines of the table; times in seconds."""
     yield f"{comparison.source}: {comparison.count} jobs, {comparison.limits.slots} slots; times in seconds"
     cells = [_HEADER, *map(_cells, comparison.rows)]
     widths = [max(len(row[place]) for row in cells) for place in range(len(_HEADER))]
@@ -30,7 +30,7 @@ def text(comparison: Comparison) -> Iterator[str]:
 
 
 def json_value(comparison: Comparison) -> dict[str, object]:
-    """Everything, unrounded but for what no clock can tell."""
+    """All values, rounded only to the resolution of clocks."""
     rows = [{key: _rounded(value) for key, value in attrs.asdict(row).items()} for row in comparison.rows]
     return {
         "source": comparison.source,

@@ -1,8 +1,8 @@
-"""A trace: what jobs came when, how long they ran, and under which locks. A file of it has a JSON object a line.
+"""A trace: the arrivals, durations and locks of jobs. Its file has one JSON object per line.
 
     {"arrival": 12.5, "duration": 40.0, "priority": 0, "locks": {"node/web1": "exclusive"}}
 
-Arrival and duration are seconds, the arrival since any moment that all lines share. Priority and locks may be left out.
+Arrival and duration are seconds; arrivals count from any common moment. Priority and locks may be left out.
 """
 
 import math
@@ -22,21 +22,21 @@ _KEYS: Final = frozenset({"arrival", "duration", "priority", "locks"})
 
 @attrs.frozen
 class TraceJob:
-    # both in seconds, >= 0
+    # seconds, >= 0
     arrival_s: float
     duration_s: float
-    # without the BGL, unless the job takes it exclusively
+    # locks without the BGL, unless the job takes it exclusively
     locks: Mapping[Lock, LockMode] = attrs.field(factory=dict)
     # smaller is more urgent
     priority: int = 0
 
 
 def read_trace(content: bytes, name: str) -> tuple[TraceJob, ...]:
-    """The jobs of a trace in the order of their arrival, and of their lines.
+    """Read the jobs of a trace, in the order of their arrival, then of their lines.
 
     Args:
-        name: how to call the file in errors.
-    Raises: InvalidRequest: a line is no job, or there is none; says which line, and why.
+        name: name of the file for errors.
+    Raises: InvalidRequest: a line is not a job, or there are no jobs; the message has the line and the reason.
     """
     jobs = list(_read_lines(content, name))
     if not jobs:
@@ -52,7 +52,7 @@ def in_order(jobs: Iterable[TraceJob]) -> tuple[TraceJob, ...]:
 
 
 def write_trace(jobs: Iterable[TraceJob]) -> bytes:
-    """What `read_trace` reads."""
+    """Encode a trace for `read_trace`."""
     return b"".join(orjson.dumps(_to_json(job)) + b"\n" for job in jobs)
 
 

@@ -1,13 +1,12 @@
-"""A lock table for virtual time, in the plainest way: shared and exclusive, groups, and bounded bypassing.
+"""A lock table for virtual time, in the simplest form: shared and exclusive, groups, and bounded bypassing.
 
-Theory. In a trace all locks of a job are known, so a job asks once, for all of them, and holds nothing while it
-waits: there are no rings. What is left of the rules of wconfd is this. Two jobs conflict
-if two of their locks do (`common.locks.conflicts`). A request is granted whole or waits; each job that frees locks
-makes room, and the waiting jobs are tried by (priority, job id). A waiting request that was passed `max_bypass` times
-by others that share what it wants exclusively is overdue, unless it conflicts with one that is overdue already: from
-then on the jobs that conflict with it wait for it, as if it held its locks.
-
-Cost: linear in all that is held and waits; no more than the slots.
+Theory. In a trace all locks of a job are known, so a job requests all of them at once, and holds nothing while it
+waits: there are no rings. Of wconfd's rules these remain. Two jobs conflict
+if two of their locks do (`common.locks.conflicts`). A request is granted whole or waits; when a job frees its
+locks, the waiting jobs are tried by (priority, job id). A waiting request that was passed `max_bypass` times
+by jobs that share what it wants exclusively is overdue, unless it conflicts with a request that is already overdue.
+From then on the jobs that conflict with it wait for it, as if it held its locks.
+Cost: linear in all held and waiting requests, which are at most as many as the slots.
 
 Source: wconfd.md 5.1 to 5.3; DESIGN section 5.
 """
@@ -35,23 +34,23 @@ class _Waiting:
 
 
 class VirtualLocks:
-    """Who holds what, and who waits.
+    """The held locks and the waiting requests.
 
     Args:
-        max_bypass: None: without a bound.
+        max_bypass: None: no bound.
     """
 
     def __init__(self, max_bypass: int | None) -> None:
         self._max_bypass = max_bypass
         self._held: dict[JobId, Locks] = {}
         self._waiting: list[_Waiting] = []
-        # no two of them conflict
+        # overdue requests; no two of them conflict
         self._overdue: list[_Waiting] = []
-        # passed often enough, but in conflict with one that is overdue
+        # requests that were passed often enough, but conflict with an overdue one
         self._ripe: list[_Waiting] = []
 
     def ask(self, job_id: JobId, priority: int, locks: Locks) -> bool:
-        """Grant all of these locks, or let the job wait for them; answers whether they were granted."""
+        """Grant all of these locks, or let the job wait for them; return whether they were granted."""
         asked = _Waiting(priority, job_id, locks)
         if self._may_have(asked):
             self._grant(asked)
@@ -63,10 +62,10 @@ class VirtualLocks:
         return False
 
     def free(self, job_id: JobId) -> list[JobId]:
-        """The job holds nothing any more; answers who was granted what it waited for, in that order."""
+        """Release all locks of the job; return the jobs whose requests are granted by that, in order."""
         self._held.pop(job_id, None)
         granted: list[JobId] = []
-        # a grant makes no room, so one pass is enough
+        # a grant frees no lock, so one pass is enough
         for each in tuple(self._waiting):
             if self._may_have(each):
                 self._leave(each)
@@ -93,7 +92,7 @@ class VirtualLocks:
         self._ripen([each for each in passed if each.passes == self._max_bypass])
 
     def _ripen(self, waiting: Iterable[_Waiting]) -> None:
-        """These were passed often enough; whoever can be overdue now is, the first that was ripe first."""
+        """Make these, which were passed often enough, overdue where possible, the earliest first."""
         ripe, self._ripe = [*self._ripe, *waiting], []
         for each in ripe:
             is_kept_back = any(conflict(each.locks, other.locks) for other in self._overdue)
@@ -101,7 +100,7 @@ class VirtualLocks:
 
 
 def conflict(mine: Locks, others: Locks) -> bool:
-    """Whether two jobs cannot hold these at the same time."""
+    """Whether two jobs cannot hold these locks at the same time."""
     small, large = sorted((mine, others), key=len)
     return any(mode.excludes(other) for lock, mode in small.items() for other in _modes_at(lock, large))
 
@@ -114,7 +113,7 @@ def _is_passed(wanted: Locks, granted: Locks) -> bool:
 
 
 def _modes_at(lock: Lock, locks: Locks) -> Iterable[LockMode]:
-    """The modes of those of the locks that meet this one; by look-ups, if it is no group."""
+    """The modes of the locks that overlap this one; found by look-ups, unless it is a group."""
     if lock.is_group:
         return [mode for other, mode in locks.items() if meets(lock, other)]
     group = lock.group

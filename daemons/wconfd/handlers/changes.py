@@ -1,7 +1,7 @@
-"""Changes of single objects: each a function of the core, made while nobody holds the configuration's lock.
+"""Changes of single objects: each is a function of the core, made while no owner holds the configuration's lock.
 
-Ganeti's calls are refused while somebody does; those of filter rules and limits, which are ours, wait until it is
-given back.
+Ganeti's calls are refused while an owner does; those of filter rules and limits, which are ours, wait until it is
+released.
 
 Source: wconfd.md 2.3; the filter rules' are ours.
 """
@@ -56,9 +56,9 @@ from protocol.wconfd.changes import (
 
 T = TypeVar("T")
 
-# how long a change that is ours waits for others to give back the configuration
+# seconds for which one of our own changes waits for the configuration's lock
 PATIENCE_S: Final = 10.0
-# unions, which are no classes to the type checker
+# unions, which the type checker does not take for classes
 _INSTANCE: Final = cast(type[AnyInstance], AnyInstance)
 _DISK: Final = cast(type[AnyDisk], AnyDisk)
 _log: Final = get_log(__name__)
@@ -178,7 +178,7 @@ class ChangeHandlers:
         return True
 
     async def _wait(self, call: AnyRequest, peer: Peer, change: Callable[[Config, float], Config]) -> None:
-        """Make a change as soon as the configuration is given back."""
+        """Make a change as soon as the configuration's lock is free."""
         await self._short_lock.wait_and_change(None, lambda config, now: (change(config, now), None), PATIENCE_S)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=False)
 
@@ -188,26 +188,26 @@ class ChangeHandlers:
         )
 
     async def _ask_once(self, call: UpdateCall, peer: Peer, step: UpdateStep) -> Stamp | None:
-        """Make an update, once, however often it is delivered; None: ask again."""
+        """Make an update once, even if it is delivered several times; None: the client must try again."""
         stamp = await self._short_lock.update(Delivery.of(call.object), step)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
 
     async def _make(self, call: AnyRequest, peer: Peer, change: Callable[[Config, float], Config]) -> bool:
-        """Make a change that has no answer of its own; false: ask again."""
+        """Make a change without a result of its own; false: the client must try again."""
         return await self._ask(call, peer, lambda config, now: (change(config, now), True)) or False
 
     async def _ask(self, call: AnyRequest, peer: Peer, step: Step[T]) -> T | None:
-        """Make a change; None: ask again."""
+        """Make a change; None: the client must try again."""
         done = await self._short_lock.change(step)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=done is None)
         return None if done is None else done[0]
 
     async def _release_minors(self, *disks: str) -> bool:
-        """The configuration has these disks' minors from now on."""
+        """Release the minors of these disks, which the configuration now has."""
         try:
             await self._reservations.release_minors(*disks)
         except Unavailable as error:
-            # the change itself is made; what is left over is found at the next start
+            # the change itself is made; leftover minors are found at the next start
             _log.warning("minors.not_released", disks=disks, reason=error, effect="released at the next start")
         return True

@@ -20,7 +20,7 @@ from protocol.peer import Peer
 from protocol.wconfd.changes import PrepareClusterDestruction
 from protocol.wconfd.locks import Unit
 
-# more urgent than anybody may be
+# priority before all others
 _FIRST: Final = -21
 _EXCLUSIVE: Final = (LockRequest(BGL, LockMode.EXCLUSIVE),)
 _RELEASE: Final = (LockRequest(BGL, None),)
@@ -32,11 +32,11 @@ _log: Final = get_log(__name__)
 class ClusterHandlers:
     _config: ConfigStore
     _locks: LockStore
-    # the daemon itself as an owner: without a pid, as it is not to be told of its grants
+    # the daemon itself as an owner: without a pid, because it needs no signal for its grants
     _own: Owner
 
     async def prepare_cluster_destruction(self, call: PrepareClusterDestruction, peer: Peer) -> Unit:
-        """Delivered twice, it is done once: the daemon has the BGL then, and needs nothing of the caller."""
+        """A second delivery does nothing: the daemon has the BGL then, and needs nothing from the caller."""
         if self._mode(self._own) is not LockMode.EXCLUSIVE:
             if self._mode(call.owner) is not LockMode.EXCLUSIVE:
                 raise Conflict(

@@ -37,14 +37,14 @@ _log: Final = get_log(__name__)
 
 
 class ConfigLocks(Protocol):
-    """What the configuration needs of the locks; changes are durable when they return."""
+    """The lock methods that the configuration needs; changes are durable when they return."""
 
     def held_by(self, owner: Owner) -> Mapping[Lock, LockMode]:
-        """The locks an owner holds directly."""
+        """The locks that an owner holds directly."""
         ...
 
     async def try_update(self, owner: Owner, requests: Sequence[LockRequest]) -> Sequence[Owner]:
-        """Update all or nothing; answers who is in the way. Raises: LockRuleViolation."""
+        """Update all or nothing; return the blocking owners. Raises: LockRuleViolation."""
         ...
 
     async def free_level(self, owner: Owner, level: LockLevel) -> None:
@@ -73,11 +73,11 @@ class ConfigHandlers:
         held = self._locks.held_by(call.owner).get(CONFIG_LOCK)
         mode = LockMode.SHARED if call.shared else LockMode.EXCLUSIVE
         if held is not None and held.covers(mode):
-            # whatever else the owner may wait for, an upgrade of this very lock too
+            # accepted whatever the owner waits for, even an upgrade of this very lock
             _log.warning("config.locked_twice", owner=call.owner, mode=held.value)
         elif await self._locks.try_update(call.owner, [LockRequest(CONFIG_LOCK, mode)]):
             return None
-        # a change begun before the lock was taken must be in what its holder reads, and later writes
+        # its holder must read, and later write back, changes begun before the lock was taken
         await self._store.settled()
         return self._reply()
 
@@ -114,8 +114,8 @@ class ConfigHandlers:
 
     async def _write(self, owner: Owner, value: Mapping[str, object], peer: Peer) -> bool:
         given = await in_thread(decode_config, value)
-        # no checkpoint between this look and the place in the queue of changes: whoever gets the lock
-        # next reads the configuration after this write
+        # no checkpoint between this check and the place in the queue of changes: the next owner of the lock
+        # reads the configuration after this write
         if self._locks.held_by(owner).get(CONFIG_LOCK) is not LockMode.EXCLUSIVE:
             return False
         await self._store.change(_writing(given, is_change=lacks_members(value)))

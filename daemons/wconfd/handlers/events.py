@@ -1,4 +1,4 @@
-"""What happens to locks and configuration, told as it happens.
+"""Events of locks and configuration, sent as they happen.
 
 Source: DESIGN sections 6 and 8; the method is ours.
 """
@@ -20,11 +20,11 @@ class EventHandlers:
     _config: ConfigStore
 
     async def subscribe(self, _: Subscribe, __: Peer) -> Stream[tuple[tuple[Holdings, ...], int]]:
-        # no checkpoint between the reading of the state and the subscription
+        # no checkpoint between reading the state and subscribing
         return self._locks.publisher.subscribe((tuple(self._locks.rows()), self._config.config.serial_no))
 
 
 def tell_config(publisher: Publisher, before: Config, after: Config) -> None:
-    """Tell those who have subscribed of a change of the configuration."""
+    """Send a change of the configuration to the subscribers."""
     concerns_luxid = before.filters != after.filters or job_limits(before) != job_limits(after)
     publisher.publish(CONFIG_CHANGED, after.serial_no, concerns_luxid)

@@ -1,4 +1,4 @@
-"""Who holds locks, who waits for them and why, since when.
+"""Who holds locks, who waits for them and why, and since when.
 
 Source: DESIGN section 6, "Explain"; the methods are ours.
 """

@@ -35,7 +35,7 @@ from protocol.wconfd.locks import (
     WaitLocks,
 )
 
-# a caller that wants to wait longer asks again
+# limit of one call; the client repeats it to wait longer
 WAIT_AT_MOST_S: Final = 60.0
 
 _log: Final = get_log(__name__)
@@ -44,7 +44,7 @@ Holders = tuple[tuple[Lock, tuple[tuple[Owner, LockMode], ...]], ...]
 
 
 class _OfOwner(Protocol):
-    """A call that changes what its owner holds."""
+    """A call that changes the locks of its owner."""
 
     METHOD: ClassVar[str]
 

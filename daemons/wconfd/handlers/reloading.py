@@ -1,4 +1,4 @@
-"""The file of the configuration: what it holds, and reading it anew after somebody else has changed it.
+"""The configuration's file: its state, and reloading it after a change by another program.
 
 Source: wconfd.md 11 (TRAP-7); the methods are ours.
 """

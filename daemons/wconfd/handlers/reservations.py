@@ -1,7 +1,7 @@
-"""The calls on temporary reservations: each a function of the core, carried out by the store.
+"""The calls for temporary reservations: each is a function of the core, carried out by the store.
 
-What is taken is compared with the configuration at the moment of the step, in which the owner's own
-finished changes are: the configuration's own writer has shown them before their caller was answered.
+A reservation is compared with the configuration at the moment of the step. That contains the owner's own
+finished changes: the configuration's writer makes them visible before it replies to their caller.
 
 Source: wconfd.md 2.4.
 """
