@@ -18,7 +18,7 @@ from common.system.livelock import Livelock
 from common.wire import unstructure
 from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.commands.output import OutputFile
-from daemons.jobproc.commands.program import Leash
+from daemons.jobproc.commands.programend import Leash
 from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks

@@ -35,7 +35,7 @@ from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.commands.output import OutputFile
-from daemons.jobproc.commands.program import Leash
+from daemons.jobproc.commands.programend import Leash
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import refuse, shake_hands
 from daemons.jobproc.jobload import load_record

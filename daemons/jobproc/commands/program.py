@@ -15,10 +15,8 @@ import contextlib
 import fcntl
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
-
-import attrs
 
 from common.system.log import get_log
 from common.system.processes import Process, descendants, send_all
@@ -26,9 +24,10 @@ from daemons.jobproc.commands.cgroups import while_starting
 from daemons.jobproc.commands.execution import Launch, become_subreaper, read_report
 from daemons.jobproc.commands.facts import Fact, read_fact
 from daemons.jobproc.commands.limits import Limited
+from daemons.jobproc.commands.programend import Leash, ProgramEnd
 from daemons.jobproc.commands.stopping import Leave
 from daemons.jobproc.commands.supervision import Terms
-from daemons.jobproc.commands.supervisor import Supervisor, start_supervisor
+from daemons.jobproc.commands.supervisor import start_supervisor
 from daemons.jobproc.signals import ProcessSignals
 
 Sink = Callable[[bytes], None]
@@ -43,57 +42,6 @@ _log = get_log(__name__)
 
 class SupervisorLost(Exception):
     """the supervisor of the program was killed; all that it supervised was ended"""
-
-
-@attrs.frozen
-class Leash:
-    """Processes that a program left running under the job's locks."""
-
-    _supervisor: Supervisor
-
-    @property
-    def fd(self) -> int:
-        """A descriptor that is readable when none of them is left."""
-        return self._supervisor.status
-
-    def stop(self) -> None:
-        """Request their end."""
-        self._supervisor.stop()
-
-    def close(self) -> None:
-        os.close(self._supervisor.status)
-        self._supervisor.reap()
-
-
-@attrs.frozen
-class ProgramEnd:
-    """The end of a program."""
-
-    # exit code as in `subprocess`: negative for a signal
-    returncode: int
-    timed_out: bool
-    duration_s: float
-    # whether the job was killed while it ran
-    was_killed: bool
-    # usage as in `usage_so_far`
-    usage: Mapping[str, object]
-    # number of its processes that the kernel killed for memory
-    oom_kills: int
-    # processes left under the locks; None: there are none, or they do not matter; the receiver closes it
-    leash: Leash | None
-
-    @property
-    def exit_code(self) -> int | None:
-        return self.returncode if self.returncode >= 0 else None
-
-    @property
-    def signal_name(self) -> str | None:
-        if self.returncode >= 0:
-            return None
-        try:
-            return signal.Signals(-self.returncode).name
-        except ValueError:
-            return f"SIG{-self.returncode}"
 
 
 class RunningProgram:

@@ -24,7 +24,8 @@ from daemons.jobproc.commands.holding import group_name
 from daemons.jobproc.commands.limits import MEMORY, Wanted
 from daemons.jobproc.commands.output import OutputFile, Tail
 from daemons.jobproc.commands.prelude import Prelude
-from daemons.jobproc.commands.program import ProgramEnd, RunningProgram, Sink, SupervisorLost
+from daemons.jobproc.commands.program import RunningProgram, Sink, SupervisorLost
+from daemons.jobproc.commands.programend import ProgramEnd
 from daemons.jobproc.commands.startwords import folder_words, prelude_words, program_words
 from daemons.jobproc.commands.stopping import Leave
 from daemons.jobproc.commands.supervision import Terms
