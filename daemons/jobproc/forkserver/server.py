@@ -1,0 +1,188 @@
+"""The loop of the fork server: control connections, forks, ends of children.
+
+Source: DESIGN section 7; protocol.forkserver.
+"""
+
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import sys
+import time
+from typing import Final, assert_never
+
+import setproctitle
+
+from common.access import Role
+from common.errors import GantryError
+from common.ids import JobId
+from common.settings import Settings
+from common.system.log import get_log, rename_program
+from daemons.jobproc import life
+from daemons.jobproc.commands.cgroups import GroupTree
+from daemons.jobproc.forkserver.children import Children
+from daemons.jobproc.forkserver.control import Closed, ControlConnection, exited, read_start, started
+from daemons.jobproc.signals import HANDLED, ProcessSignals
+from protocol.envelope import Call, failure
+from protocol.forkserver import JobExited, StartJob
+from protocol.peer import own_access, peer_of, with_role
+
+# variable set for the copy that only tests whether the code can be imported
+TRIAL: Final = "GANTRY_FORKSERVER_TRIAL"
+_log = get_log(__name__)
+
+
+class ForkServer:
+    """The loop: control connections in, forks, ends of children out.
+
+    Args:
+        listener: a non-blocking listening socket.
+        groups: tree for the control groups of commands; None: no control groups here.
+    """
+
+    def __init__(
+        self, settings: Settings, listener: socket.socket, children: Children, groups: GroupTree | None
+    ) -> None:
+        self._settings = settings
+        self._groups = groups
+        self._listener = listener
+        self._children = children
+        self._access = own_access()
+        self._connections: list[ControlConnection] = []
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(listener, selectors.EVENT_READ)
+        self._signals = ProcessSignals()
+        self._trial: subprocess.Popen[bytes] | None = None
+
+    def serve(self) -> bool:
+        """Serve until SIGTERM (returns false), or until fresh code can take over (returns true)."""
+        self._signals.install()
+        self._selector.register(self._signals.fileno(), selectors.EVENT_READ)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+        # children of the previous program in this process: their signal may be gone
+        self._reap()
+        while not self._signals.cancel_asked:
+            for key, events in self._selector.select():
+                if key.fileobj is self._listener:
+                    self._accept()
+                elif isinstance(key.data, ControlConnection):
+                    self._attend(key.data, events)
+                else:
+                    self._signals.drain()
+            self._reap()
+            if self._is_fresh_code_good():
+                return True
+        return False
+
+    def close(self) -> None:
+        """Close the control connections; the listening socket is the caller's."""
+        for connection in self._connections:
+            connection.close()
+        self._connections.clear()
+        self._selector.close()
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError as error:
+            # the client gave up, or no descriptors are left: the latter must not become a busy loop
+            if not isinstance(error, BlockingIOError | ConnectionAbortedError):
+                _log.warning("accept.failed", error=error, next="try again")
+                time.sleep(0.1)
+            return
+        peer = with_role(peer_of(sock), self._access)
+        if peer.role < Role.FULL:
+            _log.warning("connection.denied", peer=peer)
+            sock.close()
+            return
+        sock.setblocking(False)
+        connection = ControlConnection(sock)
+        self._connections.append(connection)
+        self._selector.register(sock, selectors.EVENT_READ, connection)
+
+    def _attend(self, connection: ControlConnection, events: int) -> None:
+        try:
+            if events & selectors.EVENT_WRITE:
+                connection.flush()
+            if events & selectors.EVENT_READ:
+                for payload in connection.receive():
+                    self._answer(connection, payload)
+                connection.drop_unclaimed_fds()
+            self._watch(connection)
+        except Closed:
+            self._drop(connection)
+
+    def _answer(self, connection: ControlConnection, payload: bytes) -> None:
+        """Raises: Closed."""
+        match found := read_start(payload):
+            case bytes() as refusal:
+                _log.warning("control.refused", message=payload[:200].decode(errors="replace"))
+                connection.send(refusal)
+            case (call, request):
+                connection.send(self._start(connection, call, request))
+            case None:
+                pass
+            case _:
+                assert_never(found)
+
+    def _start(self, connection: ControlConnection, call: Call, request: StartJob) -> bytes:
+        try:
+            with connection.claim_fd() as sock:
+                pid = self._children.start(request.job_id, sock, self._live)
+        except GantryError as error:
+            _log.warning("job.not_forked", job=request.job_id, error=error)
+            return failure(call, error)
+        _log.debug("job.forked", job=request.job_id, pid=pid)
+        return started(call, pid)
+
+    def _live(self, job_id: JobId, sock: socket.socket) -> int:
+        """Run the job, in the child, after leaving everything of the parent behind."""
+        self.close()
+        self._signals.begin_anew()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, HANDLED)
+        os.setsid()
+        self._listener.close()
+        rename_program("job")
+        setproctitle.setproctitle(f"gantry-job {job_id}")
+        return life.run(job_id, sock, self._settings, self._signals, self._groups)
+
+    def _reap(self) -> None:
+        for end in self._children.reap():
+            if end.job_id is not None:
+                _log.debug("job.process_ended", job=end.job_id, pid=end.pid, wait_status=end.wait_status)
+                self._tell_all(exited(JobExited(end.job_id, end.pid, end.wait_status)))
+            elif self._trial is not None and end.pid == self._trial.pid:
+                self._trial.returncode = os.waitstatus_to_exitcode(end.wait_status)
+
+    def _tell_all(self, note: bytes) -> None:
+        for connection in tuple(self._connections):
+            try:
+                connection.send(note)
+                self._watch(connection)
+            except Closed:
+                self._drop(connection)
+
+    def _watch(self, connection: ControlConnection) -> None:
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if connection.has_unsent else 0)
+        if self._selector.get_key(connection.sock).events != events:
+            self._selector.modify(connection.sock, events, connection)
+
+    def _drop(self, connection: ControlConnection) -> None:
+        self._connections.remove(connection)
+        self._selector.unregister(connection.sock)
+        connection.close()
+
+    def _is_fresh_code_good(self) -> bool:
+        """Try the code on disk when asked to; return true once a trial has succeeded."""
+        if self._signals.hup_came and self._trial is None:
+            self._signals.hup_came = False
+            self._trial = subprocess.Popen(
+                [sys.executable, *sys.orig_argv[1:]], env={**os.environ, TRIAL: "1"}, stdin=subprocess.DEVNULL
+            )
+        if self._trial is None or self._trial.returncode is None:
+            return False
+        code, self._trial = self._trial.returncode, None
+        if code != 0:
+            _log.error("code.not_renewed", exit_code=code, next="go on with the old code; try the program by hand")
+        return code == 0
