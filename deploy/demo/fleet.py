@@ -5,7 +5,7 @@ import random
 from pathlib import Path
 
 NODES = ("web1", "web2", "db1")
-# the one whose change goes wrong
+# node whose change fails
 UNLUCKY = "db1"
 _DATA_FILES = 4
 _DATA_BYTES = 12 * 2**20
@@ -25,7 +25,7 @@ def build_fleet(folder: Path) -> None:
 
 def _write_data(home: Path, number: int) -> str:
     name = f"srv/data{number}"
-    # half noise, half text: so that packing it is work
+    # half noise, half text, so that packing takes time
     content = random.Random(f"{home.name}{number}").randbytes(_DATA_BYTES // 2) + b"row\n" * (_DATA_BYTES // 8)
     (home / name).write_bytes(content)
     return f"{hashlib.sha256(content).hexdigest()}  {name}\n"

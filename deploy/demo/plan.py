@@ -22,7 +22,7 @@ Job = list[dict[str, Any]]
 
 
 class Plan:
-    """Jobs that refer to each other by name while they are written, by relative ids when submitted."""
+    """Jobs that refer to each other by name here, and by relative ids in the submission."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

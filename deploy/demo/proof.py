@@ -1,4 +1,4 @@
-"""What the demo proves from the job files alone: what ran, in which order, which locks were held when."""
+"""What the demo proves from the job files alone: the order of the executions, and the locks held at each time."""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ WIDTH = 46
 
 @attrs.frozen
 class Ran:
-    """One job as its file tells it; times are seconds since the epoch, None: it never executed."""
+    """One job, read from its file; times are seconds since the epoch, None: it never executed."""
 
     job_id: int
     name: str
@@ -46,7 +46,7 @@ def _s(stamp: Sequence[int] | None) -> float | None:
 
 
 def timeline(jobs: Sequence[Ran]) -> Iterator[str]:
-    """One line a job: when it executed, under which locks."""
+    """One line for each job: the time of its execution, and its locks."""
     first = min(job.exec_at for job in jobs if job.exec_at is not None)
     last = max(job.end_at for job in jobs if job.end_at is not None)
     scale = WIDTH / (last - first)

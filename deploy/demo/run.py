@@ -12,7 +12,7 @@ HERE = Path(__file__).resolve().parent
 BIN = Path(sys.executable).parent
 sys.path.insert(0, str(HERE))
 
-from fleet import NODES, UNLUCKY, build_fleet  # noqa: E402  # its folder is known only now
+from fleet import NODES, UNLUCKY, build_fleet  # noqa: E402  # found by the path set above
 from plan import maintenance_plan  # noqa: E402
 from proof import check, read_job, timeline  # noqa: E402
 

@@ -1,4 +1,4 @@
-"""What can be asked for: an opcode is data, and is checked when a job is submitted."""
+"""The opcode: data, which is checked when a job is submitted."""
 
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from common.opcodes.types import SECRET, JsonObject, NonEmpty, Positive
 
 @attrs.frozen(kw_only=True)
 class OpSitePublish(OpCode):
-    """Put a new release of a web site in place, and delete the oldest ones. The class gives its id: OP_SITE_PUBLISH."""
+    """Publish a new release of a web site, and delete the oldest ones. The class gives the id: OP_SITE_PUBLISH."""
 
     SUMMARY: ClassVar[str | None] = "site"
 
@@ -21,13 +21,13 @@ class OpSitePublish(OpCode):
     source: NonEmpty
     # folder that holds the releases of all sites
     store: NonEmpty
-    # releases to keep
+    # number of releases to keep
     keep: Positive = 3
-    # {"key": ...}, with which the release is signed; never in a file, a list or a log
+    # {"key": ...}, the key that signs the release; never in a file, a list or a log
     credentials: JsonObject | None = attrs.field(default=None, repr=False, metadata=SECRET)
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
-        """The site for this job alone; the store together with other sites', but not while somebody cleans it up."""
+        """The site exclusively; the store shared with the jobs of other sites, but not while a job cleans it up."""
         return declare(
             {
                 member_lock(LockLevel.INSTANCE, self.site): LockMode.EXCLUSIVE,

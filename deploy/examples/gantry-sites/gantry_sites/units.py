@@ -1,4 +1,4 @@
-"""What is done: a logical unit carries out an opcode in the process of a job, which holds its locks."""
+"""The logical unit: it carries out an opcode in the process of a job, which holds its locks."""
 
 import hashlib
 import hmac
@@ -15,7 +15,7 @@ from gantry_sites.opcodes import OpSitePublish
 
 
 class SitePublishUnit(LogicalUnit[OpSitePublish]):
-    """Copy the files to a folder of their own, then let the link `current` lead there."""
+    """Copy the files to a folder of their own, then make the link `current` point there."""
 
     OPCODE: ClassVar[type[OpCode]] = OpSitePublish
 
@@ -35,7 +35,7 @@ class SitePublishUnit(LogicalUnit[OpSitePublish]):
             files = self._copy(release, context)
             self._sign(release, files)
         except BaseException:
-            # what runs here may end at any step: it leaves the site as it was
+            # each step may fail or be interrupted; the site then stays unchanged
             shutil.rmtree(release, ignore_errors=True)
             raise
         _switch(site, release)

@@ -1,4 +1,4 @@
-"""The operation is tried with Gantry's kit: no daemon, no cluster, and mistakes of the opcode are found, too."""
+"""Test the operation with Gantry's kit, which needs no daemon and no cluster, and also checks the opcode."""
 
 from pathlib import Path
 from typing import Any
