@@ -30,7 +30,7 @@ def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
 def read_lock_view(answer: QueryResult) -> tuple[LockRow, ...]:
     """Return the locks that are held or waited for, in lock order, then jobs by id.
 
-    Args: answer: to a Query of locks with `LOCK_FIELDS`.
+    Args: answer: reply to a Query of locks with `LOCK_FIELDS`.
     Raises: ProtocolError: the reply has another form. InvalidRequest: a name in it is unknown.
     """
     try:

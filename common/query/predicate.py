@@ -4,7 +4,7 @@ There are two customs (`QUERY`, `PREDICATE`). A query that compares values of di
 author should hear of it. A filter rule has no author to tell, so it just does not match.
 
 They also differ for a field without a value. A rule takes a condition on it as false, and its negation as
-true. In a query that would be a guess: nobody knows whether the unknown free memory of a node is above 1000.
+true. In a query that would be a guess: the unknown free memory of a node may or may not be above 1000.
 Therefore the verdict there is *unknown* (`common.queue.verdict`). A thing whose whole verdict is unknown does not
 match, negated or not, and the caller is told which fields were missing.
 

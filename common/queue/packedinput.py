@@ -1,8 +1,8 @@
-"""An opcode's input as JSON text, which looks like the object that it stands for.
+"""An opcode's input, kept as JSON text and read like an object.
 
-Theory. Jobs of a long queue are kept in memory, and of most of them nobody looks at the input before their turn comes.
-As objects it takes four times the room of its text: a tree of dicts, lists and numbers for each. So it is kept as text
-and read when it is looked at; the last few that were read are at hand, as several look at one job in turn.
+Theory. Jobs of a long queue are kept in memory, and the input of most of them is not read before their turn comes.
+As objects, a tree of dicts, lists and numbers, it takes four times the memory of its text. So it is kept as text and
+parsed at each access; the last few objects are cached, as several parts read one job in turn.
 
 Source: DESIGN section 6.
 """
@@ -19,9 +19,9 @@ _AT_HAND: Final = 16
 
 @attrs.frozen(eq=False, weakref_slot=False)
 class PackedInput(Mapping[str, object]):
-    """The input of an opcode; equal to an object with the same content. Cost of a look: that of reading the JSON."""
+    """The input of an opcode; equal to an object with the same content. An access parses the JSON unless cached."""
 
-    # compact; one object
+    # compact JSON; one object
     text: str
 
     def __getitem__(self, key: str) -> object:
@@ -44,9 +44,9 @@ class PackedInput(Mapping[str, object]):
 
 
 def pack(op_input: Mapping[str, object]) -> Mapping[str, object]:
-    """The same input in little room; as it is if it cannot be written: JSON may be nested deeper than we write it."""
+    """Return the same input, packed; unchanged if it is nested too deeply to be encoded."""
     try:
-        # as text: orjson leaves four kilobytes behind its bytes, and these are kept
+        # as str: the bytes from orjson keep four unused kilobytes, and these texts stay in memory
         return PackedInput(str(orjson.dumps(op_input), "utf-8"))
     except orjson.JSONEncodeError:
         return op_input

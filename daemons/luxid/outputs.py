@@ -60,7 +60,7 @@ def decode_whole(content: bytes, *, is_end: bool) -> tuple[str, int]:
 
 
 class OutputWatch:
-    """Wakes those who wait for output; watches the folder only while there are listeners."""
+    """Wakes the tasks that wait for output; watches the folder only while there are listeners."""
 
     def __init__(self, paths: Paths, nursery: trio.Nursery) -> None:
         self._folder = paths.output

@@ -5,7 +5,7 @@ Theory. A control group holds all processes that a command starts; without speci
 supervisor's descendants are the group. Versions and mounts do not tell what a system allows, so
 this module only lists places worth a trial, the best one first.
 
-Groups are made below our own group: it is ours, or the tree belongs to nobody. But if a service manager has
+Groups are made below our own group: it is ours, or no program owns the tree. But if a service manager has
 put us into a subgroup of the one it gave us (`DelegateSubgroup=`), they are made in the group above.
 
 Source: DESIGN section 16; everyday.md a, j.

@@ -58,7 +58,7 @@ _FIRST_PORT: Final = 11000
 
 
 class _Object(TypedDict, total=False):
-    """An object of the configuration: what is looked at here, of whatever kind it is."""
+    """An object of the configuration, of any kind; the fields that this module reads."""
 
     uuid: str
     name: str

@@ -69,8 +69,7 @@ class Store:
         Args:
             first: files that must be durable before the first of the jobs exists; removed if the jobs are not taken.
 
-        The jobs have consecutive ids, either reserved or the next ones; these are used up, whatever becomes of
-        the write.
+        The jobs have consecutive ids, either reserved or the next ones; these are used up, even if the write fails.
 
         Raises:
             Unavailable: the disk refused; no job is left, and their ids are not used again.

@@ -1,1 +1,1 @@
-"""What luxid answers to each method, grouped by noun."""
+"""The handlers of luxid's methods, grouped by noun."""

@@ -1,4 +1,4 @@
-"""Replies of rows, as JSON in pieces: rows are many, and nobody keeps them all.
+"""Replies of rows, as JSON in pieces: rows are many, and are never all in memory.
 
 Source: luxid.md 2.2, 7.
 """
@@ -24,12 +24,12 @@ _PIECE_BYTES: Final = 256 * 2**10
 
 
 async def one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
-    """Things that are there already, for the replies below."""
+    """Things that already exist, for the replies below."""
     yield things
 
 
 def query_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[QueryResult]:
-    """Definitions and rows of cells, with what the plan has to tell of the filter at the end."""
+    """Definitions and rows of cells; at the end the plan's notes on the filter."""
     head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
     return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), plan.notes)
 

@@ -1,1 +1,1 @@
-"""What wconfd answers to each method, grouped by noun."""
+"""The handlers of wconfd's methods, grouped by noun."""

@@ -73,7 +73,7 @@ class ConfigHandlers:
         held = self._locks.held_by(call.owner).get(CONFIG_LOCK)
         mode = LockMode.SHARED if call.shared else LockMode.EXCLUSIVE
         if held is not None and held.covers(mode):
-            # accepted whatever the owner waits for, even an upgrade of this very lock
+            # accepted while the owner waits for any lock, even for an upgrade of this one
             _log.warning("config.locked_twice", owner=call.owner, mode=held.value)
         elif await self._locks.try_update(call.owner, [LockRequest(CONFIG_LOCK, mode)]):
             return None
