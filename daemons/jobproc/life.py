@@ -9,7 +9,7 @@ while the opcode waits for its locks, it drops its request and all that it holds
 The end of an opcode is written while wconfd frees its locks: neither needs the other. The next owner of the locks
 may find the old state in the file for a moment, but never the old work under way.
 
-Locks outlive the opcode if one of its processes does and may (a *leash* is held, see `program`). The next opcode
+Locks outlive the opcode if one of its processes does and may (see `leftprocesses`). The next opcode
 then waits for that. At the end of the job nothing is freed and the livelock stays: the supervisor of
 those processes holds it, and wconfd frees the locks when the last of them ends.
 
@@ -35,11 +35,11 @@ from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.commands.output import OutputFile
-from daemons.jobproc.commands.programend import Leash
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import refuse, shake_hands
 from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
 from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
@@ -120,8 +120,7 @@ class _Life:
         most = settings.jobproc.output_max_bytes
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
-        # processes of an earlier opcode that still run under the locks
-        self._leash: Leash | None = None
+        self._left = LeftProcesses(signals)
         signals.on_priority = self._take_priority
         signals.is_kill = settings.paths.kill_message(job_id).exists
 
@@ -153,7 +152,7 @@ class _Life:
         self._output.close()
         self._error_output.close()
         self._record.close()
-        if self._leash is not None and not self._is_slack(self._leash):
+        if self._left.is_any:
             _log.info("job.left_processes", job=self._job_id, locks="kept until they end")
             return
         self._locks.start_free()
@@ -209,7 +208,7 @@ class _Life:
             # a dry run ends here: everything up to here refuses as in earnest
             return None if op.dry_run else unit.run(context)
         finally:
-            self._leash = context.leash
+            self._left.keep(context.leash)
 
     def _opcode(self, index: int) -> OpCode:
         """The opcode with its secrets. Raises: PrerequisiteError: the secrets are lost."""
@@ -254,10 +253,7 @@ class _Life:
 
     def _free_while(self, write: Callable[[], None]) -> None:
         """Write the opcode's end while its locks are freed."""
-        if self._leash is not None and self._is_slack(self._leash):
-            self._leash.close()
-            self._leash = None
-        if self._leash is not None:
+        if self._left.look():
             write()
             return
         self._locks.start_free()
@@ -267,27 +263,14 @@ class _Life:
             self._locks.finish_free()
 
     def _wait_for_left_processes(self, index: int) -> None:
-        if self._leash is None:
+        text = "waiting for processes that the previous opcode left running, and for its locks"
+        if not self._left.wait(lambda: self._record.log(index, text)):
             return
-        if not self._is_slack(self._leash):
-            self._record.log(index, "waiting for processes that the previous opcode left running, and for its locks")
-        while not self._is_slack(self._leash):
-            is_cancel_asked = self._signals.cancel_asked
-            if self._signals.kill_asked:
-                self._leash.stop()
-            elif is_cancel_asked:
-                raise JobCanceled
-            self._signals.wait(None, self._leash.fd)
-        self._leash.close()
-        self._leash = None
         self._locks.start_free()
         self._locks.finish_free()
         if self._signals.cancel_asked:
             # it waited for an end that it has caused itself: the next opcode must not request locks
             raise JobCanceled
-
-    def _is_slack(self, leash: Leash) -> bool:
-        return bool(self._signals.wait(0, leash.fd))
 
     def _context(self, index: int) -> UnitContext:
         return UnitContext(
