@@ -158,7 +158,8 @@ def _read(path: str) -> bytes:
 
 def _remove_temps(paths: Paths, names: Iterable[str], alive: set[JobId]) -> None:
     for name in names:
-        match = _TEMP.fullmatch(name)
+        # most are job files, for which a pattern is dear
+        match = _TEMP.fullmatch(name) if name.endswith(".tmp") else None
         if match and not (match[1] and int(match[1]) in alive):
             (paths.queue / name).unlink(missing_ok=True)
 

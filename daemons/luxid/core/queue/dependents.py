@@ -6,7 +6,7 @@ when the job comes back to the queue.
 Source: chained-jobs design; luxid.md 5.4.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
@@ -35,10 +35,13 @@ class Waits:
     def __contains__(self, job_id: JobId) -> bool:
         return job_id in self._unmet
 
-    def begin(self, job: Job) -> Doomed | None:
-        """Let a job, which waits for nothing, wait for its unmet dependencies; returns why they can never be met."""
+    def begin(self, job_id: JobId, dependencies: Iterable[Dependency]) -> Doomed | None:
+        """Let a job, which waits for nothing, wait for those of its dependencies that are not met.
+
+        Returns: why they can never be met; None: they can.
+        """
         unmet: dict[JobId, list[Dependency]] = {}
-        for dependency in next_dependencies(job):
+        for dependency in dependencies:
             target = JobId(dependency.job_id)
             try:
                 state = self._state_of(target)
@@ -50,11 +53,11 @@ class Waits:
             if verdict is DependencyVerdict.WAIT:
                 unmet.setdefault(target, []).append(dependency)
             elif verdict is not DependencyVerdict.MET:
-                return _doomed(job.job_id, dependency, state)
+                return _doomed(job_id, dependency, state)
         if unmet:
-            self._unmet[job.job_id] = unmet
+            self._unmet[job_id] = unmet
             for target in unmet:
-                self._dependents.setdefault(target, set()).add(job.job_id)
+                self._dependents.setdefault(target, set()).add(job_id)
         return None
 
     def dependents(self, target: JobId) -> frozenset[JobId]:
