@@ -135,7 +135,7 @@ class JobOp:
         return op_id if isinstance(op_id, str) else "OP_INVALID"
 
 
-@attrs.frozen
+@attrs.frozen(weakref_slot=False)
 class Job:
     """An ordered list of opcodes with one id, one file, one process."""
 

@@ -22,7 +22,7 @@ class PackedInput(Mapping[str, object]):
     """The input of an opcode; equal to an object with the same content. An access parses the JSON unless cached."""
 
     # compact JSON; one object
-    text: str
+    text: bytes
 
     def __getitem__(self, key: str) -> object:
         return _read(self.text)[key]
@@ -46,13 +46,13 @@ class PackedInput(Mapping[str, object]):
 def pack(op_input: Mapping[str, object]) -> Mapping[str, object]:
     """Return the same input, packed; unchanged if it is nested too deeply to be encoded."""
     try:
-        # as str: the bytes from orjson keep four unused kilobytes, and these texts stay in memory
-        return PackedInput(str(orjson.dumps(op_input), "utf-8"))
+        # copied: the bytes from orjson keep four unused kilobytes, and these texts stay in memory
+        return PackedInput(bytes(memoryview(orjson.dumps(op_input))))
     except orjson.JSONEncodeError:
         return op_input
 
 
 @lru_cache(maxsize=_AT_HAND)
-def _read(text: str) -> dict[str, object]:
+def _read(text: bytes) -> dict[str, object]:
     found: dict[str, object] = orjson.loads(text)
     return found

@@ -41,7 +41,7 @@ _LONGEST_PAUSE_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
-@attrs.frozen
+@attrs.frozen(weakref_slot=False)
 class FoundJob:
     job: Job
     fate: Fate

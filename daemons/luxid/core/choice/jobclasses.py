@@ -30,9 +30,9 @@ class AdmissionClass:
     partitions: "dict[WeightClass, Partition]" = attrs.field(factory=dict)
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class LockClass:
-    """The jobs with equal needs. There may be one for each job: so it has no dicts that most do not need."""
+    """The jobs with equal needs. There may be one for each job: so it has nothing that most do not need."""
 
     needs: Needs
     # number of names that clash, by level; None: none does
@@ -84,7 +84,7 @@ class LockClass:
             self._job_classes = None
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class LazyHeap:
     """Keys of which some still count, and the smallest of them."""
 
@@ -99,6 +99,10 @@ class LazyHeap:
 
         Cost: O(log n), amortised: to tidy up is as rare as it is long; memory follows the size.
         """
+        if not self._keys:
+            # with room for no other, as most classes never have one
+            self._keys = [key]
+            return
         heappush(self._keys, key)
         if len(self._keys) > 2 * self.size + _SLACK:
             # a sorted list is a heap
@@ -118,7 +122,7 @@ class LazyHeap:
         raise NotImplementedError
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class WeightClass(LazyHeap):
     priority: int
     shape: Shape
@@ -132,7 +136,7 @@ class WeightClass(LazyHeap):
         return job_class is not None and job_class.partition.weight_class is self and job_class.partition.head == key
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class Partition(LazyHeap):
     admission: AdmissionClass
     weight_class: WeightClass
@@ -151,7 +155,7 @@ class Partition(LazyHeap):
         return job_class is not None and job_class.partition is self and job_class.head == key
 
 
-@attrs.define(eq=False)
+@attrs.define(eq=False, weakref_slot=False)
 class JobClass(LazyHeap):
     """Jobs of one priority and admission class with equal needs."""
 

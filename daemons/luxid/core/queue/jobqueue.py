@@ -72,6 +72,8 @@ class JobQueue:
         # final states of jobs that are not archived
         self._ended: dict[JobId, JobState] = {}
         self._touched = 0
+        # that of the newest entry
+        self._last_tick = 0
 
     # what happened
 
@@ -84,9 +86,13 @@ class JobQueue:
 
         Of many jobs first all are read, then all are filed: that is faster by a fifth than one after the other.
         """
-        added = [(job, self._entry(job), next_dependencies(job)) for job in jobs]
-        for each in added:
-            self._enqueue(*each)
+        entries: list[Entry] = []
+        dependencies: list[tuple[Dependency, ...]] = []
+        for job in jobs:
+            entries.append(self._entry(job))
+            dependencies.append(next_dependencies(job))
+        for entry, depends in zip(entries, dependencies, strict=True):
+            self._enqueue(entry.job, entry, depends)
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""
@@ -242,7 +248,10 @@ class JobQueue:
     def _entry(self, job: Job) -> Entry:
         entry = self._entries.get(job.job_id)
         if entry is None:
-            entry = self._judging.new_entry(job, self.weights.received_tick(job.received_at))
+            tick = self.weights.received_tick(job.received_at)
+            # of jobs that came together one object
+            self._last_tick = self._last_tick if tick == self._last_tick else tick
+            entry = self._judging.new_entry(job, self._last_tick)
             self._entries.add(entry)
         return entry
 
