@@ -70,6 +70,10 @@ class ChangedFiles:
         if not changed:
             return
         livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
+        for job in changed:
+            if job.next_index is None:
+                # the process ends meanwhile: that is no death to settle
+                self._jobs.processes.record(job.job_id).has_written_end = True
         await self._store.files.take_up([job.job_id for job in changed])
         for job in changed:
             # the job may have been found dead meanwhile, and even have another process

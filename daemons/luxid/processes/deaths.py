@@ -62,6 +62,8 @@ class Deaths:
         if self._jobs.phase(job_id) is not Phase.RUNNING:
             return
         record = self._jobs.processes.record(job_id)
+        if record.has_written_end:
+            return
         record.is_suspected_again = record.is_probed
         if not record.is_probed:
             record.is_probed = True
@@ -141,8 +143,10 @@ class Deaths:
         return [self._jobs.unended(job_id) for job_id in self._jobs.queue.running()]
 
     def _is_current(self, job: Job) -> bool:
-        """Whether the job still has the same process."""
+        """Whether the job still has the same process, which has not written the job's end."""
         if self._jobs.queue.phase(job.job_id) is not Phase.RUNNING:
+            return False
+        if self._jobs.processes.record(job.job_id).has_written_end:
             return False
         return self._jobs.unended(job.job_id).livelock == job.livelock
 

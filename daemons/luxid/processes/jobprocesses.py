@@ -42,6 +42,8 @@ class JobProcess:
     heeds_pauses: bool = False
     # event of a reaped process of the job; only while the job is being started
     reaped: trio.Event | None = None
+    # whether the present process has written the job's end, which is being made durable
+    has_written_end: bool = False
     # whether a probe is under way, and whether another was requested meanwhile
     is_probed: bool = False
     is_suspected_again: bool = False
@@ -87,7 +89,7 @@ class JobProcesses:
         """Record that the process is gone; what belongs to the job stays."""
         if (record := self._records.get(job_id)) is not None:
             self._forget_livelock(record)
-            record.child_pid, record.heeds_pauses = None, False
+            record.child_pid, record.heeds_pauses, record.has_written_end = None, False, False
 
     def ended(self, job_id: JobId) -> None:
         """Forget a job that has ended."""

@@ -183,6 +183,26 @@ async def test_the_end_of_a_job_whose_process_died_right_after_the_rename_is_syn
     assert luxid.jobs.table.get(JobId(1)) == ENDED
 
 
+async def test_a_process_that_ends_while_its_end_is_being_synced_is_not_found_dead(
+    luxid: Luxid, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deaths = deaths_of(luxid.parts, luxid.nursery)
+    luxid.nursery.start_soon(deaths.run)
+    gate = Gate(monkeypatch)
+    luxid.write_without_sync(ENDED)
+    luxid.files.replaced([JobId(1)])
+    await wait_until_async(gate.is_reached.is_set, what="the folder is being synced")
+
+    luxid.jobs.processes.suspect(JobId(1))
+    await deaths.settle(RUNS)
+    await trio.testing.wait_all_tasks_blocked()
+    assert luxid.jobs.phase(JobId(1)) is Phase.RUNNING
+    gate.may_go.set()
+
+    await wait_until_async(luxid.is_seen, what="the end is seen")
+    assert gate.passed == luxid.parts.store.files.folder.fsyncs == 1
+
+
 async def test_a_queue_that_is_taken_over_is_synced_before_anything_is_told_of_it(
     luxid: Luxid, monkeypatch: pytest.MonkeyPatch
 ) -> None:
