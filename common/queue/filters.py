@@ -19,7 +19,7 @@ from common.errors import Denied, GantryError, InvalidRequest
 from common.objects.filter import FilterRule
 from common.query.predicate import Test
 from common.query.qlang import Expression
-from common.queue.filteractions import Action, ActionKind
+from common.queue.filteractions import Action
 from common.queue.filterpredicates import known_predicates
 from common.queue.jobs import Job
 
@@ -48,30 +48,13 @@ class CompiledRule:
         return all(test(job) for test in self._tests)
 
 
-@attrs.frozen(eq=False)
-class FilterChain:
-    """All rules, in the order of evaluation. Make one with `compile_chain`."""
-
-    rules: tuple[CompiledRule, ...] = ()
-
-    def applying(self, job: Job) -> CompiledRule | None:
-        """Return the rule that applies to the job.
-
-        Cost: linear in the rules up to the one returned.
-        """
-        for rule in self.rules:
-            if rule.action.kind is not ActionKind.CONTINUE and rule.matches(job):
-                return rule
-        return None
-
-
-def compile_chain(rules: Iterable[FilterRule]) -> FilterChain:
-    """Compile these rules into a chain.
+def compile_chain(rules: Iterable[FilterRule]) -> tuple[CompiledRule, ...]:
+    """Compile these rules into a chain, in the order of evaluation.
 
     Raises: InvalidRequest: names the first faulty rule, the place and the reason.
     """
     ordered = sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
-    return FilterChain(tuple(_compile_stored(rule) for rule in ordered))
+    return tuple(_compile_stored(rule) for rule in ordered)
 
 
 def _compile_stored(rule: FilterRule) -> CompiledRule:

@@ -97,7 +97,7 @@ def send(process: Process, number: signal.Signals) -> bool:
         return False
     try:
         # the descriptor refers to the process that has the pid at this moment
-        if find_process(process.pid) != process:
+        if not is_living(process):
             return False
         signal.pidfd_send_signal(fd, number)
     except OSError:

@@ -56,5 +56,5 @@ def test_never_and_always_are_what_the_rule_says(tested: list[Any], ops: list[Jo
 
     static_match = static_match_of(rule)(op_ids_of(job))
 
-    matches = compile_chain([rule]).rules[0].matches(job)
+    matches = compile_chain([rule])[0].matches(job)
     assert static_match is StaticMatch.MAYBE or matches is (static_match is StaticMatch.ALWAYS)

@@ -18,6 +18,7 @@ from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
 from daemons.luxid.core.choice.weights import LEVELS, PAIR_WEIGHTS, WeightRules
 from daemons.luxid.core.queue.decisions import Phase
+from tests.support.naive.chain import applying
 
 _PLACES = [(mode, scope) for mode in LockMode for scope in Scope]
 
@@ -51,7 +52,7 @@ class NaiveSchedule:
     same: Sequence[frozenset[str]] = ()
 
     def rule_for(self, job: Job) -> CompiledRule | None:
-        return compile_chain(self.rules).applying(job)
+        return applying(compile_chain(self.rules), job)
 
     def action(self, job: Job) -> ActionKind:
         rule = self.rule_for(job)

@@ -10,6 +10,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp
 from daemons.luxid.core.filters.trial import Trial
+from tests.support.naive.chain import applying
 
 DUMMY = ["opcode", ["==", "OP_ID", "OP_TEST_DUMMY"]]
 OLD = ["jobid", ["<=", "id", 5]]
@@ -43,8 +44,8 @@ def test_a_rule_is_for_the_jobs_about_which_it_would_decide(action: Any) -> None
         trial = Trial.of(tried, RULES)
 
         for job in JOBS:
-            applying = chain.applying(job)
-            assert trial.is_for(job) is (applying is not None and applying.rule is tried), (tried, job)
+            found = applying(chain, job)
+            assert trial.is_for(job) is (found is not None and found.rule is tried), (tried, job)
 
 
 def test_a_rule_that_only_continues_is_for_the_jobs_that_come_to_it() -> None:

@@ -3,7 +3,7 @@
 Source: predictive-queue design; luxid.md 5.11; DESIGN section 11, "predicted weight".
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -11,7 +11,6 @@ import attrs
 
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode, meets
-from common.queue.jobs import Job
 from daemons.luxid.core.choice.weights import LEVELS, Taking, takings_of
 
 # index in LEVELS, name
@@ -107,6 +106,3 @@ def _entries(level: LockLevel, held: Mapping[Lock, LockMode]) -> Iterable[LevelD
 def _bgl(held: Mapping[Lock, LockMode]) -> LockMode | None:
     modes = {mode for lock, mode in held.items() if lock.level is LockLevel.CLUSTER and meets(BGL, lock)}
     return LockMode.EXCLUSIVE if LockMode.EXCLUSIVE in modes else LockMode.SHARED if modes else None
-
-
-NeedsOf = Callable[[Job], Needs]

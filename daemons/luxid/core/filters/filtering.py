@@ -85,7 +85,7 @@ class Filtering:
 
         Raises: InvalidRequest: a rule is wrong; the chain in force stays.
         """
-        chain = compile_chain(rules).rules
+        chain = compile_chain(rules)
         if [each.rule for each in chain] == self._chain:
             return False
         self._chain = [each.rule for each in chain]

@@ -28,7 +28,7 @@ class Trial:
 
         Raises: InvalidRequest: as `compile_chain`.
         """
-        chain = compile_chain([*(each for each in rules if each.uuid != rule.uuid), rule]).rules
+        chain = compile_chain([*(each for each in rules if each.uuid != rule.uuid), rule])
         place = next(place for place, each in enumerate(chain) if each.rule is rule)
         earlier = (each for each in chain[:place] if each.action.kind is not ActionKind.CONTINUE)
         return cls(chain[place], tuple(earlier))

@@ -8,8 +8,9 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filteractions import Action, ActionKind
-from common.queue.filters import FilterChain, compile_chain, read_rule
+from common.queue.filters import compile_chain, read_rule
 from common.queue.jobs import Job, JobOp
+from tests.support.naive.chain import applying
 
 REPLACE = {"OP_ID": "OP_INSTANCE_REPLACE_DISKS", "instance_name": "web1", "early_release": True, "disks": [0, 1]}
 CREATE = {"OP_ID": "OP_INSTANCE_CREATE", "instance_name": "web2", "beparams": {"maxmem": 512}}
@@ -32,7 +33,7 @@ def job(*ops: dict[str, Any], job_id: int = 7, reason: str = "spring cleaning") 
 
 
 def matches(predicate: list[Any], of: Job, watermark: int = 5) -> bool:
-    return compile_chain([rule("PAUSE", predicate, watermark=watermark)]).applying(of) is not None
+    return applying(compile_chain([rule("PAUSE", predicate, watermark=watermark)]), of) is not None
 
 
 @pytest.mark.parametrize(
@@ -108,9 +109,9 @@ def test_a_reason_predicate_holds_if_it_does_for_one_entry(expression: Any, is_m
 def test_a_rule_matches_if_all_its_predicates_do() -> None:
     both = rule("PAUSE", ["jobid", [">", "id", 5]], ["opcode", ["==", "OP_ID", "OP_INSTANCE_CREATE"]])
 
-    assert compile_chain([both]).applying(job(CREATE)) is not None
-    assert compile_chain([both]).applying(job(REPLACE)) is None
-    assert compile_chain([rule("PAUSE")]).applying(job()) is not None
+    assert applying(compile_chain([both]), job(CREATE)) is not None
+    assert applying(compile_chain([both]), job(REPLACE)) is None
+    assert applying(compile_chain([rule("PAUSE")]), job()) is not None
 
 
 def test_rules_are_asked_by_priority_then_watermark_then_uuid() -> None:
@@ -121,18 +122,18 @@ def test_rules_are_asked_by_priority_then_watermark_then_uuid() -> None:
         rule(uuid="a", watermark=9),
     ]
 
-    assert [each.rule.uuid for each in compile_chain(rules).rules] == ["b", "a", "c", "d"]
+    assert [each.rule.uuid for each in compile_chain(rules)] == ["b", "a", "c", "d"]
 
 
 def test_the_first_match_that_does_not_say_continue_applies() -> None:
     chain = compile_chain([rule("CONTINUE", uuid="1"), rule("REJECT", uuid="2"), rule("ACCEPT", uuid="3")])
 
-    applying = chain.applying(job())
+    found = applying(chain, job())
 
-    assert applying is not None
-    assert applying.rule.uuid == "2"
-    assert applying.action == Action(ActionKind.REJECT)
-    assert FilterChain().applying(job()) is None
+    assert found is not None
+    assert found.rule.uuid == "2"
+    assert found.action == Action(ActionKind.REJECT)
+    assert applying((), job()) is None
 
 
 @pytest.mark.parametrize(
@@ -191,10 +192,10 @@ def test_a_rule_that_is_set_has_its_expressions_in_normal_form() -> None:
 def test_a_stored_rule_with_a_field_of_a_lost_plug_in_matches_nothing_and_harms_no_other() -> None:
     lost = rule("REJECT", ["opcode", ["!=", "lost_parameter", 5]], uuid="a")
 
-    applying = compile_chain([lost, rule("PAUSE", uuid="b")]).applying(job())
+    found = applying(compile_chain([lost, rule("PAUSE", uuid="b")]), job())
 
-    assert applying is not None
-    assert applying.rule.uuid == "b"
+    assert found is not None
+    assert found.rule.uuid == "b"
 
 
 def test_a_stored_rule_that_cannot_be_read_is_named() -> None:
