@@ -6,7 +6,7 @@ Source: cli.md 1.2; luxid.md 2.2.
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, TypedDict, TypeVar
 
 import attrs
@@ -17,6 +17,7 @@ from cli.context import command_line, job_program, wants_json
 from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE, FAILED, OURS
 from cli.live.outputscreen import OutputScreen, raw_option
+from cli.options import F, with_options
 from cli.screen import complain, remark, say, say_json
 from cli.user import user_name
 from common.errors import ConnectionLost, Unavailable
@@ -29,7 +30,6 @@ from protocol.luxi.output import OutputStream
 from protocol.luxi.submission import OpInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request
 
-F = TypeVar("F", bound=Callable[..., object])
 R = TypeVar("R")
 
 # seconds to wait for a luxid that left without a reply
@@ -84,7 +84,8 @@ class FollowOptions(SubmitOptions):
 
 def submit_options(function: F) -> F:
     """`--priority`, `--reason`, `--dry-run`, `--wait`, `--submit` and `--print-jobid`."""
-    options = (
+    return with_options(
+        function,
         click.option("--priority", type=click.Choice(PRIORITIES), help="How urgent; normal if left out."),
         click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail, and may name a rate limit."),
         click.option("--dry-run", "is_dry", is_flag=True, help="Let the opcodes check all, and change nothing."),
@@ -92,9 +93,6 @@ def submit_options(function: F) -> F:
         click.option("--submit", "is_ganeti_form", is_flag=True, help="Print 'JobID: N' on standard error."),
         click.option("--print-jobid", "prints_ids", is_flag=True, help="Print the id first, also with --wait."),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def wait_options(function: F) -> F:

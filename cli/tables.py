@@ -10,6 +10,7 @@ import attrs
 import click
 
 from common.printable import printable
+from common.words.fields import Row
 
 NOTHING: Final = "-"
 # the text for an empty cell, and for a field that does not exist, in words
@@ -81,3 +82,13 @@ _COLORS: Final = {
 def status_style(text: str) -> str:
     """A job's state in its colour."""
     return click.style(text, fg=_COLORS[text]) if text in _COLORS else text
+
+
+# fields of `job_table`
+JOB_FIELDS: Final = ("id", "status", "summary")
+
+
+def job_table(rows: Iterable[Row]) -> Iterator[str]:
+    """The lines of a table of jobs, each with `JOB_FIELDS`."""
+    cells = [[str(row["id"]), row["status"] or "", ",".join(row["summary"] or ())] for row in rows]
+    return render((Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY")), cells, Layout())

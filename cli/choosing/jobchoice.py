@@ -4,11 +4,12 @@ Source: cli.md 1.4 and 2.
 """
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import attrs
 import click
 
+from cli.options import F, with_options
 from cli.query import JOB_ID, PENDING
 from cli.user import user_name
 from common.queue.jobs import FINAL_NAMES
@@ -18,8 +19,6 @@ from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, st
 if TYPE_CHECKING:
     # what completes a word imports it; the start of every other command does without
     from click.shell_completion import CompletionItem
-
-F = TypeVar("F", bound=Callable[..., object])
 
 # --option -> the states it selects, and its help
 _STATES: Final = {
@@ -73,17 +72,15 @@ class ChoiceOptions(TypedDict):
 
 def choice_options(function: F) -> F:
     """Ids or one filter as arguments; `--where`, `--mine`, `--archived` and an option for each state."""
-    options = [
+    return with_options(
+        function,
         click.option("-F", "--filter", "is_filtering", is_flag=True, help="Take the argument as a filter."),
         click.option("--where", metavar="FILTER", help="Only those: 'status=running & op=OP_RUN_COMMAND'."),
         *(_state_option(name, states, text) for name, (states, text) in _STATES.items()),
         click.option("--mine", "is_mine", is_flag=True, help="Only jobs that this user submitted."),
         click.option("--archived", "with_archived", is_flag=True, help="Archived jobs, too."),
         click.argument("words", metavar="[ID...|FILTER]", nargs=-1, shell_complete=_complete),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
+    )
 
 
 def _state_option(name: str, states: Sequence[str], text: str) -> Callable[[F], F]:

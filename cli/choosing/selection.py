@@ -3,8 +3,8 @@
 Source: cli.md 2, "cancel, change-priority".
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import Final
 
 import attrs
 import click
@@ -12,16 +12,15 @@ import click
 from cli.choosing.jobchoice import JobChoice, choice_options
 from cli.connection import open_luxid
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
+from cli.options import F, with_options
 from cli.query import filter_jobs
 from cli.screen import complain, confirm, remark, say, say_json
-from cli.tables import Column, Layout, render
+from cli.tables import JOB_FIELDS, job_table
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
 from common.words.filtertext import Expression
 from common.words.jobfilter import statuses_filter
 from protocol.luxi.jobs import Done
-
-F = TypeVar("F", bound=Callable[..., object])
 
 UNFINISHED: Final[Expression] = ["!", statuses_filter(FINAL_NAMES)]
 ENDED: Final[Expression] = statuses_filter(FINAL_NAMES)
@@ -46,16 +45,14 @@ class Action:
 
 def selection_options(function: F) -> F:
     """Ids or conditions; `--force` and `--dry-run`."""
-    options = (
+    return with_options(
+        function,
         click.option(
             "-f", "--force", "is_forced", is_flag=True, help="Do not ask before changing jobs chosen by conditions."
         ),
         click.option("--dry-run", "is_dry", is_flag=True, help="Only say how many and which."),
         choice_options,
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: bool, is_json: bool) -> Sequence[int]:
@@ -84,13 +81,9 @@ def select_jobs(choice: JobChoice, action: Action, *, is_forced: bool, is_dry: b
     return [row["id"] for row in rows]
 
 
-_FIELDS: Final = ("id", "status", "summary")
-_COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY"))
-
-
 def _chosen(choice: JobChoice, action: Action) -> list[Row]:
     with open_luxid() as client:
-        fields = (*_FIELDS, "archived") if choice.with_archived else _FIELDS
+        fields = (*JOB_FIELDS, "archived") if choice.with_archived else JOB_FIELDS
         return filter_jobs(client, choice.expression(action.possible), fields)
 
 
@@ -98,14 +91,9 @@ def _tell_dry_run(rows: Sequence[Row], action: Action, *, is_json: bool) -> None
     if is_json:
         say_json([row["id"] for row in rows])
         return
-    for line in _table(rows):
+    for line in job_table(rows):
         say(line)
     remark(f"would {action.words} {_jobs(len(rows))}; nothing was changed")
-
-
-def _table(rows: Sequence[Row]) -> list[str]:
-    cells = [[str(row["id"]), row["status"] or "", ",".join(row["summary"] or ())] for row in rows]
-    return list(render(_COLUMNS, cells, Layout()))
 
 
 def _jobs(count: int) -> str:
@@ -113,7 +101,7 @@ def _jobs(count: int) -> str:
 
 
 def _ask(rows: Sequence[Row], action: Action, *, is_json: bool) -> None:
-    for line in _table(rows):
+    for line in job_table(rows):
         remark(line)
     if not confirm(f"{action.words} {'this job' if len(rows) == 1 else f'these {len(rows)} jobs'}?"):
         if is_json:

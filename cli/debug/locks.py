@@ -16,6 +16,7 @@ from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, UNKNOWN_FIELD
+from cli.options import table_options
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.why.leftprocesses import left_processes
@@ -37,8 +38,7 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 @click.command("locks", cls=Command, examples=("gnt-debug locks", "gnt-debug locks --interval 2 -o name,pending"))
 @click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas: name, mode, owner, pending.")
 @click.option("--interval", type=DURATION, help="Show it again and again, with this pause; Ctrl-C ends it.")
-@click.option("--no-headers", is_flag=True, help="Leave out the header.")
-@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@table_options
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 def locks(chosen: str | None, interval: float | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
     """Show the locks that are held or waited for, in lock order, then the jobs that others wait for."""

@@ -14,6 +14,7 @@ from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
 from cli.filter.rulesubmission import RULE_FIELDS
+from cli.options import table_options
 from cli.screen import complain, say, say_json, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render
 from common.query.kinds import QueryKind
@@ -25,8 +26,7 @@ _NUMBERS: Final = ("watermark", "priority")
 
 @click.command("list", cls=Command, examples=("gnt-filter list", "gnt-filter list -o uuid,action,reason_trail"))
 @click.option("-o", "--fields", "chosen", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
-@click.option("--no-headers", is_flag=True, help="Leave out the header.")
-@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@table_options
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 @click.argument("uuids", metavar="[UUID]...", nargs=-1)
 def list_rules(uuids: Sequence[str], chosen: str | None, no_headers: bool, separator: str | None, verbose: bool) -> int:

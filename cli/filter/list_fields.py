@@ -6,13 +6,13 @@ import click
 
 from cli.choosing.listfields import tell_fields
 from cli.commands import Command
+from cli.options import table_options
 from cli.tables import Layout
 from common.query.kinds import QueryKind
 
 
 @click.command("list-fields", cls=Command, examples=("gnt-filter list-fields",))
-@click.option("--no-headers", is_flag=True, help="Leave out the header.")
-@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@table_options
 @click.argument("names", metavar="[FIELD]...", nargs=-1)
 def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
     """Tell the fields that gnt-filter list can show; all, or the named ones."""

@@ -5,8 +5,7 @@ Source: cli.md 3; luxid.md 2.2, 6.
 
 import sys
 import time
-from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import Final
 
 import attrs
 import click
@@ -14,19 +13,16 @@ import click
 from cli.connection import ask_luxid, open_luxid
 from cli.context import command_line, program, wants_json
 from cli.exitcodes import DONE
+from cli.options import F, with_options
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json
-from cli.tables import Column, Layout, render
+from cli.tables import JOB_FIELDS, job_table
 from common.words.rulefilter import Predicate, rule_predicates
 from protocol.luxi.filters import ReplaceFilter, TryFilterRule
-
-F = TypeVar("F", bound=Callable[..., object])
 
 # predicate: the job was submitted after the rule was made
 NEWER: Final = ["jobid", [">", "id", "watermark"]]
 RULE_FIELDS: Final = ("uuid", "watermark", "priority", "predicates", "action", "reason_trail")
-_JOB_FIELDS: Final = ("id", "status", "summary")
-_COLUMNS: Final = (Column("ID", is_number=True), Column("STATUS"), Column("SUMMARY"))
 
 
 @attrs.frozen
@@ -47,15 +43,13 @@ class RuleWish:
 
 def rule_options(function: F) -> F:
     """`--where`, `--priority`, `--reason` and `--dry-run`."""
-    options = (
+    return with_options(
+        function,
         click.option("--where", metavar="FILTER", help="Only for such jobs: 'op=OP_RUN_COMMAND & reason=~upgrade'."),
         click.option("--priority", type=click.IntRange(min=0), default=0, help="Its place; smaller is asked first."),
         click.option("--reason", metavar="TEXT", help="The reason, shown to users who ask why a job waits."),
         click.option("--dry-run", "is_dry", is_flag=True, help="Only say which queued jobs it would be for."),
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def predicates_of(where: str | None) -> list[Predicate]:
@@ -98,9 +92,8 @@ def _tell_touched(wish: RuleWish) -> None:
         if wants_json():
             say_json(job_ids)
             return
-        rows = query_jobs(client, job_ids, _JOB_FIELDS) if job_ids else []
-    cells = [[str(row["id"]), row["status"], ",".join(row["summary"] or ())] for row in rows if row["status"]]
-    for line in render(_COLUMNS, cells, Layout()):
+        rows = query_jobs(client, job_ids, JOB_FIELDS) if job_ids else []
+    for line in job_table(row for row in rows if row["status"]):
         say(line)
     count = f"{len(job_ids)} of the jobs that wait now" if len(job_ids) != 1 else "one of the jobs that wait now"
     remark(f"{count} would {wish.effect}; nothing was changed")

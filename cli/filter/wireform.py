@@ -4,15 +4,13 @@ Source: cli.md 3, "add", "replace".
 """
 
 import re
-from collections.abc import Callable
-from typing import Final, TypedDict, TypeVar, Unpack
+from typing import Final, TypedDict, Unpack
 
 import click
 import orjson
 
 from cli.filter.rulesubmission import RuleWish, predicates_of, rule_options, set_rule
-
-F = TypeVar("F", bound=Callable[..., object])
+from cli.options import F, with_options
 
 _RATE_LIMIT: Final = re.compile(r"RATE_LIMIT\s+0*([1-9][0-9]{0,8})")
 _WORDS: Final = ("ACCEPT", "PAUSE", "REJECT", "CONTINUE")
@@ -71,7 +69,8 @@ class WireOptions(TypedDict):
 
 def wire_options(function: F) -> F:
     """`--predicates`, `--action`, and the options of every rule."""
-    options = (
+    return with_options(
+        function,
         click.option("--predicates", type=PredicatesType(), default="[]", help="All must hold; none if left out."),
         click.option(
             "--action",
@@ -82,9 +81,6 @@ def wire_options(function: F) -> F:
         ),
         rule_options,
     )
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 def set_wire_rule(uuid: str | None, **options: Unpack[WireOptions]) -> int:

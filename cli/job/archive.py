@@ -17,6 +17,7 @@ from cli.query import jobs_now
 from cli.screen import complain, say_json
 from common.errors import NotFound, RemoteError
 from common.ids import JobId
+from common.words.outcome import no_such_job
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob
 
@@ -57,7 +58,7 @@ def _archive(client: BlockingClient, job_id: JobId) -> bool | None:
 
 def _why_not(job_id: int, status: str | None, is_archived: bool) -> str:
     if status is None:
-        return f"there is no job {job_id}; 'gnt-job list' shows those that are not archived"
+        return no_such_job(job_id)
     if is_archived:
         return f"job {job_id} is already archived; 'gnt-job info {job_id}' shows it"
     return (

@@ -20,7 +20,7 @@ from cli.why.waithistory import job_waits
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import Row
-from common.words.outcome import WITHHELD
+from common.words.outcome import WITHHELD, no_such_job
 from common.words.times import precise_clock, to_seconds
 from common.words.usage import usage_of, usage_words
 from common.words.waits import waited_words
@@ -47,7 +47,7 @@ def info(job_ids: Sequence[int]) -> int:
                 for line in _job_lines(row, waited_words(waits.get(row["id"], ()), time.time())):
                     say(printable(line))
     for job_id in lost:
-        complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+        complain(no_such_job(job_id))
     return FAILED if lost else DONE
 
 

@@ -15,10 +15,12 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE, FAILED, UNKNOWN_FIELD
+from cli.options import table_options
 from cli.query import filter_jobs, missing, query_jobs
 from cli.screen import complain, say_json, say_styled, warn
 from cli.tables import NOTHING, UNAVAILABLE, UNKNOWN, Column, Layout, render, status_style
 from common.words.fields import FIELDS, Row, choose, field_of, unknown, value_of, wire_fields
+from common.words.outcome import no_such_job
 
 
 @click.command(
@@ -33,8 +35,7 @@ from common.words.fields import FIELDS, Row, choose, field_of, unknown, value_of
     ),
 )
 @click.option("-o", "--fields", "names", metavar="FIELDS", help="Columns, with commas; a leading + adds to the usual.")
-@click.option("--no-headers", is_flag=True, help="Leave out the header.")
-@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@table_options
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 @choice_options
 def list_jobs(
@@ -81,7 +82,7 @@ def _cells(rows: Sequence[Row], names: Sequence[str], is_verbose: bool) -> list[
 
 def _complain(unknown_fields: Sequence[str], missing_ids: Sequence[int]) -> int:
     for job_id in missing_ids:
-        complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+        complain(no_such_job(job_id))
     for name in unknown_fields:
         nearest = difflib.get_close_matches(name, FIELDS, n=1)
         advice = f"did you mean '{nearest[0]}'?" if nearest else f"fields are {', '.join(FIELDS)}"

@@ -7,6 +7,7 @@ import click
 
 from cli.choosing.listfields import OwnField, tell_fields
 from cli.commands import Command
+from cli.options import table_options
 from cli.tables import Layout
 from common.query.kinds import QueryKind
 
@@ -22,8 +23,7 @@ _OWN: Final = (
 
 
 @click.command("list-fields", cls=Command, examples=("gnt-job list-fields", "gnt-job list-fields status summary"))
-@click.option("--no-headers", is_flag=True, help="Leave out the header.")
-@click.option("--separator", metavar="TEXT", help="Put this between the columns, and do not align them.")
+@table_options
 @click.argument("names", metavar="[FIELD]...", nargs=-1)
 def list_fields(names: Sequence[str], no_headers: bool, separator: str | None) -> int:
     """Tell the fields of gnt-job list, all or the named ones; filters take those not marked "no filter"."""

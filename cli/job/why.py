@@ -19,6 +19,7 @@ from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.ends import end_words
 from common.words.fields import FIELDS, shown_status
+from common.words.outcome import no_such_job
 from common.words.reasons import in_words, worth_telling
 from common.words.times import clock, to_seconds
 from common.words.waits import waited_words
@@ -43,7 +44,7 @@ def why(job_ids: Sequence[int]) -> int:
             for line in _lines(job_id, found, seen, time.time()):
                 say(printable(line))
     for job_id in lost:
-        complain(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+        complain(no_such_job(job_id))
     return FAILED if lost else DONE
 
 

@@ -24,6 +24,7 @@ from common.system.threadstart import start_thread
 from common.wire import structure
 from common.words.fields import Row
 from common.words.loglines import LogLine
+from common.words.outcome import no_such_job
 from protocol.blocking import BlockingClient
 from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.output import OutputStream, ReadJobOutput
@@ -126,7 +127,7 @@ def _change(job_id: int, fields: Sequence[str], news: JobChange) -> Change:
 def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) -> Change:
     values = client.call(QueryJobs((JobId(job_id),), (*fields, "oplog")))[0]
     if values[0] is None:
-        raise JobLost(f"there is no job {job_id}; 'gnt-job list' shows those that are not archived")
+        raise JobLost(no_such_job(job_id))
     logs = structure(values[-1], tuple[tuple[LogEntry, ...], ...], "log")
     return _change(job_id, fields, JobChange(values[:-1], tuple(entry for log in logs for entry in log)))
 

@@ -6,14 +6,12 @@ the user wants it raw. Into a pipe or a file it goes unchanged: its reader takes
 """
 
 import sys
-from collections.abc import Callable
-from typing import TextIO, TypeVar
+from typing import TextIO
 
 import click
 
+from cli.options import F
 from common.words.text import defused
-
-F = TypeVar("F", bound=Callable[..., object])
 
 
 def raw_option(function: F) -> F:

@@ -48,6 +48,10 @@ class Outcome:
         return str(self.ops[place].get("OP_ID"))
 
 
+def no_such_job(job_id: int) -> str:
+    return f"there is no job {job_id}; 'gnt-job list' shows those that are not archived"
+
+
 def outcome_of(row: Row) -> Outcome:
     """Build the outcome of a job.
 
@@ -55,7 +59,7 @@ def outcome_of(row: Row) -> Outcome:
     Raises: JobLost: the job does not exist.
     """
     if row["status"] is None:
-        raise JobLost(f"there is no job {row['id']}; 'gnt-job list' shows those that are not archived")
+        raise JobLost(no_such_job(row["id"]))
     start, end = to_seconds(row["start_ts"]), to_seconds(row["end_ts"])
     runtime = end - start if start is not None and end is not None else None
     return Outcome(
