@@ -1,6 +1,6 @@
 """The bare limit: what the kernel and the disk alone allow, measured in the same run.
 
-A job costs a process and some durable writes, whatever the engine; the figures of the engine are
+With any engine a job costs a process and some durable writes; the figures of the engine are
 quoted as a ratio to these loops.
 """
 

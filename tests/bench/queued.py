@@ -39,7 +39,7 @@ def put_jobs(paths: Paths, count: int) -> None:
 
 
 def bare_reads(paths: Paths) -> int:
-    """Read all job files as JSON; answers how many."""
+    """Read all job files as JSON; return their number."""
     return len([orjson.loads(path.read_bytes()) for path in paths.queue.glob("job-*")])
 
 

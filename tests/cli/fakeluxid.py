@@ -95,7 +95,7 @@ class FakeLuxid:
         self.token: trio.lowlevel.TrioToken | None = None
 
     def change(self, job_id: int, **values: Any) -> None:
-        """Set attributes of a job and wake whoever waits for it."""
+        """Set attributes of a job and wake all that wait for it."""
 
         def set_them() -> None:
             for name, value in values.items():
@@ -112,7 +112,7 @@ class FakeLuxid:
         return any(call.previous is not None for call in waits)
 
     def routes(self) -> list[AnyRoute]:
-        """What it answers."""
+        """The reply."""
         table: dict[type[Request[Any]], Callable[[Any], Awaitable[Any]]] = {
             SubmitJob: self._submit,
             SubmitManyJobs: self._submit_many,

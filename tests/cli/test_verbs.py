@@ -1,4 +1,4 @@
-"""Whoever knows a verb knows its file. Source: STYLE 2.5."""
+"""Each verb has a file of its name. Source: STYLE 2.5."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Three daemons without backstops: whatever happens here was told by an event."""
+"""Three daemons without backstops: every effect here comes from an event."""
 
 from collections.abc import Iterator
 from pathlib import Path

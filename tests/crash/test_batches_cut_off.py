@@ -1,4 +1,4 @@
-"""A submission of several jobs is whole or not there, whichever step it is killed at (DESIGN section 11)."""
+"""A submission of several jobs that is killed at any step is complete or absent (DESIGN section 11)."""
 
 import itertools
 import subprocess

@@ -1,4 +1,4 @@
-"""The disk names the living owners and nobody else; what a dead one held is free by an event (DESIGN section 5)."""
+"""The disk names exactly the living owners; an event frees the locks of a dead one (DESIGN section 5)."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""No message of whatever structure is an internal error, and the daemon lives (issue 9, 3.9).
+"""No message, of any structure, causes an internal error, and the daemon survives (issue 9, 3.9).
 
 Every method of both daemons is called with arguments made for its types, with some of them replaced by what nobody
 should send. Calls travel in batches, so that thousands take seconds.

@@ -1,4 +1,4 @@
-"""Callers that stop in the middle, come all at once, or never read: nobody else is hurt (DESIGN section 4)."""
+"""Callers that stop in the middle, come all at once, or never read do not harm others (DESIGN section 4)."""
 
 import contextlib
 import resource
@@ -18,7 +18,7 @@ from tests.support.rawsocket import RawCaller
 from tests.support.wait import wait_until
 
 CALLERS = 500
-# a call that each daemon answers, and its answer
+# a call that each daemon handles, and its reply
 HELLO: dict[str, tuple[str, list[Any]]] = {
     "luxid": ("QueryJobs", [[], ["id"]]),
     "wconfd": ("echo", ["hello"]),

@@ -49,7 +49,7 @@ class Rules:
     exclusive: frozenset[str] = frozenset()
     # token -> token of the job that has to succeed before
     after: Mapping[str, str] = attrs.Factory(dict)
-    # nobody killed a job's process or cut the power: then no job that can succeed ends in error
+    # no process of a job was killed and the power was not cut: then no job that can succeed ends in error
     no_job_hurt: bool = False
 
 

@@ -13,7 +13,7 @@ from tests.cli.fakeluxid import FakeJob, FakeLuxid
 Start = Callable[..., FakeLuxid]
 
 
-# on a busy machine nobody answers as fast as a shell would like it
+# on a busy machine replies are slower than a shell would like
 PATIENT = "import cli.gantry.completion; cli.gantry.completion._PATIENCE_S = 60.0"
 
 

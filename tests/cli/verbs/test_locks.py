@@ -20,7 +20,7 @@ def row(*values: Any) -> list[Any]:
     return [[0, value] for value in values]
 
 
-# as luxid tells it: by name, with groups that nobody holds, and jobs by id
+# luxid's form: by name, with groups that have no holder, and jobs by id
 LOCKS = [
     row("instance/i1", "exclusive", ["27491"], []),
     row("node/[lockset]", None, [], []),

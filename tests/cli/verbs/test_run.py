@@ -163,7 +163,7 @@ def test_two_inputs_are_refused(start_luxid: Start, job: Job) -> None:
     ],
 )
 def test_what_no_command_can_run_with_is_a_wrong_usage(job: Job, words: tuple[str, ...], message: str) -> None:
-    """Nobody is asked: there is no daemon."""
+    """No daemon is asked: there is none."""
     ended = job("run", *words, "--", "true")
 
     assert (ended.code, ended.out) == (2, "")

@@ -23,7 +23,7 @@ luxid  ready  pid PID
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    """An empty root; whatever is up in it at the end is stopped, jobs included."""
+    """An empty root; at the end everything that runs in it is stopped, jobs included."""
     root = tmp_path / "r"
     yield root
     if root.exists():
@@ -186,7 +186,7 @@ def test_a_daemon_is_restarted_while_another_one_does_not_get_ready(root: Path) 
 
         lock.unlink()
         lock.write_bytes(whole)
-        # one that has not read its settings yet has told nobody its pid
+        # a process that has not read its settings yet has no pid file
         wait_until(lambda: "wconfd" in pids(root), what="wconfd is being started")
         os.kill(pids(root)["wconfd"], signal.SIGKILL)
         while "wconfd      ready" not in told[-1]:

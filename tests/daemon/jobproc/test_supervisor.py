@@ -1,4 +1,4 @@
-"""A command and all that it started end together, whoever of the three processes is killed. DESIGN section 16.
+"""A command and all that it started end together when any of the three processes is killed. DESIGN section 16.
 
 Each with control groups, where this machine and user may make them, and without.
 """
@@ -201,7 +201,7 @@ def test_a_kill_ends_what_an_earlier_opcode_left_under_the_locks(host: JobHost) 
 
     assert host.states(1) == ["success", "canceled"]
     assert not any(map(is_living, processes))
-    # the second opcode asks for none: a request that nobody waits for may be granted after all has been freed
+    # the second opcode asks for none: a request without a waiter may be granted after all has been freed
     assert host.wconfd.methods == ["updateLocksWaiting", "freeLocks"]
     assert host.wconfd.owners() == []
 

@@ -1,4 +1,4 @@
-"""What a command finds, whoever started the daemons, from whatever shell. DESIGN section 16, "Clean surroundings"."""
+"""The surroundings of a command do not depend on the user or the shell that started the daemons. DESIGN section 16, "Clean surroundings"."""
 
 import itertools
 import os

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.cluster import Cluster
 
-# whatever happens in time was told by an event
+# every timely effect comes from an event
 NO_SWEEP = "sweep_s = 3600.0\n"
 
 

@@ -307,7 +307,7 @@ async def test_end_in_the_middle_of_a_message_is_silent(path: Path, echo: EchoSe
 
 
 async def test_connection_that_pipelines_lets_others_run_after_some_turns(path: Path) -> None:
-    # few enough that the replies fit into the socket, as nobody reads them here
+    # few enough that the unread replies fit into the socket
     call_count = 5 * EAGER_TURNS
     answered = 0
     # one entry a time another task had its turn

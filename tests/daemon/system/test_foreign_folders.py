@@ -139,7 +139,7 @@ def test_a_socket_folder_that_the_group_could_write_is_closed_at_start(tmp_path:
 
 @pytest.fixture
 def impostor(tmp_path: Path) -> Iterator[Path]:
-    """A socket at which user nobody listens."""
+    """A socket at which the user 'nobody' listens."""
     path = tmp_path / "ganeti-query"
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))

@@ -1,4 +1,4 @@
-"""A group of writes has a bound, so that nobody waits for a mass of files that others leave (DESIGN section 6)."""
+"""A group of writes has a bound, so that no caller waits for many files of others (DESIGN section 6)."""
 
 import threading
 from collections.abc import Sequence

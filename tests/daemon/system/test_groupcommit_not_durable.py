@@ -1,4 +1,4 @@
-"""A group whose folder cannot be synced: nobody is told of an error, nothing is written twice."""
+"""A group whose folder cannot be synced: no error is reported, nothing is written twice."""
 
 from collections.abc import Sequence
 from pathlib import Path

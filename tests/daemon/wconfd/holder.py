@@ -35,7 +35,7 @@ class Holder:
         return cls(process, number, process.stdout.readline().strip())
 
     def told(self) -> str:
-        """Wait for a SIGHUP; answers the locks as the process read them on disk then."""
+        """Wait for a SIGHUP; return the locks that the process then read from disk."""
         assert self._process.stdout
         return self._process.stdout.readline().strip()
 

@@ -16,7 +16,7 @@ class Worker(threading.Thread):
 
     Args:
         wait: queue for the lock and wait, as it is shared with others; otherwise take it at once.
-        more: so many locks are taken with it, which nobody else wants.
+        more: so many locks are taken with it, which no other worker wants.
     """
 
     def __init__(self, socket: Path, owner: WireOwner, lock: str, *, wait: bool, more: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""Nobody waits for ever behind lighter jobs of the same priority: a bound on who may come before.
+"""No job waits for ever behind lighter jobs of the same priority: a bound on the jobs that may come before.
 
 The bound. After K ticks a job weighs nothing. Of those of its priority that weigh nothing either, only older ones
 come before it, and whoever is older was there before it. So from then on at most as many jobs start before
@@ -114,7 +114,7 @@ class Run:
         return job.job_id
 
     def step(self) -> tuple[JobId, ...]:
-        """Time passes, jobs come and end; answers those that are started, in order."""
+        """Time passes, jobs come and end; return the started jobs, in order."""
         self.now_s += self._around.step_s
         for _ in range(next(self._arrivals)):
             self.submit(next(self._stream))

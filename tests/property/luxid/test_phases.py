@@ -43,7 +43,7 @@ class Walk:
         assert {entry.job.job_id for entry in self.entries.with_process()} == running | starting
 
     def check_starts(self) -> None:
-        """Those that are ready, and nobody else, are started next."""
+        """Exactly the ready jobs are started next."""
         ready = sorted(job_id for job_id, phase in self.phases().items() if phase is Phase.READY)
         assert list(self.queue.decide(NOW).start) == ready
 

@@ -32,7 +32,7 @@ def make_job(job_id: int, priority: int, depends: list[Dependency]) -> Job:
 class TwinJob:
     job: Job
     depends: list[Dependency]
-    # None: without a process, and nobody is at its file
+    # None: without a process, and no task changes its file
     busy: Phase | None = None
 
 

@@ -277,7 +277,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @rule(data=st.data(), order=st.permutations(("rules", "words", "locks")))
     def luxid_restarts(self, data: st.DataObject, order: list[str]) -> None:
-        """All that it knew is gone. A start that was under way came to a process, or not; nobody starts meanwhile."""
+        """All its memory is lost. A start under way led to a process, or not; no job starts meanwhile."""
         for job_id in self.twin.ids(Phase.STARTING):
             self.twin.jobs[job_id].busy = data.draw(st.sampled_from((Phase.RUNNING, None)))
         self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
@@ -313,7 +313,7 @@ class Scheduling(RuleBasedStateMachine):
 
     @invariant()
     def no_limit_is_exceeded_by_a_start_and_none_is_left_unused(self) -> None:
-        """Never fewer than possible: whoever may start and does not, has no slot."""
+        """Never fewer than possible: a job that may start and does not has no slot."""
         if self.twin.startable():
             assert self.twin.free() == 0
 

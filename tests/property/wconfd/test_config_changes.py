@@ -21,7 +21,7 @@ PLACES = st.none() | st.integers(-1, 4)
 
 
 class Changes(RuleBasedStateMachine):
-    """Whatever is refused must leave everything; whatever is done must count and be sound."""
+    """A refused change must leave everything unchanged; a made one must count and be consistent."""
 
     updates = Bundle("updates")
 

@@ -1,4 +1,4 @@
-"""A fair state (`core.fairness`): against its twin; passes are bounded; nobody ever waits in a ring."""
+"""A fair state (`core.fairness`): compared with its twin; passes are bounded; no owner ever waits in a ring."""
 
 from collections import Counter
 from collections.abc import Iterator

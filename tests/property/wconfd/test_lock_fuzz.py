@@ -26,7 +26,7 @@ Answer = tuple[list[Owner], list[Owner]] | str
 
 
 class Fuzz:
-    """One history, the same in both; whatever they say or become must agree after each operation."""
+    """One history, applied to both; their replies and states must agree after each operation."""
 
     def __init__(self, seed: int, max_bypass: int | None) -> None:
         self._random = random.Random(seed)

@@ -329,7 +329,7 @@ def test_owners_that_ask_in_order_and_upgrade_nothing_never_wait_in_a_ring(
 
 
 def has_ring(behind: dict[Owner, tuple[Owner, ...]]) -> bool:
-    """Whether somebody waits for itself: who waits for nobody in the way is taken off until nobody is left."""
+    """Whether an owner waits for itself: owners that wait for no other are removed, repeatedly, until none is left."""
     left = {who: set(others) for who, others in behind.items()}
     while free := [who for who, others in left.items() if not others & left.keys()]:
         for who in free:

@@ -1,7 +1,7 @@
 """One fault at one point of a run: which process, which call, the how many-th; and the board on which all count.
 
 The board is a file that all processes of a run have mapped: how often each role has made each call since it was
-*armed*, and whether the fault has struck. Whoever counts holds a lock on it, so the n-th call is one call.
+*armed*, and whether the fault has struck. A process that counts holds a lock on it, so the n-th call is one call.
 """
 
 import errno

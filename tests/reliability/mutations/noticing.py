@@ -103,7 +103,7 @@ def _read_report(phases: Iterable[Mapping[str, str]]) -> tuple[dict[str, Ending]
     reasons: dict[str, str] = {}
     for phase in phases:
         test, ending = phase["test"], Ending(phase["ending"])
-        # what a test said in its call phase stands, whatever comes after it
+        # the outcome of a test's call phase stands; later phases do not change it
         if endings.get(test, Ending.PASSED) is Ending.PASSED:
             endings[test] = ending
             reasons[test] = phase["reason"]

@@ -7,7 +7,7 @@ was synced. For entries there are two kinds of disk:
 
 * one that *orders* them: of what was not synced a beginning is there. A sync of any folder takes along all that came
   before.
-* one that does not: each operation that was not synced is there or not, whatever came after it.
+* one that does not: each operation that was not synced is there or not, independent of later ones.
 
 A rename is there or not as a whole, on both.
 

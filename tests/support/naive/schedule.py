@@ -26,7 +26,7 @@ _PLACES = [(mode, scope) for mode in LockMode for scope in Scope]
 @attrs.define
 class NaiveJob:
     job: Job
-    # None: without a process, and nobody is at its file
+    # None: without a process, and no task changes its file
     busy: Phase | None = None
     held: Mapping[Lock, LockMode] = attrs.field(factory=dict)
 

@@ -78,7 +78,7 @@ def test_all_dependencies_of_an_opcode_must_be_met(cluster: Cluster) -> None:
 
 
 def test_a_job_counts_by_all_its_opcodes_and_ends_with_its_last(cluster: Cluster) -> None:
-    """A dependency is on a job; whichever of its opcodes failed, the job did."""
+    """A dependency is on a job, which has failed if any of its opcodes failed."""
     fails_late = cluster.submit(dummy(), dummy(), dummy(fail="no"))
     fails_early = cluster.submit(dummy(fail="no"), dummy(), dummy())
     jobs = [cluster.submit(dummy(depends=after(job_id, wanted=("error",)))) for job_id in (fails_late, fails_early)]

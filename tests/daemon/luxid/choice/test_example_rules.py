@@ -24,7 +24,7 @@ PLACES = 4
 
 @pytest.fixture
 def set_rule(cluster: Cluster) -> SetRule:
-    """Set a rule by `gnt-filter`; answers its uuid."""
+    """Set a rule by `gnt-filter`; return its uuid."""
 
     def set_one(*words: str) -> str:
         ended = run("gnt-filter", "--root", cluster.root, *words)

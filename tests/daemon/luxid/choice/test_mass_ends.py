@@ -1,4 +1,4 @@
-"""A mass of jobs that end by one event keeps nobody else waiting (DESIGN section 6)."""
+"""Many jobs that end by one event do not keep other callers waiting (DESIGN section 6)."""
 
 from collections.abc import Sequence
 from pathlib import Path

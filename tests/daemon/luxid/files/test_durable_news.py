@@ -1,4 +1,4 @@
-"""What a job process has put in its place counts when it is durable, and nobody is told of it before.
+"""A file that a job process has put in place counts when it is durable, and is not reported before.
 
 Source: DESIGN section 3, invariant 3; STYLE 2.2 (durable, visible, wake, answer).
 """

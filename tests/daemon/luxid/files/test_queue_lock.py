@@ -1,4 +1,4 @@
-"""One daemon has the queue, be it Ganeti's luxid or ours: the kernel's lock says so, whatever pid files say."""
+"""One daemon owns the queue, Ganeti's luxid or ours: the kernel's lock decides, not pid files."""
 
 import os
 import subprocess

@@ -50,7 +50,7 @@ def given(cluster: Cluster, job_id: int) -> dict[str, Any]:
 
 
 def children(pid: int) -> list[int]:
-    """Zombies included; whichever thread made them."""
+    """Zombies and the children of all threads included."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return [int(child) for task in tasks for child in (task / "children").read_text().split()]
 

@@ -78,7 +78,7 @@ def killed_among_others(recorded: Any) -> Any:
 
 
 def at_once(recorded: Any) -> Any:
-    """The recorded locks, but whoever waits for a node has the big lock not yet."""
+    """The recorded locks, except that a job waiting for a node does not have the big lock yet."""
     big, *rest = recorded[1]["data"]
     waiting = [["shared", [job]] for job in ("35", "34", "36")]
     return ANSWER, {**recorded[1], "data": [[*big[:2], [0, ["33"]], [0, waiting]], *rest]}

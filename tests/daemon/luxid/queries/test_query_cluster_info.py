@@ -53,7 +53,7 @@ def test_what_needs_no_configuration_is_answered_without_wconfd(cluster: Cluster
 
 
 def test_a_watcher_pause_that_cannot_be_read_is_not_taken_for_none(cluster: Cluster) -> None:
-    # whoever reads a folder gets an error, root as well
+    # reading a folder as a file is an error, for root too
     cluster.paths.watcher_pause.mkdir()
     with pytest.raises(RemoteError, match="cannot be read: Is a directory"):
         cluster.luxi(QueryConfigValues(("watcher_pause",)))

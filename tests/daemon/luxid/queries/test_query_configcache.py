@@ -18,7 +18,7 @@ pytestmark = pytest.mark.trio
 
 
 class FakeWconfd:
-    """Answers with a small configuration; as a client of wconfd does."""
+    """A client of wconfd that returns a small configuration."""
 
     def __init__(self) -> None:
         self.calls = 0

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="needs other users")
 
 
 def submit_as(cluster: Cluster, uid: int, gid: int) -> int:
-    """Submit in a process of this user; answers what became of it."""
+    """Submit in a process of this user; return its exit code."""
     pid = os.fork()
     if pid == 0:
         code = 1

@@ -90,7 +90,7 @@ def differing(recorded: Any, ours: Any) -> tuple[Any, Any]:
 
 
 async def hold_again(recording: Recorded, calls: Calls, paths: Paths) -> Sequence[tuple[str, str, int]]:
-    """Answers the allowed differences that were met."""
+    """Return the allowed differences that occurred."""
     met = []
     for index, (call, then) in enumerate(recording.steps()):
         if call is None:

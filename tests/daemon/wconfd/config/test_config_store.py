@@ -53,7 +53,7 @@ class Disk(ConfigFile):
 
 
 class Nodes:
-    """Remembers whom it was asked to tell, and tells nobody; the first time its disk is full, if so wanted."""
+    """Records the states to spread, and spreads none; optionally its disk is full the first time."""
 
     def __init__(self, *, first_fails: bool = False) -> None:
         self.told: list[tuple[int, frozenset[NodeUuid] | None]] = []

@@ -1,4 +1,4 @@
-"""An update whose reply was lost is sent again, and succeeds, whatever was changed since (DESIGN section 4)."""
+"""An update whose reply was lost is sent again, and succeeds after any other changes (DESIGN section 4)."""
 
 import os
 from collections.abc import Callable

@@ -197,7 +197,7 @@ def test_a_crash_at_any_moment_of_making_it_whole_changes_nothing(
     for name in moments(path, lambda: getattr(locks.files, ending)(locks.state), monkeypatch):
         seen.append(name)
         assert durable_locks(path) == expected
-        # whoever starts then goes on from there, whatever the crash left, and is as safe
+        # the next wconfd continues from the remains of the crash, and is as safe
         again = Locks(path)
         again.take("node/n7=shared", C)
         assert durable_locks(path) == again.content
@@ -448,7 +448,7 @@ def test_no_file_means_no_locks_whatever_a_journal_says(locks: Locks) -> None:
 
 
 def test_what_reading_grants_is_whole_on_disk_at_once(locks: Locks) -> None:
-    # nobody who holds is in the way of job 3; it was held back by job 2, who had been passed often enough
+    # no holder blocks job 3; job 2, which had been passed often enough, held it back
     locks.take("node/n1=shared")
     locks.change(B, update_or_queue(locks.state, B, 0, requests("node/n1=exclusive")))
     locks.take("node/n1=shared", owner("job/4"))
