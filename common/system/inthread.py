@@ -12,11 +12,9 @@ from typing import Final, TypeVar, TypeVarTuple
 
 import trio
 
+from common.retrypauses import retry_pauses
 from common.system.log import get_log
 from common.system.threadstart import NoThread, is_refused
-
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
@@ -49,14 +47,13 @@ async def in_thread(
     Raises: what `work` raises.
     Cancellation: also while it waits for a thread; then the work is not done.
     """
-    pause_s = FIRST_PAUSE_S
+    retries = retry_pauses()
     while True:
         try:
             return await try_in_thread(work, *args, limiter=limiter, abandon_on_cancel=abandon_on_cancel)
         except NoThread as error:
-            tell_no_thread(error, getattr(work, "__name__", "work"), pause_s)
+            tell_no_thread(error, getattr(work, "__name__", "work"), pause_s := next(retries))
         await trio.sleep(pause_s)
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
 
 def tell_no_thread(error: NoThread, work: str, retry_s: float) -> None:

@@ -4,18 +4,16 @@ Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
 
 import os
-from typing import Final
 
 from common.errors import GantryError
 from common.ids import JobId
 from common.paths import Paths
+from common.retrypauses import retry_pauses
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.signals import ProcessSignals
 
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 5.0
 _log = get_log(__name__)
 
 
@@ -25,8 +23,7 @@ def load_record(job_id: JobId, paths: Paths, livelock: Livelock, signals: Proces
     Returns: None: the file is missing or damaged, or the job is to be canceled before it could be read. Nothing
         has happened to the job, and luxid judges it when this process is gone.
     """
-    pause_s = _FIRST_PAUSE_S
-    while True:
+    for pause_s in retry_pauses():
         try:
             return JobRecord.load(
                 paths.job_file(job_id), paths.job_log(job_id), livelock=livelock.path, process_id=os.getpid()
@@ -40,4 +37,4 @@ def load_record(job_id: JobId, paths: Paths, livelock: Livelock, signals: Proces
             return None
         # a signal ends the pause
         signals.wait(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    raise AssertionError("pauses never end")

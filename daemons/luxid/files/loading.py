@@ -23,6 +23,7 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
+from common.retrypauses import retry_pauses
 from common.system.livelock import is_alive
 from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
@@ -36,8 +37,6 @@ _JOB: Final = re.compile(r"job-(\d+)", re.ASCII)
 _TEMP: Final = re.compile(r"(?:job-(\d+)|serial|version|drain)-.*\.tmp", re.ASCII)
 # bytes: more than most job files have, so that one call reads them whole
 _MOST_FILES: Final = 8192
-_FIRST_PAUSE_S: Final = 0.1
-_LONGEST_PAUSE_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
@@ -132,8 +131,7 @@ def _load_job(
 
 def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
     """Raises: FileNotFoundError, IsADirectoryError: only these errors decide anything about a job."""
-    pause_s = _FIRST_PAUSE_S
-    while True:
+    for pause_s in retry_pauses():
         try:
             return _read(path)
         except (FileNotFoundError, IsADirectoryError):
@@ -142,7 +140,7 @@ def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:
             effect = "no job is served until it is read; move the file away to go on without it"
             _log.error("job.unreadable", file=path, reason=error, effect=effect, retry_s=pause_s)
         pause(pause_s)
-        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    raise AssertionError("pauses never end")
 
 
 def _read(path: str) -> bytes:

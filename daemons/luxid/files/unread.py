@@ -7,17 +7,15 @@ A missing or damaged file is a result, and decides.
 Source: DESIGN section 11, "an error of the disk or of descriptors".
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Final, TypeVar
 
 import trio
 
 from common.errors import Unavailable
 from common.ids import JobId
+from common.retrypauses import retry_pauses
 from common.system.log import get_log
-
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
 
 T = TypeVar("T")
 _log: Final = get_log(__name__)
@@ -41,7 +39,7 @@ class UnreadFiles:
         Cancellation: the attempt leaves no trace.
         """
         try:
-            for pause_s in pauses():
+            for pause_s in retry_pauses():
                 try:
                     return read(job_id)
                 except Unavailable as error:
@@ -52,11 +50,3 @@ class UnreadFiles:
         finally:
             self._reasons.pop(job_id, None)
         raise AssertionError("pauses never end")
-
-
-def pauses() -> Iterator[float]:
-    """Seconds to wait before each further attempt."""
-    pause_s = FIRST_PAUSE_S
-    while True:
-        yield pause_s
-        pause_s = min(2 * pause_s, LONGEST_PAUSE_S)

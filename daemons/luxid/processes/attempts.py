@@ -10,14 +10,13 @@ from typing import Final
 import trio
 
 from common.queue.jobs import Job
+from common.retrypauses import retry_pauses
 from common.system.log import get_log
 from daemons.luxid.core.queue.recovery import START_SOURCE, fail_job
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.rewriting import Rewriting, timestamp
 
-FIRST_PAUSE_S: Final = 0.1
-LONGEST_PAUSE_S: Final = 5.0
 # prefix of the obstacle, followed by the reason, for users who ask what holds their job
 BACK_OFF: Final = "a start failed and is tried again soon"
 _log: Final = get_log(__name__)
@@ -35,13 +34,13 @@ class Attempts:
         self._rewriting = rewriting
         self._events = events
         self._limit = limit
-        self._pause_s = FIRST_PAUSE_S
+        self._retries = retry_pauses()
         # obstacle -> number of present pauses with it; it stays until the last of them is over
         self._pauses: Counter[str] = Counter()
 
     def succeeded(self) -> None:
         """Record a successful start: the next pause is short again."""
-        self._pause_s = FIRST_PAUSE_S
+        self._retries = retry_pauses()
 
     def made_progress(self, job: Job) -> bool:
         """Whether the process that is now gone has ended at least one opcode."""
@@ -67,7 +66,7 @@ class Attempts:
 
     async def back_off(self, job: Job, reason: str) -> None:
         """Put the job back into the queue, and start no job for a pause that doubles each time."""
-        pause_s, self._pause_s = self._pause_s, min(2 * self._pause_s, LONGEST_PAUSE_S)
+        pause_s = next(self._retries)
         _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
         obstacle = f"{BACK_OFF}: {reason}"
         self._pauses[obstacle] += 1

@@ -17,8 +17,8 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
+from common.retrypauses import retry_pauses
 from common.system.log import get_log
-from daemons.luxid.files.unread import pauses
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.signals import signal_process
 
@@ -51,7 +51,7 @@ class Pauses:
             return
         self._retried.add(job_id)
         try:
-            for pause_s in pauses():
+            for pause_s in retry_pauses():
                 await trio.sleep(pause_s)
                 if self._tell(job_id):
                     return

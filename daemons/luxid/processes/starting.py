@@ -11,12 +11,13 @@ import trio
 from common.errors import GantryError, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
+from common.retrypauses import LONGEST_PAUSE_S
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
-from daemons.luxid.processes.attempts import LONGEST_PAUSE_S, Attempts
+from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.handshake import Handshake, NoAnswer
 from daemons.luxid.processes.jobprocesses import JobProcess
 from daemons.luxid.processes.launcher import Launcher, Started

@@ -1,4 +1,4 @@
-"""The surroundings of a command do not depend on the user or the shell that started the daemons. DESIGN section 16, "Clean surroundings"."""
+"""The surroundings of a command depend neither on the user nor on the shell that started the daemons. DESIGN 16."""
 
 import itertools
 import os

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import trio
 
+from common import retrypauses
 from common.durable import groupcommit
 from common.durable.atomicfile import FileWrite
 from common.durable.groupcommit import GroupCommit
 from common.errors import Unavailable
-from common.system import inthread
 from common.system.inthread import in_thread
 from common.system.threadstart import NoThread
 from tests.support.cluster import Cluster
@@ -41,7 +41,7 @@ def run_without_threads(*command: str) -> "subprocess.CompletedProcess[str]":
 @pytest.fixture
 def refused(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], list[str]]:
     """Lets the system refuse so many threads; all that asked for one."""
-    monkeypatch.setattr(inthread, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(retrypauses, "FIRST_PAUSE_S", 0.001)
     monkeypatch.setattr(groupcommit, "RETRY_S", 0.001)
     real = trio.to_thread.run_sync
     asked: list[str] = []

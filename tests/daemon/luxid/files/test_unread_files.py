@@ -8,6 +8,7 @@ import attrs
 import pytest
 import trio
 
+from common import retrypauses
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
@@ -16,7 +17,6 @@ from common.settings import LuxidSettings
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Fate
-from daemons.luxid.files import unread
 from daemons.luxid.files.loading import FoundJob
 from daemons.luxid.files.store import Store, open_store
 from daemons.luxid.livejobs import LiveJobs
@@ -32,7 +32,7 @@ JOB, DEPENDENT = JobId(1), JobId(2)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unread, "FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(retrypauses, "FIRST_PAUSE_S", 0.001)
 
 
 class Flaky:

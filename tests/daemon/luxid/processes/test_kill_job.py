@@ -1,4 +1,4 @@
-"""A kill always ends the job: CancelJob with `kill`, while the command resists and other processes die. DESIGN section 16.
+"""A kill always ends the job: CancelJob with `kill`, while the command resists, or processes die. DESIGN section 16.
 
 With control groups where they may be made, and without.
 """
