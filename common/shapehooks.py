@@ -8,7 +8,7 @@ import attrs
 from cattrs import Converter
 from cattrs.gen import make_dict_structure_fn, make_dict_unstructure_fn
 
-from common.shapes import AS_IT_COMES, OtherKind, OwnForm, Row, Tagged, TaggedRow
+from common.shapes import AS_IT_COMES, Lenient, OtherKind, OwnForm, Row, Tagged, TaggedRow
 
 Hook = Callable[[object, object], object]
 Writer = Callable[[object], object]
@@ -25,6 +25,8 @@ def register_shapes(converter: Converter) -> None:
     _register_unchecked(converter)
     converter.register_structure_hook_func(_is_a(OwnForm), lambda value, kind: kind.from_wire(value))
     converter.register_unstructure_hook_func(_is_a(OwnForm), lambda value: value.to_wire())
+    converter.register_structure_hook_factory(_is_a(Lenient), _lenient_reader)
+    converter.register_unstructure_hook_factory(_is_a(Lenient), _lenient_writer)
     converter.register_structure_hook_factory(_is_a(Row), _row_reader)
     converter.register_unstructure_hook_factory(_is_a(Row), _row_writer)
     converter.register_structure_hook_factory(_is_a(TaggedRow), _tagged_row_reader)
@@ -80,6 +82,15 @@ def _fields_reader(kind: type, converter: Converter) -> Hook:
 
 def _fields_writer(kind: type, converter: Converter) -> Callable[[object], dict[str, object]]:
     return cast(Callable[[object], dict[str, object]], make_dict_unstructure_fn(kind, converter))
+
+
+def _lenient_reader(kind: type, converter: Converter) -> Hook:
+    inner = cast(Hook, make_dict_structure_fn(kind, converter, _cattrs_forbid_extra_keys=False))
+    return lambda value, _: inner(_object(value), kind)
+
+
+def _lenient_writer(kind: type, converter: Converter) -> Writer:
+    return cast(Writer, make_dict_unstructure_fn(kind, converter, _cattrs_omit_if_default=True))
 
 
 def _row_reader(kind: type, converter: Converter) -> Hook:

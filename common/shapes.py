@@ -1,7 +1,8 @@
 """Shapes of values on the wire besides objects by field names; a class selects one by its base.
 
-`OwnForm` writes and reads itself. A `Row` is a list of its fields in order. A `Tagged` class is an object with a
-`kind`, and a union of such classes is read by the kind; a union of `TaggedRow` is read by the first element.
+`OwnForm` writes and reads itself. A `Row` is a list of its fields in order. A `Lenient` class is an object whose
+unknown keys are dropped. A `Tagged` class is an object with a `kind`, and a union of such classes is read by the kind;
+a union of `TaggedRow` is read by the first element.
 Values of type `object` are not checked, nor are lists marked `AS_IT_COMES`, which may have
 hundreds of thousands of rows. `common.shapehooks` reads and writes all of them.
 """
@@ -32,6 +33,15 @@ class OwnForm:
 
 class Row:
     """A list of its fields, in order."""
+
+    __slots__ = ()
+
+
+class Lenient:
+    """An object of its fields: unknown keys are dropped on reading, fields at their defaults left out on writing.
+
+    For what another program reports: its next release may report more.
+    """
 
     __slots__ = ()
 

@@ -10,9 +10,14 @@ from protocol.messages import AnyRequest, Request
 def requests_of(face: types.ModuleType) -> list[type[AnyRequest]]:
     """The request classes, sorted by their methods' names.
 
-    Args: face: `protocol.luxi` or `protocol.wconfd`.
+    Args: face: `protocol.luxi`, `protocol.wconfd` or `protocol.noded`.
     """
     modules = (importlib.import_module(info.name) for info in pkgutil.iter_modules(face.__path__, f"{face.__name__}."))
     values = [value for module in modules for value in vars(module).values()]
-    kinds = {value for value in values if isinstance(value, type) and issubclass(value, Request)} - {Request}
+    # bases of requests have no method
+    kinds = {value for value in values if isinstance(value, type) and issubclass(value, Request) and _has_method(value)}
     return sorted(kinds, key=lambda kind: kind.METHOD.lower())
+
+
+def _has_method(kind: type[AnyRequest]) -> bool:
+    return hasattr(kind, "METHOD")

@@ -107,7 +107,8 @@ def _shape(kind: type[AnyRequest]) -> _Shape:
 
 def _reply_type(kind: type[AnyRequest]) -> type:
     for base in getattr(kind, "__orig_bases__", ()):
-        if get_origin(base) is Request:
+        origin = get_origin(base)
+        if isinstance(origin, type) and issubclass(origin, Request):
             reply: type = get_args(base)[0]
             return reply
     raise TypeError(f"{kind.__name__} does not name the type of its reply")
