@@ -141,11 +141,24 @@ def _enum(value: object, kind: type[enum.Enum]) -> enum.Enum:
         raise expected(f"one of {known}", value) from None
 
 
+_TEXT: Final = frozenset({str})
+
+
 def _only(kinds: tuple[type, ...], what: str, inner: Hook) -> Hook:
     def read(value: object, kind: object) -> object:
         if not isinstance(value, kinds):
             raise expected(what, value)
         return inner(value, kind)
+
+    return read
+
+
+def _texts_at_once(one_by_one: Hook) -> Hook:
+    def read(value: object, kind: object) -> object:
+        # all by one call, as commands have many words; a fault is found by the other way
+        if isinstance(value, list) and _TEXT.issuperset(map(type, value)):
+            return tuple(value)
+        return one_by_one(value, kind)
 
     return read
 
@@ -184,7 +197,8 @@ def _register_containers(converter: Converter) -> None:
         return _only((list, tuple), "a list", list_structure_factory(kind, converter))
 
     def row(kind: type, converter: BaseConverter) -> Hook:
-        return _only((list, tuple), "a list", homogenous_tuple_structure_factory(kind, converter))
+        read = _only((list, tuple), "a list", homogenous_tuple_structure_factory(kind, converter))
+        return _texts_at_once(read) if get_args(kind)[0] is str else read
 
     def table(kind: type, converter: BaseConverter) -> Hook:
         return _only((dict,), "an object", cast(Hook, mapping_structure_factory(kind, converter)))

@@ -1,5 +1,6 @@
 """OP_RUN_COMMAND: run any program as a job."""
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -20,6 +21,8 @@ LEAST_MEMORY: Final = 2**20
 # minimum that the kernel takes, for a period of 100 ms
 LEAST_CPUS: Final = 0.01
 MOST_CPUS: Final = 8192
+# what a shell may read otherwise
+_QUOTED: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
 def _some(_: object, attribute: Checked, value: tuple[str, ...]) -> None:
@@ -83,6 +86,12 @@ def _memory(_: object, attribute: Checked, value: int | None) -> None:
         raise InvalidRequest(f"{attribute.name} must be at least {LEAST_MEMORY} bytes (1 MiB), got {value}")
 
 
+def joined(argv: tuple[str, ...]) -> str:
+    """Return what `shlex.join` does; it looks at each word, which is needed only if one of them is to be quoted."""
+    is_plain = all(argv) and _QUOTED.search("".join(argv)) is None
+    return " ".join(argv) if is_plain else shlex.join(argv)
+
+
 def _shortened(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
@@ -133,8 +142,7 @@ class OpRunCommand(OpCode):
         """The comment, as a submitter who names the work wants to see the name; else the command."""
         if self.comment:
             return _shortened(self.comment)
-        text = " ".join(self.argv) if self.shell else shlex.join(self.argv)
-        return _shortened(text)
+        return _shortened(" ".join(self.argv) if self.shell else joined(self.argv))
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
         return declare(self.locks)
