@@ -17,14 +17,20 @@ from common.opcodes.types import JsonObject, NonEmpty
 
 
 @attrs.frozen(kw_only=True)
-class OpGroupAdd(OpCode):
-    """Make a node group."""
+class OnGroup(OpCode):
+    """The common base of opcodes that change one node group."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
 
     group_name: NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class GroupParams(OnGroup):
+    """The common base of opcodes that set the parameters of a node group."""
+
     alloc_policy: AllocPolicy | None = None
     ndparams: JsonObject | None = None
     diskparams: Mapping[DiskTemplate, JsonObject] | None = None
@@ -34,45 +40,31 @@ class OpGroupAdd(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpGroupAssignNodes(OpCode):
+class OpGroupAdd(GroupParams):
+    """Make a node group."""
+
+
+@attrs.frozen(kw_only=True)
+class OpGroupAssignNodes(OnGroup):
     """Put nodes into a node group."""
 
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
-    SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: SOME_EXCLUSIVE, LockLevel.NODE: exclusive("nodes")}
 
-    group_name: NonEmpty
     force: bool = False
     nodes: tuple[NonEmpty, ...]
     node_uuids: tuple[NonEmpty, ...] | None = None
 
 
 @attrs.frozen(kw_only=True)
-class OpGroupSetParams(OpCode):
+class OpGroupSetParams(GroupParams):
     """Change a node group's parameters; unset parameters keep their values."""
 
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
-    SUMMARY: ClassVar[str | None] = "group_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_EXCLUSIVE}
-
-    group_name: NonEmpty
-    alloc_policy: AllocPolicy | None = None
-    ndparams: JsonObject | None = None
-    diskparams: Mapping[DiskTemplate, JsonObject] | None = None
-    hv_state: JsonObject | None = None
-    disk_state: JsonObject | None = None
-    ipolicy: JsonObject | None = None
 
 
 @attrs.frozen(kw_only=True)
-class OpGroupRemove(OpCode):
+class OpGroupRemove(OnGroup):
     """Remove an empty node group."""
-
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
-    SUMMARY: ClassVar[str | None] = "group_name"
-    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name")}
-
-    group_name: NonEmpty
 
 
 @attrs.frozen(kw_only=True)

@@ -16,14 +16,20 @@ from common.opcodes.types import NonEmpty
 
 
 @attrs.frozen(kw_only=True)
-class OpNetworkAdd(OpCode):
-    """Create a network."""
+class OnNetwork(OpCode):
+    """The common base of opcodes that change one network."""
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: ALL_SHARED, LockLevel.NETWORK: exclusive("network_name")}
 
     network_name: NonEmpty
+
+
+@attrs.frozen(kw_only=True)
+class OpNetworkAdd(OnNetwork):
+    """Create a network."""
+
     network: str
     gateway: str | None = None
     network6: str | None = None
@@ -35,14 +41,9 @@ class OpNetworkAdd(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpNetworkRemove(OpCode):
+class OpNetworkRemove(OnNetwork):
     """Remove a network."""
 
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
-    SUMMARY: ClassVar[str | None] = "network_name"
-    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: ALL_SHARED, LockLevel.NETWORK: exclusive("network_name")}
-
-    network_name: NonEmpty
     force: bool = False
 
 
@@ -58,14 +59,11 @@ class OpNetworkRename(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpNetworkSetParams(OpCode):
+class OpNetworkSetParams(OnNetwork):
     """Change a network; unset parameters keep their values."""
 
-    SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
-    SUMMARY: ClassVar[str | None] = "network_name"
     LOCKS: ClassVar[LockRules] = {LockLevel.NETWORK: exclusive("network_name")}
 
-    network_name: NonEmpty
     gateway: str | None = None
     network6: str | None = None
     gateway6: str | None = None

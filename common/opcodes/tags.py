@@ -63,8 +63,8 @@ class OpTagsSearch(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpTagsSet(OpCode):
-    """Add tags to an object."""
+class OnTags(OpCode):
+    """The common base of opcodes that change the tags of an object."""
 
     kind: TagKind
     tags: tuple[str, ...]
@@ -76,13 +76,10 @@ class OpTagsSet(OpCode):
 
 
 @attrs.frozen(kw_only=True)
-class OpTagsDel(OpCode):
+class OpTagsSet(OnTags):
+    """Add tags to an object."""
+
+
+@attrs.frozen(kw_only=True)
+class OpTagsDel(OnTags):
     """Remove tags from an object."""
-
-    kind: TagKind
-    tags: tuple[str, ...]
-    # unset or empty: the cluster
-    name: str | None = None
-
-    def lock_rules(self) -> LockRules:
-        return _rules(self.kind, exclusive("name"))
