@@ -30,5 +30,5 @@ def _child(parent: Mapping[str, object], op: OpInput) -> OpInput:
 
 def _trail(op: OpInput) -> Sequence[object]:
     reason = op.get("reason") or ()
-    # luxid refuses what is no trail
+    # luxid refuses other values
     return reason if isinstance(reason, list | tuple) else (reason,)

@@ -72,7 +72,7 @@ class ChangedFiles:
         livelocks = {job.job_id: self._jobs.unended(job.job_id).livelock for job in changed}
         for job in changed:
             if job.next_index is None:
-                # the process ends meanwhile: that is no death to settle
+                # the process ends meanwhile; this death needs no settling
                 self._jobs.processes.record(job.job_id).has_written_end = True
         await self._store.files.take_up([job.job_id for job in changed])
         for job in changed:

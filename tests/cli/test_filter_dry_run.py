@@ -65,5 +65,5 @@ def test_the_place_of_the_rule_is_that_which_it_would_get(cluster: Cluster) -> N
 def test_a_rule_that_can_never_match_is_refused_as_if_it_were_set(cluster: Cluster) -> None:
     with pytest.raises(RemoteError, match=r"unknown predicate 'weather'"):
         cluster.luxi(TryFilterRule(None, 0, (("weather", ["==", "id", 1]),), "PAUSE"))
-    with pytest.raises(RemoteError, match="is no UUID"):
+    with pytest.raises(RemoteError, match="is not a UUID"):
         cluster.luxi(TryFilterRule("mine", 0, (), "PAUSE"))

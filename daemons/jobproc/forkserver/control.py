@@ -72,7 +72,7 @@ class ControlConnection:
             return socket.socket(fileno=fd)
         except OSError:
             os.close(fd)
-            raise InvalidRequest(f"the descriptor that came with {StartJob.METHOD} is no socket") from None
+            raise InvalidRequest(f"the descriptor that came with {StartJob.METHOD} is not a socket") from None
 
     def drop_unclaimed_fds(self) -> None:
         """Close descriptors that came with messages without a use for them, unless a message is still incomplete."""

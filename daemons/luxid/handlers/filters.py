@@ -97,7 +97,7 @@ class Filters:
         Raises: InvalidRequest: it can never match, or is malformed.
         """
         if call.uuid is not None and not _UUID.fullmatch(call.uuid):
-            raise InvalidRequest(f"{call.uuid!r:.60} is no UUID; write it in lower-case hex, 8-4-4-4-12")
+            raise InvalidRequest(f"{call.uuid!r:.60} is not a UUID; write it in lower-case hex, 8-4-4-4-12")
         rule = FilterRule(
             watermark=self._store.serial,
             priority=call.priority,

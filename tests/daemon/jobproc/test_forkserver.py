@@ -101,7 +101,7 @@ def test_descriptor_that_is_no_socket_is_refused(host: JobHost) -> None:
     with open("/dev/null") as file:
         host.control.send(request_bytes("startJob", [1]), file.fileno())
 
-    assert "is no socket" in str(host.control.reply())
+    assert "is not a socket" in str(host.control.reply())
 
 
 def test_descriptors_that_no_message_wants_are_closed(host: JobHost, server: "subprocess.Popen[bytes]") -> None:
