@@ -1,7 +1,7 @@
 """The number of descriptors of a daemon.
 
 Systems give a process 1,024 descriptors at first, and let it raise the limit itself, which a daemon does.
-`protocol.server` decides how many of them callers get, so that the rest is left for files.
+`protocol.serving.server` decides how many of them callers get, so that the rest is left for files.
 Programs that a daemon starts get the original limit, because some of them use select(), which cannot handle numbers
 above 1,023. (The fork server does not raise its limit: its children would inherit it.)
 

@@ -12,8 +12,8 @@ from typing import Final, TypeVar, TypeVarTuple
 
 import trio
 
-from common.retrypauses import retry_pauses
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 from common.system.threadstart import NoThread, is_refused
 
 T = TypeVar("T")

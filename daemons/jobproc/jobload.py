@@ -8,9 +8,9 @@ import os
 from common.errors import GantryError
 from common.ids import JobId
 from common.paths import Paths
-from common.retrypauses import retry_pauses
 from common.system.livelock import Livelock
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.signals import ProcessSignals
 

@@ -27,7 +27,7 @@ from common.system.log import get_log
 from protocol.client import Client
 from protocol.luxi.changes import WaitForJobChange
 from protocol.messages import AnyRequest
-from protocol.route import AnyRoute
+from protocol.serving.route import AnyRoute
 from protocol.wconfd.config import ReadConfig
 
 # seconds to wait while wconfd is being restarted

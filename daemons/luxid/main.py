@@ -50,11 +50,11 @@ from daemons.luxid.rpc import Handlers, routes
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
-from protocol.admission import ConnectionLimits
-from protocol.budget import BudgetLimits
 from protocol.client import Client
-from protocol.server import ServerRules, Service, serve_unix
-from protocol.service import ItemBound
+from protocol.serving.admission import ConnectionLimits
+from protocol.serving.budget import BudgetLimits
+from protocol.serving.server import ServerRules, Service, serve_unix
+from protocol.serving.service import ItemBound
 from protocol.subscription import WconfdEvents
 
 NAME: Final = "luxid"

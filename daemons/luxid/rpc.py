@@ -40,7 +40,7 @@ from protocol.luxi.queries import (
 from protocol.luxi.queue import SetDrainFlag, SetJobLimits, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.luxi.waits import ReadJobWaits
-from protocol.route import AnyRoute, Route
+from protocol.serving.route import AnyRoute, Route
 
 
 @attrs.frozen

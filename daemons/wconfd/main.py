@@ -38,10 +38,10 @@ from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
-from protocol.admission import ConnectionLimits
-from protocol.budget import BudgetLimits
-from protocol.server import ServerRules, Service, serve_unix
-from protocol.service import ItemBound
+from protocol.serving.admission import ConnectionLimits
+from protocol.serving.budget import BudgetLimits
+from protocol.serving.server import ServerRules, Service, serve_unix
+from protocol.serving.service import ItemBound
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)

@@ -15,7 +15,7 @@ from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
-from protocol.route import AnyRoute, Route
+from protocol.serving.route import AnyRoute, Route
 from protocol.wconfd.changes import (
     AddInstance,
     AddInstanceDisk,

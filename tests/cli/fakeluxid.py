@@ -29,8 +29,8 @@ from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
 from protocol.luxi.waits import ReadJobWaits
 from protocol.messages import Request
-from protocol.route import AnyRoute
-from protocol.server import Peer, Route, ServerRules, Service, serve_unix
+from protocol.serving.route import AnyRoute
+from protocol.serving.server import Peer, Route, ServerRules, Service, serve_unix
 
 FINAL = ("success", "error", "canceled")
 AT = [1_700_000_000, 0]

@@ -18,7 +18,7 @@ from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
-from protocol.service import Service
+from protocol.serving.service import Service
 
 PEER = Peer(pid=1, uid=0, gid=0, role=Role.FULL)
 

@@ -23,9 +23,9 @@ from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job
 from common.queue.jobs import Job
-from common.retrypauses import retry_pauses
 from common.system.livelock import is_alive
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.queue.recovery import Fate, judge_fate
 from daemons.luxid.files.batches import settle_batches
 from daemons.luxid.files.joblogs import JobLogs

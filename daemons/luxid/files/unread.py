@@ -14,8 +14,8 @@ import trio
 
 from common.errors import Unavailable
 from common.ids import JobId
-from common.retrypauses import retry_pauses
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 
 T = TypeVar("T")
 _log: Final = get_log(__name__)

@@ -49,7 +49,7 @@ from protocol.luxi.queries import (
     Rows,
 )
 from protocol.peer import Peer
-from protocol.pieces import Pieces
+from protocol.serving.pieces import Pieces
 from protocol.wconfd.locks import ListLocksWaitingStatus
 
 

@@ -13,7 +13,7 @@ from common.asciijson import ascii_json
 from daemons.luxid.core.query.engine import Plan
 from protocol.luxi.queries import QueryResult, Rows
 from protocol.messages import reply_to_wire
-from protocol.pieces import Pieces
+from protocol.serving.pieces import Pieces
 
 T = TypeVar("T")
 

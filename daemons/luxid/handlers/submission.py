@@ -35,7 +35,7 @@ from protocol.luxi.submission import (
     Submitted,
 )
 from protocol.peer import Peer
-from protocol.service import MalformedArguments
+from protocol.serving.service import MalformedArguments
 
 # result for one job: its id, or the reason for its refusal
 Answer = JobId | GantryError

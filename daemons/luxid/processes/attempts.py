@@ -10,8 +10,8 @@ from typing import Final
 import trio
 
 from common.queue.jobs import Job
-from common.retrypauses import retry_pauses
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 from daemons.luxid.core.queue.recovery import START_SOURCE, fail_job
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs

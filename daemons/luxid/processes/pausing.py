@@ -17,8 +17,8 @@ import trio
 
 from common.ids import JobId
 from common.paths import Paths
-from common.retrypauses import retry_pauses
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.signals import signal_process
 

@@ -11,8 +11,8 @@ import trio
 from common.errors import GantryError, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import Job
-from common.retrypauses import LONGEST_PAUSE_S
 from common.system.log import get_log
+from common.system.retrypauses import LONGEST_PAUSE_S
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents

@@ -14,7 +14,7 @@ from common.clusterinit import create_cluster
 from common.errors import ConfigVerifyError
 from common.paths import Paths
 from protocol.luxi.queue import SetWatcherPause
-from protocol.server import Peer, Route
+from protocol.serving.server import Peer, Route
 from protocol.wconfd.config import VerifyConfig
 from tests.cli.command import Ended, normalised, run
 from tests.cli.fakeluxid import FakeLuxid, serving

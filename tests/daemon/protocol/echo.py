@@ -15,7 +15,7 @@ from common.access import Role
 from common.errors import NotFound, OrderViolation
 from protocol.framing import ETX, MAX_REPLY, Framer
 from protocol.messages import Request
-from protocol.server import Handler, Peer, Route, ServerRules, Service, serve_unix
+from protocol.serving.server import Handler, Peer, Route, ServerRules, Service, serve_unix
 
 
 @attrs.frozen

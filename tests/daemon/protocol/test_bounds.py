@@ -14,14 +14,14 @@ import trio.testing
 
 from common.access import Role
 from common.errors import InvalidRequest, NotFound
-from protocol import budget, server
-from protocol.admission import ConnectionLimits
-from protocol.budget import STALL_S, Budget, BudgetLimits, Share
 from protocol.messages import Request
 from protocol.peer import Peer
-from protocol.pieces import AT_ONCE_BYTES, Pieces
-from protocol.server import Route, ServerRules, Service
-from protocol.service import BATCH_BYTES
+from protocol.serving import budget, server
+from protocol.serving.admission import ConnectionLimits
+from protocol.serving.budget import STALL_S, Budget, BudgetLimits, Share
+from protocol.serving.pieces import AT_ONCE_BYTES, Pieces
+from protocol.serving.server import Route, ServerRules, Service
+from protocol.serving.service import BATCH_BYTES
 from tests.daemon.protocol.echo import EchoService, RawCaller, raw_caller, serving
 
 pytestmark = pytest.mark.trio

@@ -10,7 +10,7 @@ from common.errors import ConnectionLost, RemoteError, Unavailable
 from protocol.client import Client
 from protocol.envelope import Call, success
 from protocol.framing import ETX
-from protocol.server import ServerRules
+from protocol.serving.server import ServerRules
 from tests.daemon.protocol.echo import Add, Echo, EchoService, Find, Hold, Repeat, listening, serving
 
 pytestmark = pytest.mark.trio

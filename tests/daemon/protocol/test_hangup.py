@@ -1,6 +1,6 @@
 """A caller that goes away: what only waits for it is given up at once, what changes something is not.
 
-Source: DESIGN section 4; `protocol.hangup`.
+Source: DESIGN section 4; `protocol.serving.hangup`.
 """
 
 import resource
@@ -19,9 +19,9 @@ import trio.testing
 
 from common.access import Role
 from common.errors import NotFound
-from protocol.hangup import CallerGone, HangUps, Line
 from protocol.peer import Peer
-from protocol.server import Route, Service
+from protocol.serving.hangup import CallerGone, HangUps, Line
+from protocol.serving.server import Route, Service
 from protocol.stream import Publisher, Stream
 from tests.daemon.protocol.echo import Echo, EchoService, Find, Wait, raw_caller, serving
 from tests.support.wait import wait_until_async

@@ -21,7 +21,7 @@ from common.access import Role
 from common.errors import Conflict, NotFound, Unavailable
 from protocol.framing import ETX
 from protocol.peer import Peer
-from protocol.server import EAGER_TURNS, Route, ServerRules, Service
+from protocol.serving.server import EAGER_TURNS, Route, ServerRules, Service
 from tests.daemon.protocol.echo import Echo, EchoService, RawCaller, raw_caller, serving
 
 pytestmark = pytest.mark.trio
@@ -413,7 +413,7 @@ async def test_handler_learns_who_is_calling(caller: RawCaller) -> None:
 async def test_peer_that_may_not_call_is_told_so_and_closed(
     path: Path, echo: EchoService, monkeypatch: pytest.MonkeyPatch, message: bytes, of_reply: Any
 ) -> None:
-    monkeypatch.setattr("protocol.server.peer_of", lambda _: Peer(1, 4_000_000, 4_000_000))
+    monkeypatch.setattr("protocol.serving.server.peer_of", lambda _: Peer(1, 4_000_000, 4_000_000))
     async with serving(path, echo.service), await raw_caller(path) as caller:
         assert of_reply(await caller.ask(message)) == "denied"
         assert await caller.read() is None

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import trio
 
-from common import retrypauses
 from common.durable import groupcommit
 from common.durable.atomicfile import FileWrite
 from common.durable.groupcommit import GroupCommit
 from common.errors import Unavailable
+from common.system import retrypauses
 from common.system.inthread import in_thread
 from common.system.threadstart import NoThread
 from tests.support.cluster import Cluster

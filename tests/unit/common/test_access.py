@@ -14,8 +14,8 @@ from daemons.luxid import rpc as luxid
 from daemons.wconfd import rpc as wconfd
 from protocol.messages import Request
 from protocol.peer import Peer
-from protocol.route import Route
-from protocol.service import Service
+from protocol.serving.route import Route
+from protocol.serving.service import Service
 
 LOOKS = ("Query", "Read", "Explain", "WaitForJobChange")
 WCONFD_LOOKS = ("list", "explain", "echo", "verify", "subscribe", "has", "read", "get", "config", "compute")

@@ -9,8 +9,8 @@ import trio.testing
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp
-from common.retrypauses import FIRST_PAUSE_S
 from common.settings import LuxidSettings
+from common.system.retrypauses import FIRST_PAUSE_S
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts

@@ -8,12 +8,12 @@ import attrs
 import pytest
 import trio
 
-from common import retrypauses
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
+from common.system import retrypauses
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Fate

@@ -11,12 +11,12 @@ import pytest
 import trio
 import trio.testing
 
-from common import retrypauses
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.paths import Paths
 from common.queue.jobs import Job, JobOp, JobState
 from common.settings import LuxidSettings
+from common.system import retrypauses
 from daemons.luxid.files.store import open_store
 from daemons.luxid.parts import Parts
 from tests.support.fakes.launcher import FakeLauncher

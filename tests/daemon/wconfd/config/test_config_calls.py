@@ -20,7 +20,7 @@ from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import routes
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
-from protocol.service import Service
+from protocol.serving.service import Service
 from tests.support.wconfd import handlers_over
 
 pytestmark = pytest.mark.trio

@@ -1,7 +1,7 @@
 """Serve a daemon's table on a Unix socket: one task per connection, one reply per call, in order.
 
-Connections are bounded per user and in total (`protocol.admission`). An excess one is refused in its own dialect, and
-the server goes on accepting users below their bounds. `protocol.connection` serves an accepted one.
+Connections are bounded per user and in total (`protocol.serving.admission`). An excess one is refused in its own
+dialect, and the server goes on accepting users below their bounds. `protocol.serving.connection` serves the others.
 
 Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
@@ -20,16 +20,16 @@ import trio
 from common.access import Access, Role
 from common.errors import TooBusy
 from common.system.log import get_log
-from protocol.admission import STRANGERS, Admission
-from protocol.budget import Budget, Share
-from protocol.connection import CHUNK, DENIED_LIMIT, EAGER_TURNS, Connection, ServerRules, addressee
 from protocol.envelope import Dialect, failure
 from protocol.framing import Framer, MessageTooLarge, pack
-from protocol.hangup import HangUps, Line
-from protocol.listening import identity_of, listen, remove
 from protocol.peer import Peer, peer_of, with_role
-from protocol.route import Handler, Route
-from protocol.service import Service
+from protocol.serving.admission import STRANGERS, Admission
+from protocol.serving.budget import Budget, Share
+from protocol.serving.connection import CHUNK, DENIED_LIMIT, EAGER_TURNS, Connection, ServerRules, addressee
+from protocol.serving.hangup import HangUps, Line
+from protocol.serving.listening import identity_of, listen, remove
+from protocol.serving.route import Handler, Route
+from protocol.serving.service import Service
 
 __all__ = ["EAGER_TURNS", "Access", "Handler", "Peer", "Route", "ServerRules", "Service", "serve_unix"]
 

@@ -7,10 +7,10 @@ not read fills only its own socket buffer.
 
 Nothing is read from a connection while a call is in progress. A call that changes something is carried
 out to its end even if its caller has gone meanwhile, and the loss is noticed when the reply is sent. A call
-that only waits, as its row in the table says, is given up at once (see `protocol.hangup`).
+that only waits, as its row in the table says, is given up at once (see `protocol.serving.hangup`).
 
-The bytes kept for a connection are bounded (`protocol.budget`): over the bound it waits or is refused. A large
-reply of rows is made while its reader takes it (`protocol.pieces`).
+The bytes kept for a connection are bounded (`protocol.serving.budget`): over the bound it waits or is refused. A large
+reply of rows is made while its reader takes it (`protocol.serving.pieces`).
 
 Source: DESIGN section 4; luxid.md 1.1-1.5; wconfd.md 1.1-1.6.
 """
@@ -26,13 +26,13 @@ import trio
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, TooBusy
 from common.system.log import get_log
-from protocol.admission import ConnectionLimits
-from protocol.budget import SMALL_BYTES, STALL_S, Budget, BudgetLimits, Share
 from protocol.envelope import Batch, Call, Dialect, MalformedRequest, failure, read_message
 from protocol.framing import ETX, MAX_MESSAGE, Framer, MessageTooLarge, pack
-from protocol.hangup import Line
 from protocol.peer import Peer, own_access
-from protocol.service import Answer, Service
+from protocol.serving.admission import ConnectionLimits
+from protocol.serving.budget import SMALL_BYTES, STALL_S, Budget, BudgetLimits, Share
+from protocol.serving.hangup import Line
+from protocol.serving.service import Answer, Service
 from protocol.stream import Stream
 
 CHUNK: Final = 64 * 2**10

@@ -12,7 +12,7 @@ import orjson
 from common.access import Role
 from protocol.messages import AnyRequest, structure_request
 from protocol.peer import Peer
-from protocol.pieces import Pieces
+from protocol.serving.pieces import Pieces
 from protocol.stream import Stream
 
 Q = TypeVar("Q", bound=AnyRequest)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-CHECKOUT = Path(__file__).resolve().parents[3]
+CHECKOUT = Path(__file__).resolve().parents[4]
 ROWS = """
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ from common.access import Role
 from protocol.luxi.jobs import ArchiveJob, CancelJob, Done
 from protocol.luxi.queries import QueryJobs, QueryResult, Rows
 from protocol.peer import Peer
-from protocol.pieces import Pieces
-from protocol.route import AnyRoute, Route
+from protocol.serving.pieces import Pieces
+from protocol.serving.route import AnyRoute, Route
 
 async def right(call: CancelJob, peer: Peer) -> Done:
     raise NotImplementedError

@@ -31,11 +31,11 @@ from protocol.envelope import (
     success,
     success_frame,
 )
-from protocol.hangup import CallerGone, Line
 from protocol.messages import reply_to_wire
 from protocol.peer import Peer
-from protocol.pieces import AT_ONCE_BYTES, Pieces, take
-from protocol.route import AnyRoute
+from protocol.serving.hangup import CallerGone, Line
+from protocol.serving.pieces import AT_ONCE_BYTES, Pieces, take
+from protocol.serving.route import AnyRoute
 from protocol.stream import Stream
 
 # bound on the replies to a batch, which are sent as one list
