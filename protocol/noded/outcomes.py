@@ -38,12 +38,30 @@ class FailureKind(enum.Enum):
 
     @property
     def is_silence(self) -> bool:
-        """Whether the node gave no sign of life: it is asked less often then."""
+        """Whether no node daemon was heard that could have replied: it is asked less often then."""
         return self in _SILENCE
+
+    @property
+    def is_sign_of_life(self) -> bool:
+        """Whether the node replied, if badly."""
+        return self in (FailureKind.GARBLED, FailureKind.REFUSED)
 
 
 _MAY_HAVE_ACTED = frozenset({FailureKind.TIMEOUT, FailureKind.LOST, FailureKind.GARBLED, FailureKind.REFUSED})
 _SILENCE = frozenset({FailureKind.UNREACHABLE, FailureKind.UNTRUSTED, FailureKind.TIMEOUT, FailureKind.LOST})
+
+
+class Breakdown(Exception):
+    """A call to one node has failed; clients turn it into that node's outcome."""
+
+    def __init__(self, kind: FailureKind, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.text = text
+
+    @property
+    def failed(self) -> "Failed":
+        return Failed(self.kind, self.text)
 
 
 @attrs.frozen
