@@ -3,8 +3,12 @@
 A call is a frozen class in a module of its noun: `queue`, `files`, `mastership`, `membership`, `facts`, `verifying`,
 `instances`, `work`. `procedures` is the table of all names, with what the refused ones would need.
 
-Around the calls: `call` (their base, and their request bodies), `replies` (reply bodies), `outcomes` (what a call came
-to at one node), `contents` (contents of files), `virtualpaths` (names of files).
+On the wire: `call` (their base, and bodies of requests), `replies` (bodies of replies), `contents` (contents of files),
+`virtualpaths` (names of files).
+
+To many nodes: `client` (for trio) and `blocking` (without a loop) send a call to `nodes` and return `outcomes`, one for
+each node. Both stand on `connection` (a socket) and `channel` (TLS and HTTP, without I/O), with `certificates`, and
+decide by `judging` and `backoff`; `kept` holds the trio client's idle connections.
 
 Source: noded.md.
 """

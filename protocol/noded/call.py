@@ -13,6 +13,7 @@ of Ganeti's callers send `{}` there.
 Source: noded.md sections 2, 4 and 5.
 """
 
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final, Self, TypeVar
 
 import attrs
@@ -78,6 +79,12 @@ C = TypeVar("C", bound=AnyCall)
 def request_body(call: AnyCall) -> bytes:
     """The body of the HTTP request, as LuxiD and WConfD write it."""
     return ascii_json(call.to_wire())
+
+
+def request_bodies(calls: Iterable[AnyCall]) -> Mapping[int, bytes]:
+    """The bodies of these calls by the identity of the call: one that goes to many nodes is written once."""
+    different = {id(call): call for call in calls}
+    return {identity: request_body(call) for identity, call in different.items()}
 
 
 def read_request(kind: type[C], body: bytes) -> C:

@@ -1,0 +1,343 @@
+"""Connections to node daemons: kept, too many, hanging, paused, with renewed certificates (noded.md 2)."""
+
+import ssl
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import trio
+import trio.testing
+import trustme
+
+from common.asciijson import ascii_json
+from protocol.noded.blocking import BlockingNodeClient
+from protocol.noded.call import AnyCall
+from protocol.noded.client import NodeClient
+from protocol.noded.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
+from protocol.noded.contents import Content
+from protocol.noded.facts import NodeHasIpAddress
+from protocol.noded.membership import Version
+from protocol.noded.nodes import NodeAddress
+from protocol.noded.outcomes import Failed, FailureKind, Replied
+from protocol.noded.queue import JobqueueRename, JobqueueUpdate, Move
+from tests.support.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
+
+pytestmark = pytest.mark.trio
+
+VERSION = b"[true, 3000000]\n"
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> MadeUpCluster:
+    return MadeUpCluster(tmp_path)
+
+
+def _named(names: list[str], at: NodeAddress) -> list[NodeAddress]:
+    return [NodeAddress(name, at.ip, at.port) for name in names]
+
+
+async def test_a_connection_is_kept_for_the_next_call(cluster: MadeUpCluster, nursery: trio.Nursery) -> None:
+    seen = Seen()
+    node = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
+
+    async with NodeClient(cluster.files) as client:
+        for _ in range(3):
+            assert await client.call_nodes([node], Version()) == {"node1": Replied(3000000)}
+        assert (seen.connections, len(seen.requests)) == (1, 3)
+
+    await seen.until(lambda: seen.connected == 0)
+
+
+async def test_a_node_daemon_that_closes_each_connection_is_called_again(
+    cluster: MadeUpCluster, nursery: trio.Nursery
+) -> None:
+    seen = Seen()
+    node = await serve(nursery, replying(seen, VERSION, most=1), cluster.server_context(), seen)
+
+    async with NodeClient(cluster.files) as client:
+        for _ in range(3):
+            assert await client.call_nodes([node], Version()) == {"node1": Replied(3000000)}
+
+    assert (seen.connections, len(seen.requests)) == (3, 3)
+
+
+async def test_a_kept_connection_that_was_closed_meanwhile_is_not_used(
+    cluster: MadeUpCluster, nursery: trio.Nursery
+) -> None:
+    seen = Seen()
+    async with trio.open_nursery() as first_life, NodeClient(cluster.files) as client:
+        node = await serve(first_life, replying(seen, VERSION), cluster.server_context(), seen)
+        await client.call_nodes([node], JobqueueRename(()))
+        first_life.cancel_scope.cancel()
+    await seen.until(lambda: seen.connected == 0)
+    async with NodeClient(cluster.files) as client:
+        again = await serve(nursery, replying(seen, b"[true, []]"), cluster.server_context(), seen)
+        await client.call_nodes([again], JobqueueRename(()))
+
+        assert await client.call_nodes([again], JobqueueRename(())) == {"node1": Replied(())}
+
+
+@pytest.mark.parametrize("repeatable", [True, False])
+async def test_a_kept_connection_that_ends_under_a_request_costs_a_repeatable_call_nothing(
+    repeatable: bool, cluster: MadeUpCluster, nursery: trio.Nursery
+) -> None:
+    seen = Seen()
+    # announces no end, and ends when the second request comes
+    good = replying(seen, b"[true, null]" if repeatable else b"[true, [null]]")
+
+    async def behave(stream: trio.abc.Stream) -> None:
+        if seen.connections > 1:
+            await good(stream)
+            return
+        await good(_Once(stream))
+
+    node = await serve(nursery, behave, cluster.server_context(), seen)
+    update, rename = JobqueueUpdate("/queue/serial", Content(b"1\n")), JobqueueRename((Move("/a", "/b"),))
+    call: AnyCall = update if repeatable else rename
+
+    async with NodeClient(cluster.files) as client:
+        first = await client.call_nodes([node], call)
+        second = (await client.call_nodes([node], call))["node1"]
+
+    assert isinstance(first["node1"], Replied)
+    if repeatable:
+        assert second == Replied(None)
+        assert (seen.connections, len(seen.requests)) == (2, 2)
+    else:
+        assert isinstance(second, Failed)
+        assert second.kind is FailureKind.LOST
+        assert second.kind.may_have_acted
+        assert (seen.connections, len(seen.requests)) == (1, 1)
+
+
+class _Once(trio.abc.Stream):
+    """A stream that breaks when the second request arrives."""
+
+    def __init__(self, inner: trio.abc.Stream) -> None:
+        self._inner = inner
+        self._replies = 0
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        data = await self._inner.receive_some(max_bytes)
+        if self._replies:
+            raise trio.BrokenResourceError
+        return data
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        self._replies += 1
+        await self._inner.send_all(data)
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await self._inner.wait_send_all_might_not_block()
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def test_a_hundred_nodes_of_which_twenty_hang_cost_the_limit_and_no_more(
+    cluster: MadeUpCluster, nursery: trio.Nursery, mock_clock: trio.testing.MockClock
+) -> None:
+    seen, hung = Seen(), Seen()
+    good = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
+    bad = await serve(nursery, hang, cluster.server_context(), hung)
+    names = [f"node{number}" for number in range(100)]
+    nodes = [NodeAddress(name, *_place(bad if number % 5 == 0 else good)) for number, name in enumerate(names)]
+    results = []
+
+    async def call(client: NodeClient) -> None:
+        results.append(await client.call_nodes(nodes, Version(), limit_s=10.0))
+
+    async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
+        calling.start_soon(call, client)
+        # hanging ones keep their connections, the others share what is left
+        await seen.until(lambda: len(seen.requests) == 80)
+        await hung.until(lambda: hung.connections == 20)
+        await trio.testing.wait_all_tasks_blocked()
+        assert results == []
+        mock_clock.jump(10.0)
+
+    [outcomes] = results
+    assert list(outcomes) == names
+    assert sum(outcome == Replied(3000000) for outcome in outcomes.values()) == 80
+    late = [outcome for outcome in outcomes.values() if isinstance(outcome, Failed)]
+    assert len(late) == 20
+    assert all(each.text.endswith("gave no reply to version within 10 s") for each in late)
+    assert {each.kind for each in late} == {FailureKind.TIMEOUT}
+
+
+async def test_nodes_that_do_not_even_shake_hands_give_their_places_up_after_the_limit_for_connecting(
+    cluster: MadeUpCluster, nursery: trio.Nursery, mock_clock: trio.testing.MockClock
+) -> None:
+    seen, hung = Seen(), Seen()
+    good = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
+    bad = await serve(nursery, hang, None, hung)
+    nodes = [*_named([f"bad{number}" for number in range(MAX_CONNECTIONS)], bad), *_named(["good"], good)]
+    results = []
+
+    async def call(client: NodeClient) -> None:
+        results.append(await client.call_nodes(nodes, Version()))
+
+    async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
+        calling.start_soon(call, client)
+        await hung.until(lambda: hung.connections >= MAX_CONNECTIONS - 1)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(CONNECT_S)
+
+    [outcomes] = results
+    assert outcomes["good"] == Replied(3000000)
+    assert all(outcomes[name] != Replied(3000000) for name in outcomes if name != "good")
+    failed = outcomes["bad0"]
+    assert isinstance(failed, Failed)
+    assert failed.text.endswith("is not reached within 5 s")
+
+
+async def test_a_call_that_never_had_its_turn_was_not_sent(
+    cluster: MadeUpCluster, nursery: trio.Nursery, mock_clock: trio.testing.MockClock
+) -> None:
+    hung = Seen()
+    bad = await serve(nursery, hang, cluster.server_context(), hung)
+    nodes = _named([f"bad{number}" for number in range(MAX_CONNECTIONS + 1)], bad)
+    results = []
+
+    async def call(client: NodeClient) -> None:
+        results.append(await client.call_nodes(nodes, Version(), limit_s=9.0))
+
+    async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
+        calling.start_soon(call, client)
+        await hung.until(lambda: hung.connections == MAX_CONNECTIONS)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(9.0)
+
+    kinds = [outcome.kind for outcome in results[0].values() if isinstance(outcome, Failed)]
+    assert kinds.count(FailureKind.TIMEOUT) == MAX_CONNECTIONS
+    assert kinds.count(FailureKind.UNSENT) == 1
+
+
+class _Counted(NodeConnection):
+    """A connection that counts how many are open together."""
+
+    open: ClassVar[set[NodeConnection]] = set()
+    most: ClassVar[int] = 0
+
+    def __init__(self, node: NodeAddress, context: ssl.SSLContext) -> None:
+        super().__init__(node, context)
+        _Counted.open.add(self)
+        _Counted.most = max(_Counted.most, len(_Counted.open))
+
+    def close(self) -> None:
+        super().close()
+        _Counted.open.discard(self)
+
+
+@pytest.mark.parametrize("form", ["trio", "blocking"])
+async def test_at_most_thirty_connections_are_open_at_a_time(
+    form: str, cluster: MadeUpCluster, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "client" if form == "trio" else "blocking"
+    monkeypatch.setattr(f"protocol.noded.{module}.NodeConnection", _Counted)
+    monkeypatch.setattr(_Counted, "most", 0)
+    seen = Seen()
+    daemons = [await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen) for _ in range(70)]
+    nodes = [NodeAddress(f"node{number}", *_place(each)) for number, each in enumerate(daemons)]
+
+    if form == "trio":
+        async with NodeClient(cluster.files) as client:
+            for _ in range(2):
+                outcomes = await client.call_nodes(nodes, Version())
+    else:
+        outcomes = await trio.to_thread.run_sync(BlockingNodeClient(cluster.files).call_nodes, nodes, Version())
+
+    assert set(outcomes.values()) == {Replied(3000000)}
+    assert seen.connections >= 70
+    assert _Counted.most == MAX_CONNECTIONS
+    assert _Counted.open == set()
+
+
+async def test_a_silent_node_is_left_alone_until_its_pause_is_over(
+    cluster: MadeUpCluster, nursery: trio.Nursery, mock_clock: trio.testing.MockClock
+) -> None:
+    seen = Seen()
+    node = await serve(nursery, close, cluster.server_context(), seen)
+
+    async with NodeClient(cluster.files) as client:
+        await client.call_nodes([node], Version())
+        assert client.silence("node1") is not None
+        failed = (await client.call_nodes([node], Version()))["node1"]
+        assert isinstance(failed, Failed)
+        assert failed.kind is FailureKind.PAUSED
+        assert failed.text.startswith(f"{node} was not asked: it failed once, and is asked again in 1 s; {node} closed")
+        assert seen.connections == 1
+
+        await client.call_nodes([node], Version(), even_paused=True)
+        assert seen.connections == 2
+
+        # the second pause is twice as long
+        mock_clock.jump(1.5)
+        assert client.silence("node1") is not None
+        mock_clock.jump(0.6)
+        await client.call_nodes([node], Version())
+        assert seen.connections == 3
+
+
+async def test_a_node_that_refuses_is_asked_again_at_once(cluster: MadeUpCluster, nursery: trio.Nursery) -> None:
+    seen = Seen()
+    node = await serve(nursery, replying(seen, b'[false, "no"]'), cluster.server_context(), seen)
+
+    async with NodeClient(cluster.files) as client:
+        for _ in range(2):
+            await client.call_nodes([node], Version())
+
+    assert len(seen.requests) == 2
+
+
+async def test_each_node_may_get_a_call_of_its_own(cluster: MadeUpCluster, nursery: trio.Nursery) -> None:
+    seen = Seen()
+    node = await serve(nursery, replying(seen, b"[true, true]"), cluster.server_context(), seen)
+    calls = [(one, NodeHasIpAddress(f"192.0.2.{at}")) for at, one in enumerate(_named(["a", "b"], node))]
+
+    async with NodeClient(cluster.files) as client:
+        assert await client.call_each(calls) == {"a": Replied(True), "b": Replied(True)}
+
+    assert sorted(seen.bodies) == [ascii_json(["192.0.2.0"]), ascii_json(["192.0.2.1"])]
+
+
+async def test_renewed_certificates_are_used_without_a_restart(cluster: MadeUpCluster, nursery: trio.Nursery) -> None:
+    seen = Seen()
+    old = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
+    renewed = trustme.CA()
+
+    async with NodeClient(cluster.files) as client:
+        await client.call_nodes([old], Version())
+        # half written: the old ones stay in use, and so do their connections
+        cluster.files.client.write_bytes(b"-----BEGIN")
+        assert await client.call_nodes([old], Version()) == {"node1": Replied(3000000)}
+        assert seen.connections == 1
+
+        cluster.write(renewed, renewed)
+        cluster.authority = renewed
+        new = await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen)
+        assert await client.call_nodes([new], Version()) == {"node1": Replied(3000000)}
+        # the kept connection of the old certificate is not used either
+        failed = (await client.call_nodes([old], Version()))["node1"]
+
+    assert isinstance(failed, Failed)
+    assert failed.kind is FailureKind.UNTRUSTED
+
+
+async def test_a_call_that_is_given_up_closes_its_connection(cluster: MadeUpCluster, nursery: trio.Nursery) -> None:
+    hung = Seen()
+    node = await serve(nursery, hang, cluster.server_context(), hung)
+
+    async with NodeClient(cluster.files) as client, trio.open_nursery() as calling:
+        calling.start_soon(client.call_nodes, [node], Version())
+        await hung.until(lambda: hung.connections == 1)
+        await trio.testing.wait_all_tasks_blocked()
+        calling.cancel_scope.cancel()
+
+    await hung.until(lambda: hung.connected == 0)
+    # nothing was learned of the node
+    assert client.silence("node1") is None
+
+
+def _place(node: NodeAddress) -> tuple[str, int]:
+    return node.ip, node.port
