@@ -63,7 +63,7 @@ def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep, change
         pause: waits some seconds; its exceptions end the loading.
         changes: carries out changes of files; None: there are no other nodes.
     Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be moved away.
-    Cost: about 30 µs a job.
+    Cost: about 12 µs a job, where its file is in memory.
     """
     changes = changes or LocalChanges()
     names = os.listdir(paths.queue)

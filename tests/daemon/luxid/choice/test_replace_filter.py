@@ -159,7 +159,7 @@ def test_a_bad_rule_is_refused_and_changes_nothing(cluster: Cluster, action: Any
 
 
 def test_a_bad_uuid_or_priority_and_a_rule_that_is_not_there_are_refused(cluster: Cluster) -> None:
-    with pytest.raises(RemoteError, match="no UUID; write it in lower-case hex"):
+    with pytest.raises(RemoteError, match="not a UUID; write it in lower-case hex"):
         replace(cluster, "PAUSE", uuid="ABCDEF01-0000-0000-0000-000000000000")
     with pytest.raises(RemoteError, match="at least 0, got -1"):
         replace(cluster, "PAUSE", priority=-1)
