@@ -56,7 +56,7 @@ def measure(root: Path, instances: int) -> None:
         gc.freeze()
         bare = median_ms(lambda: orjson.loads(orjson.dumps(answer)), READS)
         bytes_only = _bytes_ms(cluster)
-        whole = median_ms(lambda: cluster.wconf_wire(ReadConfig()), READS)
+        whole = median_ms(lambda: cluster.wconf(ReadConfig()), READS)
         one = median_ms(lambda: cluster.wconf(GetObject("instance", "i0")), READS)
         show(f"readConfig of {size}", whole, "ms", f"bytes {bytes_only:.2f} ms; bare JSON {bare:.2f} ms")
         show(f"getObject of one instance of {size}", one, "ms")
