@@ -43,6 +43,10 @@ class FileWrite:
     note: bytes = b""
     # whether it must be in place, durably, before the files of the same call that do not precede
     precedes: bool = False
+    # user and group; None: those of this process
+    owner: tuple[int, int] | None = None
+    # times of last access and change, in seconds since the epoch; None: now
+    times: tuple[float, float] | None = None
 
 
 class NotYetDurable(OSError):
@@ -265,12 +269,16 @@ def _make_durable(temps: Sequence[tuple[str, FileWrite]]) -> None:
         for temp, write in temps:
             descriptors.append(descriptor := os.open(temp, _CREATE, write.mode))
             _write_all(descriptor, write.content)
+            if write.owner is not None:
+                os.fchown(descriptor, *write.owner)
             if write.mode & 0o077:
                 os.fchmod(descriptor, write.mode)
             if write.note:
                 # some file systems do not keep notes, or have no room for one
                 with contextlib.suppress(OSError):
                     os.setxattr(descriptor, _NOTE, write.note)
+            if write.times is not None:
+                os.utime(descriptor, write.times)
         if len(descriptors) > 1:
             for descriptor in descriptors:
                 # starts the writeback without waiting: the file system allocates blocks for all files in one go, and

@@ -230,3 +230,13 @@ def test_what_is_not_there_is_told_and_stops_no_other_move(tmp_path: Path) -> No
 
     assert missing == [tmp_path / "b"]
     assert sorted(contents(tmp_path)) == ["a-moved", "c-moved"]
+
+
+def test_a_file_can_have_another_owner_and_the_times_of_its_model(tmp_path: Path) -> None:
+    owner = (os.geteuid(), os.getegid()) if os.geteuid() else (12345, 54321)
+    write_files([FileWrite(tmp_path / "a", b"1", 0o640, owner=owner, times=(1400000000.25, 1400000000.5))])
+
+    status = (tmp_path / "a").stat()
+    assert (status.st_uid, status.st_gid) == owner
+    assert (status.st_atime, status.st_mtime) == (1400000000.25, 1400000000.5)
+    assert stat.S_IMODE(status.st_mode) == 0o640
