@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from cli.context import command_line, paths, up_command
-from cli.gantry.pids import find_supervisor
 from cli.screen import remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
 from common.printable import printable
+from common.system.running import find_supervisor
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from common.durable.atomicfile import FileWrite, write_files
 from common.errors import Conflict, InvalidRequest
 from common.objects.config import Config
@@ -37,12 +39,14 @@ def create_cluster(
     *,
     primary_ip: str = "127.0.0.1",
     max_running_jobs: int = MAX_RUNNING_JOBS,
+    has_nodes: bool = False,
 ) -> Config:
     """Create an installation whose daemons can start: a cluster of one node, with an empty queue.
 
     If an installation has lost its configuration, its other files are kept, so that no job id is used
     twice and no lock is forgotten.
 
+    Args: has_nodes: whether other machines may join; then the certificates of cluster and node are made too.
     Raises:
         InvalidRequest: a name that no cluster or node can have.
         Conflict: there is a configuration already.
@@ -65,10 +69,22 @@ def create_cluster(
         now=time.time(),
         uuids=_new_uuids(),
     )
+    if has_nodes:
+        config = _with_certificates(paths, config, node_name)
     write_files([FileWrite(path, content, mode) for path, content, mode in _state_files(paths) if not path.exists()])
     write_files(ssconf_writes(paths, {key: file_content(lines) for key, lines in ssconf_values(config).items()}))
     write_files([FileWrite(paths.config_data, encode_config(config).content, CONFIG_MODE)])
     return config
+
+
+def _with_certificates(paths: Paths, config: Config, node_name: str) -> Config:
+    """Make the certificates, and let the node be the one that node daemons obey."""
+    # imported late: most clusters are one machine
+    from common.clustercertificates import make_missing
+
+    digest = make_missing(paths, node_name)
+    cluster = attrs.evolve(config.cluster, candidate_certs={config.cluster.master_node: digest})
+    return attrs.evolve(config, cluster=cluster)
 
 
 def ssconf_writes(paths: Paths, contents: Mapping[str, bytes]) -> list[FileWrite]:

@@ -37,6 +37,8 @@ class Daemon:
     settings: str | None = None
     # names of the daemons that must be ready before this one is started
     started_after: tuple[str, ...] = ()
+    # whether it runs only in a cluster that may have more than one machine
+    is_for_many: bool = False
 
 
 # the file names are Ganeti's, where programs and logs never had the same stem
@@ -67,6 +69,15 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         settings="luxid",
         started_after=("wconfd", "forkserver"),
     ),
+    Daemon(
+        name="noded",
+        module="daemons.noded.main",
+        pid_file="ganeti-noded.pid",
+        log_file="node-daemon.log",
+        runs_on=Place.ALL,
+        settings="noded",
+        is_for_many=True,
+    ),
 )
 # module of the program that keeps the daemons running where systemd does not
 SUPERVISOR_MODULE: Final = "daemons.supervisor.main"
@@ -81,13 +92,19 @@ def daemon_named(name: str) -> Daemon:
     raise NotFound(f"there is no daemon '{name}'; known are {known}")
 
 
-def start_order(place: Place = Place.MASTER) -> tuple[Daemon, ...]:
+def start_order(place: Place = Place.MASTER, *, has_nodes: bool = False) -> tuple[Daemon, ...]:
     """Return the daemons of such a node in the order of their start: each after the daemons that it needs.
 
     Stop them in the opposite order.
+
+    Args: has_nodes: whether the cluster may have more than one machine.
     """
     kinds = list(Place)
-    waiting = [daemon for daemon in DAEMONS if kinds.index(daemon.runs_on) >= kinds.index(place)]
+    waiting = [
+        daemon
+        for daemon in DAEMONS
+        if kinds.index(daemon.runs_on) >= kinds.index(place) and (has_nodes or not daemon.is_for_many)
+    ]
     ordered: list[Daemon] = []
     while waiting:
         unstarted = {daemon.name for daemon in waiting}

@@ -58,6 +58,21 @@ class Paths:
         return self.data / "tempres.data"
 
     @property
+    def server_pem(self) -> Path:
+        """Key and certificate of the cluster, the same on all nodes."""
+        return self.data / "server.pem"
+
+    @property
+    def client_pem(self) -> Path:
+        """Key and certificate of this node."""
+        return self.data / "client.pem"
+
+    @property
+    def epoch_file(self) -> Path:
+        """The highest epoch of a master that this node has seen; ours."""
+        return self.data / "epoch"
+
+    @property
     def watcher_pause(self) -> Path:
         return self.data / "watcher.pause"
 
@@ -162,6 +177,11 @@ class Paths:
     def asker_note(self, job_id: int) -> Path:
         """Names the user who asked for the end of a job that has a process (`common.queue.askers`)."""
         return self.messages / f"{job_id}.asker"
+
+    @property
+    def ssconf_lock(self) -> Path:
+        """Held by flock while files of ssconf are replaced."""
+        return self.run / "ganeti-ssconf.lock"
 
     @property
     def sockets(self) -> Path:

@@ -14,77 +14,56 @@ import attrs
 
 from common.access import Access, Grantee, Role, grant
 from common.errors import InvalidRequest, NotFound
+from common.nodesettings import ClusterSettings, NodedSettings
 from common.paths import Paths
+from common.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingvalues import READERS, Gid, Uid
-from common.validation import Checked
 
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
 ROOT_VARIABLE: Final = "GANTRY_ROOT"
-# values of `cgroups`: the best version that works, one version only, or none
-WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
 _FILE_NAME: Final = "gantry.toml"
+_LOCAL: Final = "127.0.0.1"
 
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
 
-def _positive(_: object, field: Checked, value: float) -> None:
-    # this form refuses nan as well
-    if not value > 0:
-        raise ValueError(f"{field.name} must be greater than 0")
-
-
-def _not_negative(_: object, field: Checked, value: float) -> None:
-    if not value >= 0:
-        raise ValueError(f"{field.name} must be at least 0")
-
-
-def _file_mode(_: object, field: Checked, value: int) -> None:
-    if not 0 <= value <= 0o777:
-        raise ValueError(f"{field.name} must be a file mode such as 0o660")
-
-
-def _way_to_hold(_: object, field: Checked, value: str) -> None:
-    if value not in WAYS_TO_HOLD:
-        raise ValueError(f"{field.name} must be one of {', '.join(WAYS_TO_HOLD)}")
-
-
 @attrs.frozen
 class LuxidSettings:
-    max_queued_jobs: int = attrs.field(default=100_000, validator=_positive)
+    max_queued_jobs: int = attrs.field(default=100_000, validator=positive)
     # limit of a new cluster; afterwards `gnt-cluster modify` changes it
-    max_running_jobs: int = attrs.field(default=50, validator=_positive)
+    max_running_jobs: int = attrs.field(default=50, validator=positive)
     # time from SIGTERM to SIGKILL for a job that is killed
-    kill_grace_s: float = attrs.field(default=10.0, validator=_not_negative)
+    kill_grace_s: float = attrs.field(default=10.0, validator=not_negative)
     # time from the request for a job process until it has its livelock
-    start_timeout_s: float = attrs.field(default=30.0, validator=_positive)
+    start_timeout_s: float = attrs.field(default=30.0, validator=positive)
     # argv of an external executor; empty: the fork server
     executor: tuple[str, ...] = ()
     # interval of the backstop behind the events
-    sweep_s: float = attrs.field(default=5.0, validator=_positive)
+    sweep_s: float = attrs.field(default=5.0, validator=positive)
     # whether lock weight decides the order; false: jobs of one priority start in the order of their arrival
     predictive: bool = True
     # weight of a job that blocks no other
-    lock_weight_base: float = attrs.field(default=1.0, validator=_not_negative)
-    lock_weight_tick_s: float = attrs.field(default=30.0, validator=_positive)
+    lock_weight_base: float = attrs.field(default=1.0, validator=not_negative)
+    lock_weight_tick_s: float = attrs.field(default=30.0, validator=positive)
     # ticks after which a job weighs nothing
-    lock_weight_ticks: int = attrs.field(default=30, validator=_positive)
+    lock_weight_ticks: int = attrs.field(default=30, validator=positive)
 
 
 @attrs.frozen
 class WconfdSettings:
     # interval of the backstop behind the events
-    sweep_s: float = attrs.field(default=5.0, validator=_positive)
+    sweep_s: float = attrs.field(default=5.0, validator=positive)
     # age from which a livelock file is swept: processes create theirs before they lock it
-    livelock_grace_s: float = attrs.field(default=3.0, validator=_not_negative)
+    livelock_grace_s: float = attrs.field(default=3.0, validator=not_negative)
     # time without a request after which a connection may be closed
-    idle_timeout_s: float = attrs.field(default=60.0, validator=_positive)
+    idle_timeout_s: float = attrs.field(default=60.0, validator=positive)
     # whether the order of lock requests prevents starvation; false: exactly Ganeti's order
     fair: bool = True
     # whether to keep a journal beside locks.data; false: locks.data is written whole at each change, as by Ganeti
     lock_journal: bool = True
     # number of shared grants that may pass a pending exclusive request, if `fair`
-    max_bypass: int = attrs.field(default=16, validator=_not_negative)
+    max_bypass: int = attrs.field(default=16, validator=not_negative)
 
 
 @attrs.frozen
@@ -92,37 +71,37 @@ class LimitsSettings:
     """Bounds that keep one user, or one job, from blocking all others."""
 
     # connections to a daemon, as far as its limit of descriptors allows
-    max_connections: int = attrs.field(default=2000, validator=_positive)
+    max_connections: int = attrs.field(default=2000, validator=positive)
     # connections of one user, except root and the daemons' user
-    max_connections_per_user: int = attrs.field(default=500, validator=_positive)
+    max_connections_per_user: int = attrs.field(default=500, validator=positive)
     # connections reserved for root and the daemons' user
-    reserved_connections: int = attrs.field(default=32, validator=_not_negative)
+    reserved_connections: int = attrs.field(default=32, validator=not_negative)
     # bytes of unfinished messages and unread replies that a daemon keeps
-    max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=_positive)
-    max_kept_bytes_per_user: int = attrs.field(default=64 * 2**20, validator=_positive)
-    max_job_opcodes: int = attrs.field(default=1000, validator=_positive)
+    max_kept_bytes: int = attrs.field(default=256 * 2**20, validator=positive)
+    max_kept_bytes_per_user: int = attrs.field(default=64 * 2**20, validator=positive)
+    max_job_opcodes: int = attrs.field(default=1000, validator=positive)
     # bytes of a job's opcodes as JSON
-    max_job_bytes: int = attrs.field(default=2**20, validator=_positive)
+    max_job_bytes: int = attrs.field(default=2**20, validator=positive)
     # jobs that one opcode may wait for
-    max_opcode_depends: int = attrs.field(default=1000, validator=_positive)
+    max_opcode_depends: int = attrs.field(default=1000, validator=positive)
     # locks that one opcode, or one call of wconfd, may name
-    max_locks: int = attrs.field(default=4000, validator=_positive)
+    max_locks: int = attrs.field(default=4000, validator=positive)
     # items of a list in one call of luxid: names, job ids, conditions, jobs
-    max_items: int = attrs.field(default=20_000, validator=_positive)
+    max_items: int = attrs.field(default=20_000, validator=positive)
 
 
 @attrs.frozen
 class JobprocSettings:
     # bytes of output kept for one job
-    output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=_positive)
+    output_max_bytes: int = attrs.field(default=16 * 1024 * 1024, validator=positive)
     # number of last lines of a command's output that go into the result
-    output_tail_lines: int = attrs.field(default=20, validator=_not_negative)
+    output_tail_lines: int = attrs.field(default=20, validator=not_negative)
     # way to hold the processes of a command together
-    cgroups: str = attrs.field(default="auto", validator=_way_to_hold)
+    cgroups: str = attrs.field(default="auto", validator=way_to_hold)
     # PATH and LANG of commands
     command_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     command_lang: str = "C.UTF-8"
-    command_umask: int = attrs.field(default=0o022, validator=_file_mode)
+    command_umask: int = attrs.field(default=0o022, validator=file_mode)
 
 
 @attrs.frozen
@@ -139,9 +118,9 @@ class AccessSettings:
     admin: tuple[Grantee, ...] = ()
     # users who may submit in the name of others
     trusted: tuple[Uid, ...] = ()
-    socket_mode: int = attrs.field(default=0o660, validator=_file_mode)
+    socket_mode: int = attrs.field(default=0o660, validator=file_mode)
     # mode without write permission for others: a user who can write to this folder can replace the sockets
-    socket_folder_mode: int = attrs.field(default=0o750, validator=_file_mode)
+    socket_folder_mode: int = attrs.field(default=0o750, validator=file_mode)
 
     def access(self, own_uid: int) -> Access:
         """The access table for daemons that run as this user."""
@@ -176,15 +155,24 @@ class Settings:
     limits: LimitsSettings = LimitsSettings()
     access: AccessSettings = AccessSettings()
     ganeti: GanetiSettings = GanetiSettings()
+    cluster: ClusterSettings = attrs.field(factory=ClusterSettings)
+    noded: NodedSettings = attrs.field(factory=NodedSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
+    # root folder of a private installation; None: it is the system's
+    root: Path | None = attrs.field(default=None, eq=False)
+
+    @property
+    def own_address(self) -> str:
+        """The address of this node for a new cluster."""
+        return self.noded.address or _LOCAL
 
 
 # name of a table -> its class, by the fields of `Settings`
 _CLASSES: Final[Mapping[str, type[attrs.AttrsInstance]]] = {
     field.name: field.type
     for field in attrs.fields(Settings)
-    if field.name not in ("paths", "source") and field.type is not None
+    if field.name not in ("paths", "source", "root") and field.type is not None
 }
 _TABLES: Final = ("paths", *_CLASSES)
 
@@ -202,7 +190,7 @@ def load_settings(root: Path | None = None, environ: Mapping[str, str] = os.envi
     if root is None:
         return _read_settings(SYSTEM_FILE, SYSTEM_PATHS)
     paths = Paths.under_root(root)
-    return _read_settings(paths.data.parent / _FILE_NAME, paths)
+    return attrs.evolve(_read_settings(paths.data.parent / _FILE_NAME, paths), root=root)
 
 
 def find_installation(root: Path | None = None, environ: Mapping[str, str] = os.environ) -> Settings:

@@ -1,7 +1,5 @@
 """`gnt-cluster init`: make a cluster."""
 
-import socket
-
 import click
 
 from cli.commands import Command
@@ -24,8 +22,15 @@ def init(name: str, node: str | None) -> int:
     settings = load_settings(effective_root())
     paths = settings.paths
     check_safe(settings)
-    node = socket.gethostname() if node is None else node
-    create_cluster(paths, name, node, max_running_jobs=settings.luxid.max_running_jobs)
+    node = settings.cluster.own_name if node is None else node
+    create_cluster(
+        paths,
+        name,
+        node,
+        primary_ip=settings.own_address,
+        max_running_jobs=settings.luxid.max_running_jobs,
+        has_nodes=settings.cluster.has_nodes,
+    )
     if wants_json():
         say_json({"name": name, "node": node, "data": str(paths.data)})
     else:

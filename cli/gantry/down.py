@@ -11,7 +11,7 @@ from cli.context import paths as installation_paths
 from cli.context import up_command, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE
-from cli.gantry.pids import end_process, find_daemon, find_supervisor
+from cli.gantry.pids import end_process
 from cli.live.follow import job_changes
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
@@ -19,6 +19,7 @@ from common.daemons import start_order
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
+from common.system.running import find_daemon, find_supervisor
 from protocol.luxi.jobs import CancelJob
 
 _WITH_PROCESS = ("waiting", "canceling", "running")
@@ -61,7 +62,7 @@ def _tell(text: str, *, was_up: bool, left: int) -> None:
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:
-    found = [(daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order())]
+    found = [(daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order(has_nodes=True))]
     return [(name, running.pid) for name, running in found if running is not None]
 
 

@@ -9,17 +9,18 @@ import click
 
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
-from cli.context import paths as installation_paths
-from cli.context import up_command, uses_color, wants_json
+from cli.context import installation, up_command, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
-from cli.gantry.pids import Running, find_daemon, find_supervisor
 from cli.query import jobs_now
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
-from common.daemons import Daemon, start_order
+from common.daemons import Daemon
 from common.errors import GantryError, RemoteError
+from common.nodeplace import daemons_here
 from common.paths import Paths
 from common.queue.jobs import JobState
+from common.settings import Settings
+from common.system.running import Running, find_daemon, find_supervisor
 from common.words.times import clock
 from protocol.dial import dial
 from protocol.luxi.cluster import QueryConfigValues
@@ -53,18 +54,20 @@ class DaemonStatus:
 @click.command("status", cls=Command, examples=("gantry --root ~/try status", "gantry status --output json | jq .jobs"))
 def status() -> int:
     """Tell which daemons run and what the queue holds; the exit code is 3 if one is known to be down."""
-    return tell_status(installation_paths())
+    return tell_status(installation())
 
 
-def tell_status(paths: Paths) -> int:
+def tell_status(settings: Settings) -> int:
     """Print the state of the daemons; return the exit code.
 
     Not for a process that holds a pid file: closing the file would release the locks that the process has on it.
     """
-    daemons = [_daemon_status(paths, daemon) for daemon in start_order()]
+    paths = settings.paths
+    daemons = [_daemon_status(paths, daemon) for daemon in daemons_here(settings)]
     has_luxid = any(daemon.name == "luxid" and daemon.is_ready for daemon in daemons)
     # other users reach luxid only, and cannot know whether the other daemons run
-    is_up = has_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
+    lacks_luxid = not has_luxid and any(daemon.name == "luxid" for daemon in daemons)
+    is_up = not lacks_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
     if not is_up:
         paths.check_socket_paths()
     jobs = _count_jobs() if has_luxid else None

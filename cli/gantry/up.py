@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from typing import Final, NoReturn
@@ -12,14 +11,16 @@ import click
 from cli.commands import Command
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.pids import find_daemon, find_supervisor
 from cli.screen import remark, say
 from common.daemons import SUPERVISOR_MODULE, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
+from common.nodeplace import daemons_here
 from common.paths import Paths
+from common.settings import Settings
 from common.system.interpreter import python_command, python_environment
 from common.system.log import open_log
+from common.system.running import find_daemon, find_supervisor
 
 _CLUSTER: Final = "gantry"
 
@@ -41,24 +42,24 @@ def up(detach: bool) -> int:
     take_up(settings)
     if (supervisor := find_supervisor(paths)) is not None:
         _tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
-        return _tell_status(paths) if wants_json() else DONE
+        return _tell_status(settings) if wants_json() else DONE
     _refuse_others(paths)
-    _make_cluster(paths)
+    _make_cluster(settings)
     if not detach:
         _up_here()
-    code = _up_detached(paths)
-    return _tell_status(paths) if code == DONE and wants_json() else code
+    code = _up_detached(paths, len(daemons_here(settings)))
+    return _tell_status(settings) if code == DONE and wants_json() else code
 
 
-def _tell_status(paths: Paths) -> int:
+def _tell_status(settings: Settings) -> int:
     # imported late: without JSON no table is printed here
     from cli.gantry.status import tell_status
 
-    return tell_status(paths)
+    return tell_status(settings)
 
 
 def _refuse_others(paths: Paths) -> None:
-    for daemon in start_order():
+    for daemon in start_order(has_nodes=True):
         if (running := find_daemon(paths, daemon.name)) is not None:
             raise Conflict(
                 f"{daemon.name} runs already with pid {running.pid}, and no supervisor keeps it; "
@@ -66,14 +67,18 @@ def _refuse_others(paths: Paths) -> None:
             )
 
 
-def _make_cluster(paths: Paths) -> None:
-    if paths.config_data.exists():
+def _make_cluster(settings: Settings) -> None:
+    paths, node = settings.paths, settings.cluster.own_name
+    if paths.config_data.exists() or paths.server_pem.exists():
+        if settings.cluster.has_nodes:
+            from common.clustercertificates import make_missing
+
+            make_missing(paths, node)
         return
     # imported late: it is needed once in the life of an installation
     from common.clusterinit import create_cluster
 
-    node = socket.gethostname()
-    create_cluster(paths, _CLUSTER, node)
+    create_cluster(paths, _CLUSTER, node, primary_ip=settings.own_address, has_nodes=settings.cluster.has_nodes)
     _tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 
@@ -103,7 +108,7 @@ def _tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def _up_detached(paths: Paths) -> int:
+def _up_detached(paths: Paths, daemons: int) -> int:
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
         with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
@@ -122,7 +127,7 @@ def _up_detached(paths: Paths) -> int:
     if any(line.startswith("error: ") for line in lines):
         supervisor.wait()
         return FAILED
-    if len(lines) < len(start_order()):
+    if len(lines) < daemons:
         code = supervisor.wait()
         raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.supervisor_log}'")
     # the supervisor runs on: do not wait for it

@@ -14,6 +14,7 @@ from typing import Final, Protocol, TextIO
 
 from common.errors import GantryError, explain_os_error
 from common.installation import take_up
+from common.nodeplace import daemons_here
 from common.printable import printable
 from common.settings import load_settings, named_root
 from common.system.log import get_log, set_up_logging
@@ -115,7 +116,7 @@ def _supervise(root: Path | None, telling: Telling) -> bool:
     take_up(settings)
     paths = settings.paths
     set_up_logging("supervisor", path=paths.supervisor_log)
-    with Supervisor(paths, root, telling.tell) as supervisor:
+    with Supervisor(daemons_here(settings), paths, root, telling.tell) as supervisor:
         try:
             supervisor.start_all()
         except StopAsked:

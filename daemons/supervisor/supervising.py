@@ -9,11 +9,11 @@ these processes and go on.
 import contextlib
 import selectors
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from common.daemons import start_order
+from common.daemons import Daemon
 from common.errors import Unavailable
 from common.paths import Paths
 from common.system.log import get_log
@@ -33,16 +33,17 @@ class Supervisor:
     """Starts the daemons and keeps them running; as a context manager it leaves none behind.
 
     Args:
+        daemons: in the order of their start.
         root: passed on to the daemons; None: the installation of the system.
         tell: shows a line to the user.
     """
 
-    def __init__(self, paths: Paths, root: Path | None, tell: Callable[[str], None]) -> None:
+    def __init__(self, daemons: Sequence[Daemon], paths: Paths, root: Path | None, tell: Callable[[str], None]) -> None:
         self._paths = paths
         self._root = root
         self._tell = tell
         # name -> state of the daemon, in the order of the start
-        self._kept = {daemon.name: Keeping() for daemon in start_order()}
+        self._kept = {daemon.name: Keeping() for daemon in daemons}
         # started daemons whose end has not been noticed
         self._running: dict[str, DaemonProcess] = {}
         self._signals = SignalPipe()

@@ -12,9 +12,9 @@ import attrs
 import pytest
 
 import common.daemons
-from cli.gantry.pids import find_daemon
 from common.errors import InvalidRequest
 from common.paths import Paths
+from common.system.running import find_daemon
 from tests.cli.command import CHECKOUT, Ended, run
 from tests.support.cluster import Cluster
 from tests.support.fakes.echod import ROW, add_row, add_to_all

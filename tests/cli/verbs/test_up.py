@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.gantry.pids import find_daemon, find_supervisor
 from common.paths import Paths
+from common.system.running import find_daemon, find_supervisor
 from tests.cli.command import Background, Ended, normalised, run
 from tests.support.cluster import ALL
 from tests.support.wait import wait_until

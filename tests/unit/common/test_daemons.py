@@ -78,6 +78,15 @@ def test_the_master_runs_what_candidates_run_and_those_what_all_nodes_run(monkey
     assert ran == {Place.MASTER: "mcn", Place.CANDIDATES: "cn", Place.ALL: "n"}
 
 
+def test_what_is_for_many_machines_does_not_run_on_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (row("m"), attrs.evolve(row("n", runs_on=Place.ALL), is_for_many=True))
+    monkeypatch.setattr(common.daemons, "DAEMONS", rows)
+
+    assert [daemon.name for daemon in start_order()] == ["m"]
+    assert [daemon.name for daemon in start_order(has_nodes=True)] == ["m", "n"]
+    assert [daemon.name for daemon in start_order(Place.ALL, has_nodes=True)] == ["n"]
+
+
 def test_an_unknown_daemon_is_refused_with_those_there_are() -> None:
-    with pytest.raises(NotFound, match="no daemon 'luxidd'; known are wconfd, forkserver, luxid"):
+    with pytest.raises(NotFound, match="no daemon 'luxidd'; known are wconfd, forkserver, luxid, noded"):
         daemon_named("luxidd")

@@ -10,6 +10,7 @@ import pytest
 import common.settings
 from common.access import Role
 from common.errors import InvalidRequest, NotFound
+from common.nodesettings import ClusterSettings, NodedSettings
 from common.paths import Paths
 from common.settings import (
     AccessSettings,
@@ -116,6 +117,9 @@ def test_the_systems_file_is_read(system: Path) -> None:
         ("[luxid]\nmax_running_jobs = '3'", r"'max_running_jobs' in '\[luxid\]' must be a whole number, got '3'"),
         ("[luxid]\nmax_running_jobs = true", r"must be a whole number, got True"),
         ("[luxid]\nmax_running_jobs = 2.0", r"must be a whole number, got 2.0"),
+        ("[cluster]\nreplication = 'etcd'", r"got 'etcd': replication by etcd is not built yet; use 'nodes'"),
+        ("[cluster]\nreplication = 'all'", r"got 'all': replication must be one of none, nodes"),
+        ("[noded]\nport = 65536", r"got 65536: port must be a port from 1 to 65535"),
         ("[luxid]\nmax_running_jobs = 0", r"got 0: max_running_jobs must be greater than 0"),
         ("[luxid]\nkill_grace_s = -1", r"got -1: kill_grace_s must be at least 0"),
         ("[luxid]\nkill_grace_s = nan", r"got nan: kill_grace_s must be at least 0"),
@@ -182,6 +186,8 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "limits": attrs.asdict(LimitsSettings()),
         "access": attrs.asdict(AccessSettings()),
         "ganeti": attrs.asdict(GanetiSettings()),
+        "cluster": attrs.asdict(ClusterSettings()),
+        "noded": attrs.asdict(NodedSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

@@ -1,0 +1,41 @@
+"""The place of this node in its cluster, by its files of ssconf, and the daemons that run here.
+
+Theory. The master writes ssconf on all nodes, so a node knows who was the master when it last heard of one. An old
+master that comes back may believe that it still is: its daemons then ask the other nodes. On one machine there is
+nothing to ask.
+
+Source: DESIGN section 12; masterfailover.md 1.
+"""
+
+from pathlib import Path
+
+from common.daemons import Daemon, Place, start_order
+from common.settings import Settings
+
+
+def place_of(settings: Settings) -> Place:
+    """Raises: OSError: a file of ssconf cannot be read."""
+    paths = settings.paths
+    if not settings.cluster.has_nodes:
+        return Place.MASTER
+    masters = _lines(paths.ssconf_file("master_node"))
+    if masters is None:
+        # a node that has not heard of a master: a cluster to be made, or a node to be joined
+        return Place.ALL if paths.server_pem.exists() and not paths.config_data.exists() else Place.MASTER
+    if settings.cluster.own_name in masters:
+        return Place.MASTER
+    candidates = _lines(paths.ssconf_file("master_candidates")) or ()
+    return Place.CANDIDATES if settings.cluster.own_name in candidates else Place.ALL
+
+
+def daemons_here(settings: Settings) -> tuple[Daemon, ...]:
+    """The daemons of this node, in the order of their start. Raises: OSError: as `place_of`."""
+    return start_order(place_of(settings), has_nodes=settings.cluster.has_nodes)
+
+
+def _lines(path: Path) -> list[str] | None:
+    """The lines of a file; None: there is none."""
+    try:
+        return path.read_text("utf-8", "replace").splitlines()
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,61 @@
+"""Settings of an installation on more than one machine.
+
+Source: DESIGN sections 12 and 13; common/settings.py.
+"""
+
+import os
+from typing import Final
+
+import attrs
+
+from common.settingchecks import not_negative, port, positive
+from common.validation import Checked
+
+# one machine; copies of files on the candidates
+NO_REPLICATION: Final = "none"
+BY_NODES: Final = "nodes"
+_LATER: Final = "etcd"
+
+
+def _way_to_replicate(_: object, field: Checked, value: str) -> None:
+    if value == _LATER:
+        raise ValueError(f"{field.name} by etcd is not built yet; use '{BY_NODES}'")
+    if value not in (NO_REPLICATION, BY_NODES):
+        raise ValueError(f"{field.name} must be one of {NO_REPLICATION}, {BY_NODES}")
+
+
+@attrs.frozen
+class ClusterSettings:
+    # way in which changes reach the other nodes
+    replication: str = attrs.field(default=NO_REPLICATION, validator=_way_to_replicate)
+    # name of this node in the configuration; empty: the host's
+    node_name: str = ""
+
+    @property
+    def has_nodes(self) -> bool:
+        """Whether there may be more than one machine, so that noded runs here."""
+        return self.replication != NO_REPLICATION
+
+    @property
+    def own_name(self) -> str:
+        """The name of this node."""
+        return self.node_name or os.uname().nodename
+
+
+@attrs.frozen
+class NodedSettings:
+    # address to listen at; empty: all
+    address: str = ""
+    port: int = attrs.field(default=1811, validator=port)
+    # connections at once, also those whose handshake is not over
+    max_clients: int = attrs.field(default=200, validator=positive)
+    # bytes of a request's body
+    max_body_bytes: int = attrs.field(default=10 * 2**20, validator=positive)
+    # time within which a body must be here
+    body_timeout_s: float = attrs.field(default=60.0, validator=positive)
+    # time for the TLS handshake
+    handshake_timeout_s: float = attrs.field(default=5.0, validator=positive)
+    # time without a request after which a connection is closed
+    idle_timeout_s: float = attrs.field(default=60.0, validator=positive)
+    # time for calls under way when the daemon is told to stop
+    stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)

@@ -1,0 +1,121 @@
+"""The epoch: a number that each new master raises, so that calls of an old one are refused.
+
+Theory. Gantry's masters send their epoch with every call. The highest one seen is durable before any call under it is
+carried out, so it also holds after a crash. A higher epoch first waits for the calls of lower ones to end: nothing of
+an old master is written after the new one has been heard. Calls without an epoch come from Ganeti's daemons, which
+know none; they are not judged here.
+
+Source: DESIGN sections 12 and 14.
+"""
+
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from common.durable.atomicfile import write_file
+from common.durable.durably import durably
+from common.errors import Conflict, DamagedFile, InvalidRequest
+from common.system.inthread import in_thread
+from common.system.log import get_log
+
+# an epoch is less
+_END: Final = 2**63
+_DIGITS: Final = len(str(_END))
+_MODE: Final = 0o640
+_log: Final = get_log(__name__)
+
+
+class StaleEpoch(Conflict):
+    """another node has become the master since"""
+
+
+def read_epoch(path: Path) -> int:
+    """Return the epoch in this file; 0: there is none. Raises: DamagedFile, OSError."""
+    try:
+        text = path.read_text("ascii", "replace").strip()
+    except FileNotFoundError:
+        return 0
+    try:
+        return parse_epoch(text)
+    except InvalidRequest:
+        raise DamagedFile(
+            f"'{path}' is not an epoch but {text!r:.40}; write the highest epoch that any node has into it",
+            file=str(path),
+        ) from None
+
+
+def parse_epoch(text: str) -> int:
+    """Raises: InvalidRequest: the text is not a whole number from 0 to 2^63 - 1."""
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) < _END:
+        return int(text)
+    raise InvalidRequest(f"an epoch is a whole number from 0 to {_END - 1}, got {text!r:.40}")
+
+
+class Epochs:
+    """The highest epoch that this node has seen, and the calls that are carried out under each.
+
+    Raises: DamagedFile, OSError: the file cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._highest = read_epoch(path)
+        self._raising = trio.Lock()
+        # epoch -> number of calls under way, never 0
+        self._running: Counter[int] = Counter()
+        self._ended = trio.Event()
+
+    @property
+    def highest(self) -> int:
+        return self._highest
+
+    @asynccontextmanager
+    async def admitted(self, epoch: int | None, *, changes: bool) -> AsyncIterator[None]:
+        """Carry out a call of this epoch within the context.
+
+        Args:
+            epoch: None: the caller knows none.
+            changes: whether the call changes anything; a higher epoch then waits for its end.
+        Raises: StaleEpoch: a higher one has been seen. OSError: a higher epoch could not be made durable.
+        Durability: the epoch is durable when the context begins.
+        """
+        if epoch is None:
+            yield
+            return
+        if epoch > self._highest:
+            await self._raise_to(epoch)
+        while epoch == self._highest and any(running < epoch for running in self._running):
+            await self._ended.wait()
+        if epoch < self._highest:
+            raise StaleEpoch(
+                f"the caller's epoch is {epoch}, and this node has seen {self._highest}: another node has become the "
+                "master since; the caller must stop",
+                epoch=self._highest,
+            )
+        if not changes:
+            yield
+            return
+        self._running[epoch] += 1
+        try:
+            yield
+        finally:
+            self._end(epoch)
+
+    async def _raise_to(self, epoch: int) -> None:
+        async with self._raising:
+            if epoch <= self._highest:
+                return
+            await in_thread(durably, lambda: write_file(self._path, f"{epoch}\n".encode(), mode=_MODE))
+            before, self._highest = self._highest, epoch
+            _log.info("epoch.raised", epoch=epoch, before=before)
+
+    def _end(self, epoch: int) -> None:
+        self._running[epoch] -= 1
+        if not self._running[epoch]:
+            del self._running[epoch]
+        self._ended.set()
+        self._ended = trio.Event()

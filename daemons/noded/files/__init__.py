@@ -1,0 +1,1 @@
+"""The files that callers may write here, and how they are written."""

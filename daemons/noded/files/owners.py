@@ -1,0 +1,51 @@
+"""The owners of the files that noded writes.
+
+Theory. luxid and wconfd read these files after this node has become the master. As root, noded gives files to the
+owner of the folder they are in; as an ordinary user it can give nothing away, and is that owner. Callers name
+Ganeti's users, which a Gantry need not have; a name that is not one of them is refused.
+
+Source: noded.md 6 and 9.
+"""
+
+import grp
+import os
+import pwd
+from pathlib import Path
+from typing import Final
+
+from common.errors import Denied
+
+# users and groups of Ganeti's daemons; root's are also named by those that run as root
+USERS: Final = frozenset(
+    {"root", "gantry", "gnt-masterd", "gnt-confd", "gnt-wconfd", "gnt-luxid", "gnt-rapi", "gnt-noded"}
+)
+GROUPS: Final = frozenset({*USERS, "gnt-daemons", "gnt-admin"})
+
+# user and group
+Owner = tuple[int, int]
+
+
+def owner_of_files_in(folder: Path) -> Owner | None:
+    """The owner for a file in this folder; None: this process's user. Raises: OSError."""
+    if os.geteuid() != 0:
+        return None
+    status = os.stat(folder)
+    return status.st_uid, status.st_gid
+
+
+def named_owner(user: str, group: str, folder: Path) -> Owner | None:
+    """The owner that a caller names, or the folder's, where the machine does not know the names.
+
+    Raises: Denied: this is not a user, or a group, of the daemons. OSError.
+    """
+    if user not in USERS:
+        raise Denied(f"files cannot be given to the user '{user}'; known are {', '.join(sorted(USERS))}")
+    if group not in GROUPS:
+        raise Denied(f"files cannot be given to the group '{group}'; known are {', '.join(sorted(GROUPS))}")
+    owner = owner_of_files_in(folder)
+    if owner is None:
+        return None
+    try:
+        return pwd.getpwnam(user).pw_uid, grp.getgrnam(group).gr_gid
+    except KeyError:
+        return owner

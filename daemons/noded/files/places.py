@@ -1,0 +1,132 @@
+"""The files that callers may write: closed lists, from names on the wire to paths of this node.
+
+No name leads out of its folder: it is absolute and normal, it must be in a list, and a folder below the queue that is a
+link is refused.
+
+Source: noded.md 6, 7 and 10.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from common.errors import Denied
+from common.paths import Paths
+from protocol.noded.virtualpaths import UNCHANGED, WireNames
+
+# serial, live jobs and archived ones; ids as long as a 64-bit number
+_QUEUE_FILE: Final = re.compile(r"serial|(archive/\d{1,15}/)?job-\d{1,19}", re.ASCII)
+# files that may be uploaded: below the folder for data, and elsewhere
+_DATA_FILES: Final = (
+    "config.data",
+    "known_hosts",
+    "rapi.pem",
+    "spice.pem",
+    "spice-ca.pem",
+    "rapi/users",
+    "hmac.key",
+    "cluster-domain-secret",
+)
+_SYSTEM_FILES: Final = (
+    "/etc/ganeti/vnc-cluster-password",
+    "/etc/ganeti/kvm-vif-bridge",
+    "/etc/ganeti/vif-ganeti",
+    "/etc/xen/xl.conf",
+)
+_HYPERVISORS: Final = ("chroot", "fake", "kvm", "lxc", "xen-hvm", "xen-pvm")
+SSCONF_KEYS: Final = frozenset(
+    (
+        "cluster_name",
+        "cluster_tags",
+        "file_storage_dir",
+        "shared_file_storage_dir",
+        "gluster_storage_dir",
+        "master_candidates",
+        "master_candidates_ips",
+        "master_candidates_certs",
+        "master_ip",
+        "master_netdev",
+        "master_netmask",
+        "master_node",
+        "node_list",
+        "node_primary_ips",
+        "node_secondary_ips",
+        "node_vm_capable",
+        "offline_nodes",
+        "online_nodes",
+        "primary_ip_family",
+        "instance_list",
+        "release_version",
+        "hypervisor_list",
+        "maintain_node_health",
+        "uid_pool",
+        "nodegroups",
+        "networks",
+        "enabled_user_shutdown",
+        "ssh_ports",
+        *(f"hvparams_{name}" for name in _HYPERVISORS),
+    )
+)
+
+
+class Places:
+    """The places of one node. Args: root: of a private installation; None: names travel unchanged."""
+
+    def __init__(self, paths: Paths, names: WireNames) -> None:
+        self._paths = paths
+        self._names = names
+        outside = [names.root / name.removeprefix("/") if names.root else Path(name) for name in _SYSTEM_FILES]
+        self._uploads = frozenset([*(paths.data / name for name in _DATA_FILES), *outside])
+
+    def path(self, name: str) -> Path:
+        """The path of a name on the wire. Raises: InvalidRequest: it is not absolute or normal, or of another root."""
+        return self._names.from_wire(name)
+
+    def name(self, path: Path) -> str:
+        """The name of a path on the wire. Raises: InvalidRequest."""
+        return self._names.to_wire(path)
+
+    def queue_file(self, name: str) -> Path:
+        """A file of the queue.
+
+        Raises: InvalidRequest: as `path`. Denied: not such a file, or reached over a link. OSError.
+        """
+        path = self.path(name)
+        queue = self._paths.queue
+        if not path.is_relative_to(queue) or not _QUEUE_FILE.fullmatch(str(path.relative_to(queue))):
+            raise Denied(f"'{name}' is not a file of the queue: serial, job-N, or archive/M/job-N in '{queue}'")
+        for folder in path.parents:
+            if folder == queue:
+                break
+            _refuse_link(folder)
+        return path
+
+    def upload(self, name: str) -> Path:
+        """A file that may be uploaded. Raises: InvalidRequest: as `path`. Denied: it is not in the list."""
+        path = self.path(name)
+        if path in self._uploads:
+            return path
+        if name in UNCHANGED and self._names.root is None:
+            return path
+        raise Denied(
+            f"'{name}' may not be uploaded to this node; only {', '.join(_DATA_FILES)} and files of hypervisors may"
+        )
+
+    def ssconf(self, keys: Sequence[str]) -> Mapping[str, Path]:
+        """The files of these keys of ssconf. Raises: Denied: an unknown key."""
+        unknown = sorted(set(keys) - SSCONF_KEYS)
+        if unknown:
+            raise Denied(f"unknown key of ssconf: {', '.join(f'{key!r:.40}' for key in unknown[:3])}")
+        return {key: self._paths.ssconf_file(key) for key in keys}
+
+
+def _refuse_link(folder: Path) -> None:
+    try:
+        mode = os.lstat(folder).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(mode):
+        raise Denied(f"'{folder}' is a link or a file, not a folder; take it away")

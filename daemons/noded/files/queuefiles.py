@@ -1,0 +1,137 @@
+"""The job queue of this node: a copy of the master's, or, on the master, the queue itself.
+
+Every change is made under the queue's lock, and is durable when it returns. Updates that arrive together share their
+fsyncs. The functions that are not async are for threads.
+
+Source: noded.md 6 and 9.
+"""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from common.durable.atomicfile import FileWrite, move_files, remove_file, remove_files, sync_folders, write_files
+from common.durable.durably import durably
+from common.durable.groupcommit import GroupCommit
+from common.errors import Conflict
+from common.paths import QUEUE_VERSION, Paths
+from common.system.inthread import in_thread
+from daemons.noded.files.locks import FileLock
+from daemons.noded.files.owners import owner_of_files_in
+
+MODE: Final = 0o640
+_FOLDER_MODE: Final = 0o750
+_FIRST_SERIAL: Final = b"0\n"
+# a folder of archived jobs lies one below the archive, which is in the queue
+_LOCK_NAME: Final = "lock"
+
+
+class QueueFiles:
+    """The files of the queue."""
+
+    def __init__(self, paths: Paths, lock: FileLock | None = None) -> None:
+        self._paths = paths
+        self._lock = lock or FileLock(paths.queue_lock)
+        self._updates = GroupCommit(self._write)
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Write the updates; for `nursery.start`."""
+        await self._updates.run(task_status=task_status)
+
+    def begin(self) -> None:
+        """Make version and serial where there are none. Raises: Conflict: another version. OSError: also the lock."""
+        with self._lock.held():
+            try:
+                text = self._paths.version_file.read_text().strip()
+            except FileNotFoundError:
+                text = str(QUEUE_VERSION)
+                self._make(self._paths.version_file, f"{QUEUE_VERSION}\n".encode())
+            if text != str(QUEUE_VERSION):
+                raise Conflict(
+                    f"'{self._paths.version_file}' says {text!r:.20}; this program has version {QUEUE_VERSION}"
+                )
+            if not self._paths.serial_file.exists():
+                self._make(self._paths.serial_file, _FIRST_SERIAL)
+
+    async def update(self, path: Path, content: bytes) -> None:
+        """Replace a file. Raises: OSError: it has its old content.
+
+        Durability: on return the new content survives a loss of power.
+        """
+        owner = await in_thread(owner_of_files_in, self._paths.queue)
+        await self._updates.commit([FileWrite(path, content, MODE, owner=owner)])
+
+    async def rename(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        """Move files, in order, and make the folders that are missing.
+
+        Raises: FileNotFoundError: a source is missing; the moves before are done. OSError.
+        """
+        await in_thread(self._rename, moves)
+
+    async def purge(self) -> None:
+        """Remove all files directly in the queue and in its archive, but the lock. Raises: OSError."""
+        await in_thread(self._purge)
+
+    async def set_drain_flag(self, is_drained: bool) -> None:
+        """Raises: OSError."""
+        await in_thread(self._set_drain_flag, is_drained)
+
+    def _write(self, writes: Sequence[FileWrite]) -> None:
+        with self._lock.held():
+            write_files(writes)
+
+    def _make(self, path: Path, content: bytes) -> None:
+        write_files([FileWrite(path, content, MODE, owner=owner_of_files_in(self._paths.queue))])
+
+    def _rename(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        with self._lock.held():
+            for source, target in moves:
+                if not os.path.lexists(source):
+                    raise FileNotFoundError(None, "there is no such file to move", str(source))
+                self._make_folder(target.parent)
+                durably(lambda move=(source, target): _move(*move))  # type: ignore[misc]  # bound now
+
+    def _make_folder(self, folder: Path) -> None:
+        """Make a folder of archived jobs, and the archive, for the owner of the queue."""
+        if folder.is_dir():
+            return
+        if folder.parent != self._paths.queue:
+            self._make_folder(folder.parent)
+        folder.mkdir(_FOLDER_MODE, exist_ok=True)
+        folder.chmod(_FOLDER_MODE)
+        owner = owner_of_files_in(self._paths.queue)
+        if owner is not None:
+            os.chown(folder, *owner)
+        durably(lambda: sync_folders([folder.parent]))
+
+    def _purge(self) -> None:
+        with self._lock.held():
+            files = [*_plain_files(self._paths.queue), *_plain_files(self._paths.archive)]
+            durably(lambda: remove_files(files))
+
+    def _set_drain_flag(self, is_drained: bool) -> None:
+        with self._lock.held():
+            if is_drained:
+                durably(lambda: self._make(self._paths.drain_file, b""))
+            else:
+                durably(lambda: remove_file(self._paths.drain_file))
+
+
+def _move(source: Path, target: Path) -> None:
+    move_files([(source, target)])
+
+
+def _plain_files(folder: Path) -> Iterator[Path]:
+    """The visible files in a folder that are neither links nor the lock; nothing if the folder is missing."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = folder / name
+        if name != _LOCK_NAME and not name.startswith(".") and stat.S_ISREG(path.lstat().st_mode):
+            yield path

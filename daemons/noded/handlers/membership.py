@@ -1,0 +1,121 @@
+"""This node as a member of the cluster: its certificate, demotion, leaving.
+
+Source: noded.md 6.
+"""
+
+import datetime
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from common.certificates import digest_of, make_node_certificate, write_certificate
+from common.durable.atomicfile import FileWrite, remove_files, write_files
+from common.durable.durably import durably
+from common.errors import Conflict, InvalidRequest
+from common.paths import Paths
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.running import find_daemon
+from daemons.noded.files.owners import owner_of_files_in
+from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.handlers.mastership import read_master
+from protocol.noded.membership import (
+    NodeCryptoTokens,
+    NodeDemoteFromMc,
+    NodeEnsureDaemon,
+    NodeLeaveCluster,
+    Token,
+    TokenRequest,
+)
+
+_MASTER_DAEMONS: Final = ("luxid", "wconfd")
+_TOKEN_TYPES: Final = ("ssl", "ssl_digest")
+_BACKUP_MODE: Final = 0o600
+_LEFT: Final = "this node has left the cluster; its node daemon ends"
+_log: Final = get_log(__name__)
+
+
+class MembershipHandlers:
+    """Args: own_name: the name of this node. end: ends this daemon, after its replies."""
+
+    def __init__(self, paths: Paths, queue: QueueFiles, own_name: str, end: Callable[[], None]) -> None:
+        self._paths = paths
+        self._queue = queue
+        self._own_name = own_name
+        self._end = end
+
+    async def demote(self, _: NodeDemoteFromMc) -> None:
+        """Put config.data aside; the queue stays. Raises: Conflict: this node is the master. OSError."""
+        await in_thread(self._demote)
+
+    async def leave_cluster(self, _: NodeLeaveCluster) -> str:
+        """Remove the files of the cluster, and end. Raises: Conflict: this node is the master. OSError."""
+        await in_thread(self._refuse_master)
+        await self._queue.purge()
+        await in_thread(self._remove_files)
+        _log.info("cluster.left")
+        self._end()
+        return _LEFT
+
+    async def crypto_tokens(self, call: NodeCryptoTokens) -> tuple[Token, ...]:
+        """Digests of this node's certificate, some after it was made anew. Raises: InvalidRequest, OSError."""
+        return await in_thread(lambda: tuple(self._token(request) for request in call.token_request))
+
+    async def ensure_daemon(self, _: NodeEnsureDaemon) -> bool:
+        # the only daemon that Ganeti starts so belongs to a hypervisor
+        return False
+
+    def _demote(self) -> None:
+        self._refuse_master()
+        config = self._paths.config_data
+        try:
+            content = config.read_bytes()
+        except FileNotFoundError:
+            return
+        backup = config.with_name(f"{config.name}.backup-{time.time_ns()}")
+        owner = owner_of_files_in(config.parent)
+        durably(lambda: write_files([FileWrite(backup, content, _BACKUP_MODE, owner=owner)]))
+        durably(lambda: remove_files([config]))
+        _log.info("node.demoted", backup=backup)
+
+    def _refuse_master(self) -> None:
+        ssconf = self._paths.ssconf_file("master_node")
+        if ssconf.exists() and read_master(ssconf) == self._own_name:
+            raise Conflict(f"'{self._own_name}' is the master; move the master to another node first")
+        for name in _MASTER_DAEMONS:
+            if find_daemon(self._paths, name) is not None:
+                raise Conflict(f"{name} runs on this node, as on a master; stop it first")
+
+    def _remove_files(self) -> None:
+        # the certificates last: until then the call can be repeated
+        certificates = {self._paths.server_pem, self._paths.client_pem}
+        others = [path for path in _plain_files(self._paths.data) if path not in certificates]
+        durably(lambda: remove_files(others))
+        durably(lambda: remove_files(certificates))
+        shutil.rmtree(self._paths.data / "crypto", ignore_errors=True)
+
+    def _token(self, request: TokenRequest) -> Token:
+        if request.type not in _TOKEN_TYPES:
+            raise InvalidRequest(f"there are no tokens of type '{request.type}'; known is ssl")
+        match request.action:
+            case "get":
+                content = self._paths.client_pem.read_bytes()
+            case "create":
+                content = self._make_certificate()
+            case _:
+                raise InvalidRequest(f"'{request.action}' is no action of a token; known are get, create")
+        return Token(request.type, digest_of(content))
+
+    def _make_certificate(self) -> bytes:
+        now = datetime.datetime.now(datetime.UTC)
+        content = make_node_certificate(self._paths.server_pem.read_bytes(), self._own_name, now)
+        owner = owner_of_files_in(self._paths.data)
+        durably(lambda: write_certificate(self._paths.client_pem, content, owner))
+        return content
+
+
+def _plain_files(folder: Path) -> Iterator[Path]:
+    return (path for path in folder.iterdir() if stat.S_ISREG(path.lstat().st_mode))

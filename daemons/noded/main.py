@@ -1,0 +1,119 @@
+"""noded: takes files from the master, and tells facts of its node. The only module that knows all parts.
+
+Source: DESIGN sections 12 and 13; noded.md 1.
+"""
+
+import os
+import signal
+from typing import Final
+
+import trio
+
+from common.errors import GantryError, explain_os_error
+from common.settings import Settings
+from common.system.daemon import run_daemon
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.program import release
+from daemons.noded.callers import Callers
+from daemons.noded.epochs import Epochs
+from daemons.noded.files.nodefiles import SsconfFiles
+from daemons.noded.files.places import Places
+from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.handlers.facts import FactsHandlers
+from daemons.noded.handlers.instances import InstanceHandlers
+from daemons.noded.handlers.mastership import MastershipHandlers
+from daemons.noded.handlers.membership import MembershipHandlers
+from daemons.noded.handlers.queue import QueueHandlers
+from daemons.noded.handlers.uploads import UploadHandlers
+from daemons.noded.handlers.verifying import VerifyHandlers
+from daemons.noded.handlers.work import WorkHandlers
+from daemons.noded.rpc import Handlers, Procedures, rows
+from daemons.noded.transport.application import Application
+from daemons.noded.transport.body import Bodies
+from daemons.noded.transport.connections import Connections, open_listener
+from daemons.noded.transport.identity import TlsIdentity
+from protocol.noded.virtualpaths import WireNames
+
+NAME: Final = "noded"
+# time in which the reply of a node that has left is on its way
+_FAREWELL_S: Final = 1.0
+_log: Final = get_log(__name__)
+
+
+def main() -> None:
+    """The program gantry-noded."""
+    run_daemon(NAME, "The node daemon.", serve)
+
+
+async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Run noded; started when it listens.
+
+    Raises: NotFound: the node has no certificate of a cluster. DamagedFile: the epoch. Unavailable: the port is taken.
+    Cancellation: calls under way are finished, within a bounded time.
+    """
+    paths, rules = settings.paths, settings.noded
+    queue = QueueFiles(paths)
+    callers = Callers(paths.ssconf_file("master_candidates_certs"), paths.server_pem)
+    epochs = Epochs(paths.epoch_file)
+    is_leaving = trio.Event()
+    table = rows(make_handlers(settings, queue, is_leaving))
+    app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
+    connections = Connections(app, TlsIdentity(paths.server_pem), rules)
+    await in_thread(_begin, queue)
+    with open_listener(rules.address, rules.port) as listener:
+        async with trio.open_nursery() as writers:
+            await writers.start(queue.run)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(connections.serve, listener)
+                nursery.start_soon(_end_after, is_leaving)
+                _log.info("state.read", epoch=epochs.highest, port=rules.port, is_new=callers.is_new)
+                task_status.started()
+            writers.cancel_scope.cancel()
+
+
+def make_handlers(settings: Settings, queue: QueueFiles, is_leaving: trio.Event) -> Handlers:
+    """The handlers of a node. Args: is_leaving: is set when the node has left the cluster."""
+    paths, own_name = settings.paths, settings.cluster.own_name
+    places = Places(paths, wire_names(settings))
+    version = settings.ganeti.release or release()
+    return Handlers(
+        queue=QueueHandlers(queue, places),
+        uploads=UploadHandlers(places, SsconfFiles(paths)),
+        facts=FactsHandlers(),
+        instances=InstanceHandlers(),
+        mastership=MastershipHandlers(paths.ssconf_file("master_node")),
+        membership=MembershipHandlers(paths, queue, own_name, is_leaving.set),
+        verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
+        work=WorkHandlers(paths),
+    )
+
+
+def wire_names(settings: Settings) -> WireNames:
+    """The names of files on the wire: those of a private installation are virtual.
+
+    Raises: InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
+    """
+    names = WireNames.of_environment(os.environ)
+    return names if names.root is not None else WireNames(settings.root)
+
+
+def _begin(queue: QueueFiles) -> None:
+    """Prepare the queue; a queue that cannot be used fails its own calls, one by one."""
+    try:
+        queue.begin()
+    except GantryError as error:
+        _log.error("queue.unusable", reason=error.message)
+    except OSError as error:
+        _log.error("queue.unusable", reason=explain_os_error(error))
+
+
+async def _end_after(is_leaving: trio.Event) -> None:
+    """End the daemon as an operator would, when the node has left and its reply is on its way."""
+    await is_leaving.wait()
+    await trio.sleep(_FAREWELL_S)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    main()

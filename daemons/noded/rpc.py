@@ -1,0 +1,150 @@
+"""noded's procedures: the class of the call, its handler, and whether it changes anything; one row each.
+
+All other procedures of Ganeti's node daemon are known and refused, see `protocol.noded.procedures`.
+
+Source: noded.md 5; STYLE 2.4.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, Generic, Protocol, TypeVar, cast
+
+import attrs
+
+from common.errors import Unavailable
+from common.system.inthread import in_thread
+from daemons.noded.callers import Callers
+from daemons.noded.epochs import Epochs, parse_epoch
+from daemons.noded.handlers.facts import FactsHandlers
+from daemons.noded.handlers.instances import InstanceHandlers
+from daemons.noded.handlers.mastership import MastershipHandlers
+from daemons.noded.handlers.membership import MembershipHandlers
+from daemons.noded.handlers.queue import QueueHandlers
+from daemons.noded.handlers.uploads import UploadHandlers
+from daemons.noded.handlers.verifying import VerifyHandlers
+from daemons.noded.handlers.work import WorkHandlers
+from protocol.noded.call import AnyCall, read_request
+from protocol.noded.facts import BridgesExist, ExportList, NodeHasIpAddress, NodeInfo
+from protocol.noded.files import GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
+from protocol.noded.instances import AllInstancesInfo, InstanceConsoleInfo, InstanceInfo, InstanceList
+from protocol.noded.mastership import MasterNodeName
+from protocol.noded.membership import NodeCryptoTokens, NodeDemoteFromMc, NodeEnsureDaemon, NodeLeaveCluster, Version
+from protocol.noded.procedures import REFUSED, call_classes, why_refused
+from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate
+from protocol.noded.replies import reply_body
+from protocol.noded.verifying import NodeVerify, NodeVerifyLight
+from protocol.noded.work import GetWatcherPause, HooksRunner, SetWatcherPause, TestDelay
+from protocol.serving.route import RequestClass
+
+C = TypeVar("C", bound=AnyCall)
+R = TypeVar("R")
+# bytes of a body from which it is read in a thread
+_LARGE: Final = 64 * 1024
+
+
+@attrs.frozen
+class Row(Generic[C, R]):
+    """One procedure; mypy refuses a handler that takes another call than the class, or returns another reply."""
+
+    kind: RequestClass[C, R]
+    handler: Callable[[C], Awaitable[R]]
+    # whether it changes files, so that a new master waits for its end
+    changes: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def call_class(self) -> type[AnyCall]:
+        return cast(type[AnyCall], self.kind)
+
+    async def carry_out(self, call: AnyCall) -> bytes:
+        """Return the body of the reply. Args: call: of this row's class."""
+        return reply_body(self.call_class, await self.handler(cast(C, call)))
+
+
+class AnyRow(Protocol):
+    """A row for any procedure."""
+
+    @property
+    def call_class(self) -> type[AnyCall]: ...
+
+    @property
+    def changes(self) -> bool: ...
+
+    async def carry_out(self, call: AnyCall) -> bytes: ...
+
+
+@attrs.frozen
+class Handlers:
+    """The handlers, by noun."""
+
+    queue: QueueHandlers
+    uploads: UploadHandlers
+    facts: FactsHandlers
+    instances: InstanceHandlers
+    mastership: MastershipHandlers
+    membership: MembershipHandlers
+    verifying: VerifyHandlers
+    work: WorkHandlers
+
+
+def rows(to: Handlers) -> Sequence[AnyRow]:
+    """The table."""
+    return [
+        Row(JobqueueUpdate, to.queue.update, changes=True),
+        Row(JobqueueRename, to.queue.rename, changes=True),
+        Row(JobqueuePurge, to.queue.purge, changes=True),
+        Row(JobqueueSetDrainFlag, to.queue.set_drain_flag, changes=True),
+        Row(UploadFile, to.uploads.upload_file, changes=True),
+        Row(UploadFileSingle, to.uploads.upload_file_single, changes=True),
+        Row(WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),
+        Row(GetFileInfo, to.uploads.get_file_info),
+        Row(Version, to.facts.version),
+        Row(NodeInfo, to.facts.node_info),
+        Row(NodeHasIpAddress, to.facts.has_ip_address),
+        Row(BridgesExist, to.facts.bridges_exist),
+        Row(ExportList, to.facts.export_list),
+        Row(AllInstancesInfo, to.instances.all_info),
+        Row(InstanceList, to.instances.names),
+        Row(InstanceInfo, to.instances.info),
+        Row(InstanceConsoleInfo, to.instances.console_info),
+        Row(MasterNodeName, to.mastership.master_node_name),
+        Row(NodeDemoteFromMc, to.membership.demote, changes=True),
+        Row(NodeLeaveCluster, to.membership.leave_cluster, changes=True),
+        Row(NodeCryptoTokens, to.membership.crypto_tokens, changes=True),
+        Row(NodeEnsureDaemon, to.membership.ensure_daemon),
+        Row(NodeVerify, to.verifying.verify),
+        Row(NodeVerifyLight, to.verifying.verify_light),
+        Row(TestDelay, to.work.test_delay),
+        Row(GetWatcherPause, to.work.watcher_pause),
+        Row(SetWatcherPause, to.work.set_watcher_pause, changes=True),
+        Row(HooksRunner, to.work.run_hooks),
+    ]
+
+
+class Procedures:
+    """The table at work, for the application."""
+
+    def __init__(self, table: Sequence[AnyRow], callers: Callers, epochs: Epochs) -> None:
+        self._rows = {row.call_class.METHOD: row for row in table}
+        # also those that have a class and no row
+        self._known = {*self._rows, *REFUSED, *(kind.METHOD for kind in call_classes())}
+        self._callers = callers
+        self._epochs = epochs
+
+    def may_call(self, digest: str) -> bool:
+        return self._callers.may_call(digest)
+
+    def has(self, procedure: str) -> bool:
+        return procedure in self._known
+
+    async def answer(self, procedure: str, body: bytes, epoch: str | None) -> bytes:
+        """Raises: InvalidRequest: the body is not such a call. Unavailable: it is refused here. As the handlers."""
+        row = self._rows.get(procedure)
+        if row is None:
+            raise Unavailable(_why_not(procedure))
+        read = (row.call_class, body)
+        call = await in_thread(read_request, *read) if len(body) > _LARGE else read_request(*read)
+        async with self._epochs.admitted(None if epoch is None else parse_epoch(epoch), changes=row.changes):
+            return await row.carry_out(call)
+
+
+def _why_not(procedure: str) -> str:
+    return why_refused(procedure) if procedure in REFUSED else f"'{procedure}' is not carried out by this node daemon"

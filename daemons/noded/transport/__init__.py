@@ -1,0 +1,1 @@
+"""HTTPS with mutual TLS: connections, certificates, bodies, pages."""

@@ -1,0 +1,98 @@
+"""The body of a request, bounded in size and time.
+
+Theory. A body is read to its end before the reply, also before a refusal: else the client, which still writes, may
+lose the reply, and the connection cannot be used again. What is too much is read and thrown away, up to some more;
+after that the connection is closed. Bodies of more than `_SMALL` bytes wait for each other, so that not all
+connections hold large ones at once.
+
+Source: CHOICES 1, traps 1 and 4; noded.md 2.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+
+import attrs
+import trio
+from anycorn.typing import ASGIReceiveCallable
+
+_SMALL: Final = 2**20
+_LARGE_AT_ONCE: Final = 8
+# bytes beyond the limit that are still read, as a multiple of it
+_PATIENCE: Final = 3
+
+
+class BodyRefused(Exception):
+    """The body is not taken."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
+class HungUp(Exception):
+    """The caller closed the connection before the body was complete."""
+
+
+@attrs.define
+class _Part:
+    chunks: list[bytes] = attrs.Factory(list)
+    size: int = 0
+    is_complete: bool = False
+
+    async def read_until(self, receive: ASGIReceiveCallable, limit: int) -> None:
+        """Read on, until the body is complete or has more bytes than that."""
+        while not self.is_complete and self.size <= limit:
+            chunk = await self._next(receive)
+            self.chunks.append(chunk)
+
+    async def skip_until(self, receive: ASGIReceiveCallable, limit: int) -> None:
+        """`read_until`, without keeping anything."""
+        self.chunks.clear()
+        while not self.is_complete and self.size <= limit:
+            await self._next(receive)
+
+    async def _next(self, receive: ASGIReceiveCallable) -> bytes:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise HungUp
+        chunk = message["body"]
+        self.size += len(chunk)
+        self.is_complete = not message["more_body"]
+        return chunk
+
+
+class Bodies:
+    """Reads the bodies of all requests.
+
+    Args: limit: bytes. timeout_s: from the headers to the end of a body.
+    """
+
+    def __init__(self, limit: int, timeout_s: float) -> None:
+        self._limit = limit
+        self._timeout_s = timeout_s
+        self._large = trio.CapacityLimiter(_LARGE_AT_ONCE)
+
+    @asynccontextmanager
+    async def read(self, receive: ASGIReceiveCallable) -> AsyncIterator[bytes]:
+        """The body; while the context lasts, a large one counts as held. Raises: BodyRefused, HungUp."""
+        part = _Part()
+        async with AsyncExitStack() as held:
+            with trio.move_on_after(self._timeout_s) as scope:
+                await part.read_until(receive, min(_SMALL, self._limit))
+                if not part.is_complete:
+                    await held.enter_async_context(self._large)
+                    await part.read_until(receive, self._limit)
+                if part.size > self._limit:
+                    await part.skip_until(receive, (1 + _PATIENCE) * self._limit)
+            if scope.cancelled_caught:
+                raise BodyRefused(408, f"the body was not complete after {self._timeout_s:g} s")
+            if part.size > self._limit:
+                raise BodyRefused(413, f"the body of a request is at most {self._limit} bytes")
+            yield b"".join(part.chunks)
+
+    async def skip(self, receive: ASGIReceiveCallable) -> None:
+        """Read a body that nobody wants, as far as `read` would. Raises: HungUp."""
+        with trio.move_on_after(self._timeout_s):
+            await _Part().skip_until(receive, (1 + _PATIENCE) * self._limit)

@@ -1,0 +1,183 @@
+"""Accept connections, at most so many, and let anycorn speak HTTP on each.
+
+Theory. anycorn's own accept loop ends the whole server when no descriptor is left, and accepts without a bound. So the
+loop is ours, and anycorn gets each connection after its handshake. Beyond the bound callers wait in the kernel's queue.
+A peer that is silent in its handshake is cut off soon. TLS is ended without waiting for the peer's farewell, which may
+never come; the lengths in HTTP show a message that was cut.
+
+Source: CHOICES 1 and 3.
+"""
+
+import errno
+import logging
+import os
+import socket
+import ssl
+from typing import Final
+
+import anyio
+import anyio.abc
+import attrs
+import trio
+from anycorn import Config
+from anycorn.app_wrappers import ASGIWrapper
+from anycorn.tcp_server import tcp_server_handler
+from anycorn.typing import ASGIFramework, ConnectionState
+from anycorn.worker_context import WorkerContext
+from anyio.streams.tls import TLSStream
+
+from common.errors import Unavailable
+from common.nodesettings import NodedSettings
+from common.system.log import get_log
+from daemons.noded.transport.identity import TlsIdentity
+
+_BACKLOG: Final = 256
+_ACCEPT_PAUSE_S: Final = 0.1
+_OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# requests on one connection, as good as unlimited
+_REQUESTS: Final = 2**62
+_log: Final = get_log(__name__)
+
+
+def open_listener(address: str, port: int) -> socket.socket:
+    """Make the socket that listens; the caller closes it.
+
+    Args: address: empty: all addresses.
+    Raises: Unavailable: another process has the port, or the address is not of this machine.
+    """
+    try:
+        family = socket.AF_INET6 if ":" in address else socket.AF_INET
+        listener = socket.create_server((address, port), family=family, backlog=_BACKLOG)
+    except OSError as error:
+        reason = os.strerror(error.errno).lower() if error.errno else str(error)
+        raise Unavailable(
+            f"cannot listen at '{address or '*'}' port {port}: {reason}; see 'address' and 'port' in [noded]"
+        ) from error
+    listener.setblocking(False)
+    return listener
+
+
+@attrs.define(eq=False)
+class _Held:
+    """The connections there are, and what ends them."""
+
+    nursery: trio.Nursery
+    scope: trio.CancelScope
+
+
+class Connections:
+    """The connections of the server.
+
+    Args: app: an ASGI application.
+    """
+
+    def __init__(self, app: ASGIFramework, identity: TlsIdentity, settings: NodedSettings) -> None:
+        self._identity = identity
+        self._settings = settings
+        self._context = WorkerContext(None)
+        self._handler = tcp_server_handler(ASGIWrapper(app), _config(settings), self._context, ConnectionState({}))
+        self._places = trio.Semaphore(settings.max_clients)
+        self._is_full = False
+
+    async def serve(self, listener: socket.socket) -> None:
+        """Accept connections until cancelled.
+
+        Cancellation: accepts no more, closes idle connections, gives calls under way `stop_timeout_s`.
+        """
+        async with trio.open_nursery() as nursery:
+            is_over = trio.Event()
+            held: _Held = await nursery.start(_hold, is_over)
+            try:
+                await self._accept_all(listener, held.nursery)
+            finally:
+                await self._context.terminated.set()
+                held.scope.deadline = trio.current_time() + self._settings.stop_timeout_s
+                is_over.set()
+
+    async def _accept_all(self, listener: socket.socket, nursery: trio.Nursery) -> None:
+        while True:
+            await self._wait_for_place()
+            sock = await _accept(listener)
+            if sock is None:
+                self._places.release()
+                continue
+            nursery.start_soon(self._serve_one, sock)
+
+    async def _wait_for_place(self) -> None:
+        if self._places.value:
+            self._is_full = False
+        elif not self._is_full:
+            self._is_full = True
+            _log.warning("connections.full", max_clients=self._settings.max_clients, effect="further callers wait")
+        await self._places.acquire()
+
+    async def _serve_one(self, sock: socket.socket) -> None:
+        peer = _peer(sock)
+        try:
+            stream = await self._shake_hands(sock)
+            if stream is not None:
+                await self._handler(stream)
+        except Exception:
+            _log.exception("connection.crashed", peer=peer)
+        finally:
+            sock.close()
+            self._places.release()
+
+    async def _shake_hands(self, sock: socket.socket) -> TLSStream | None:
+        """Return the encrypted stream; None: the peer is not one of the cluster, or too slow."""
+        peer = _peer(sock)
+        try:
+            raw = await anyio.abc.SocketStream.from_socket(sock)
+            with anyio.fail_after(self._settings.handshake_timeout_s):
+                context = self._identity.context()
+                return await TLSStream.wrap(raw, server_side=True, ssl_context=context, standard_compatible=False)
+        except TimeoutError:
+            _log.info("handshake.failed", peer=peer, reason=f"not over after {self._settings.handshake_timeout_s:g} s")
+        except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
+            _log.info("handshake.failed", peer=peer, reason=getattr(error, "reason", None) or error or "hung up")
+        return None
+
+
+async def _hold(is_over: trio.Event, *, task_status: trio.TaskStatus[_Held]) -> None:
+    """Hold the connections; they are not cancelled with the server, but by their own scope."""
+    with trio.CancelScope(shield=True) as scope:
+        async with trio.open_nursery() as nursery:
+            task_status.started(_Held(nursery, scope))
+            await is_over.wait()
+
+
+async def _accept(listener: socket.socket) -> socket.socket | None:
+    """Return the next connection; None: the client gave up, or there is no descriptor for it now."""
+    await trio.lowlevel.wait_readable(listener)
+    try:
+        sock, _ = listener.accept()
+    except BlockingIOError:
+        return None
+    except OSError as error:
+        if error.errno in _OUT_OF_RESOURCES:
+            _log.warning("accept.failed", error=os.strerror(error.errno or 0), retry_s=_ACCEPT_PAUSE_S)
+            await trio.sleep(_ACCEPT_PAUSE_S)
+        return None
+    sock.setblocking(False)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+def _peer(sock: socket.socket) -> str:
+    try:
+        address = sock.getpeername()
+    except OSError:
+        return "gone"
+    return f"{address[0]}:{address[1]}"
+
+
+def _config(settings: NodedSettings) -> Config:
+    config = Config()
+    config.accesslog = None
+    # to our log, as all libraries
+    config.errorlog = logging.getLogger("anycorn.error")
+    config.alpn_protocols = ["http/1.1"]
+    config.include_server_header = False
+    config.keep_alive_timeout = settings.idle_timeout_s
+    config.keep_alive_max_requests = _REQUESTS
+    return config

@@ -1,0 +1,58 @@
+"""A node's place follows from its ssconf (DESIGN 12)."""
+
+from pathlib import Path
+
+import attrs
+import pytest
+
+from common.daemons import Place
+from common.nodeplace import daemons_here, place_of
+from common.nodesettings import ClusterSettings
+from common.paths import Paths
+from common.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    return Settings(paths, cluster=ClusterSettings("nodes", "node1.test"))
+
+
+def know(settings: Settings, master: str, *candidates: str) -> None:
+    settings.paths.ssconf_file("master_node").write_text(f"{master}\n")
+    settings.paths.ssconf_file("master_candidates").write_text("".join(f"{name}\n" for name in candidates))
+
+
+@pytest.mark.parametrize(
+    ("master", "candidates", "place"),
+    [
+        ("node1.test", ["node1.test", "node2.test"], Place.MASTER),
+        ("node2.test", ["node1.test", "node2.test"], Place.CANDIDATES),
+        ("node2.test", ["node2.test"], Place.ALL),
+        ("NO MASTER", [], Place.ALL),
+    ],
+)
+def test_ssconf_names_the_master_and_the_candidates(
+    settings: Settings, master: str, candidates: list[str], place: Place
+) -> None:
+    know(settings, master, *candidates)
+
+    assert place_of(settings) is place
+
+
+def test_a_node_without_ssconf_is_new(settings: Settings) -> None:
+    assert place_of(settings) is Place.MASTER
+    settings.paths.server_pem.write_text("joined")
+    assert place_of(settings) is Place.ALL
+    settings.paths.config_data.write_text("master")
+    assert place_of(settings) is Place.MASTER
+
+
+def test_one_machine_is_the_master_whatever_its_files_say(settings: Settings) -> None:
+    know(settings, "node2.test")
+    alone = attrs.evolve(settings, cluster=ClusterSettings())
+
+    assert place_of(alone) is Place.MASTER
+    assert [daemon.name for daemon in daemons_here(alone)] == ["wconfd", "forkserver", "luxid"]
+    assert [daemon.name for daemon in daemons_here(settings)] == ["noded"]
