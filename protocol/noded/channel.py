@@ -131,6 +131,8 @@ class Channel:
             reply = self._parse(plain)
             if reply is not None:
                 return reply
+            if not plain:
+                raise self._lost()
 
     def _parse(self, plain: bytes) -> HttpReply | None:
         try:
