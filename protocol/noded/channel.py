@@ -132,7 +132,7 @@ class Channel:
             if reply is not None:
                 return reply
             if not plain:
-                raise self._lost()
+                raise self.lost()
 
     def _parse(self, plain: bytes) -> HttpReply | None:
         try:
@@ -148,14 +148,14 @@ class Channel:
                         head = self._head
                         return HttpReply(head.status_code, head.reason.decode("latin-1"), bytes(self._body))
                     case h11.ConnectionClosed():
-                        raise self._lost()
+                        raise self.lost()
                     case h11.InformationalResponse():
                         pass
                     case _:
                         return None
         except h11.RemoteProtocolError as error:
             if not plain:
-                raise self._lost() from error
+                raise self.lost() from error
             raise Breakdown(FailureKind.GARBLED, f"{self._node} does not speak HTTP: {error}") from error
 
     def _add(self, data: bytes | bytearray) -> None:
@@ -165,8 +165,9 @@ class Channel:
                 FailureKind.GARBLED, f"{self._node} sends a reply of more than {MAX_REPLY} bytes, the limit"
             )
 
-    def _lost(self) -> Breakdown:
-        text = f"{self._node} closed the connection before its reply was whole"
+    def lost(self, reason: str = "") -> Breakdown:
+        """The breakdown that the end of the connection means after the handshake. Args: reason: the system's words."""
+        text = f"{self._node} closed the connection before its reply was whole{reason and f': {reason}'}"
         if not self._has_heard:
             text += "; perhaps it does not accept the certificate of this node"
         return Breakdown(FailureKind.LOST, text)

@@ -146,5 +146,4 @@ class NodeConnection:
     def _broken(self, error: OSError) -> Breakdown:
         if not self.is_up:
             return self._unreachable(error)
-        reason = (error.strerror or str(error)).lower()
-        return Breakdown(FailureKind.LOST, f"{self.node} closed the connection before its reply was whole: {reason}")
+        return self._channel.lost((error.strerror or str(error)).lower())
