@@ -64,17 +64,22 @@ async def test_a_node_daemon_that_closes_each_connection_is_called_again(
 async def test_a_kept_connection_that_was_closed_meanwhile_is_not_used(
     cluster: MadeUpCluster, nursery: trio.Nursery
 ) -> None:
-    seen = Seen()
-    async with trio.open_nursery() as first_life, NodeClient(cluster.files) as client:
-        node = await serve(first_life, replying(seen, VERSION), cluster.server_context(), seen)
-        await client.call_nodes([node], JobqueueRename(()))
-        first_life.cancel_scope.cancel()
-    await seen.until(lambda: seen.connected == 0)
-    async with NodeClient(cluster.files) as client:
-        again = await serve(nursery, replying(seen, b"[true, []]"), cluster.server_context(), seen)
-        await client.call_nodes([again], JobqueueRename(()))
+    seen, over = Seen(), trio.Event()
+    good = replying(seen, b"[true, []]")
 
-        assert await client.call_nodes([again], JobqueueRename(())) == {"node1": Replied(())}
+    async def behave(stream: trio.abc.Stream) -> None:
+        await good(_Once(stream, over))
+
+    node = await serve(nursery, behave, cluster.server_context(), seen)
+
+    async with NodeClient(cluster.files) as client:
+        first = await client.call_nodes([node], JobqueueRename(()))
+        over.set()
+        await seen.until(lambda: seen.connected == 0)
+        # a call that is never sent twice
+        assert await client.call_nodes([node], JobqueueRename(())) == first == {"node1": Replied(())}
+
+    assert seen.connections == 2
 
 
 @pytest.mark.parametrize("repeatable", [True, False])
@@ -111,13 +116,17 @@ async def test_a_kept_connection_that_ends_under_a_request_costs_a_repeatable_ca
 
 
 class _Once(trio.abc.Stream):
-    """A stream that breaks when the second request arrives."""
+    """A stream that breaks when the second request arrives, or before it, when this event is set."""
 
-    def __init__(self, inner: trio.abc.Stream) -> None:
+    def __init__(self, inner: trio.abc.Stream, over: trio.Event | None = None) -> None:
         self._inner = inner
         self._replies = 0
+        self._over = over
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes | bytearray:
+        if self._replies and self._over is not None:
+            await self._over.wait()
+            return b""
         data = await self._inner.receive_some(max_bytes)
         if self._replies:
             raise trio.BrokenResourceError

@@ -208,15 +208,17 @@ async def test_a_node_that_ends_without_a_word_after_the_handshake_may_refuse_ou
     assert failed.text.endswith("perhaps it does not accept the certificate of this node")
 
 
+@pytest.mark.parametrize("hangs_up", [False, True])
 async def test_a_reply_that_comes_before_the_whole_request_is_read(
-    ask: Ask, cluster: MadeUpCluster, nursery: trio.Nursery
+    hangs_up: bool, ask: Ask, cluster: MadeUpCluster, nursery: trio.Nursery
 ) -> None:
     early = saying(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 
     async def behave(stream: trio.abc.Stream) -> None:
         await early(stream)
-        # takes nothing more, but does not hang up
-        await trio.sleep_forever()
+        # takes nothing more in any case; hanging up resets the connection
+        if not hangs_up:
+            await trio.sleep_forever()
 
     node = await serve(nursery, behave, cluster.server_context())
     data = random.Random(1).randbytes(5 * 2**20)
@@ -291,16 +293,17 @@ async def test_a_name_instead_of_an_address_is_not_looked_up(ask: Ask) -> None:
     )
 
 
-@pytest.mark.parametrize("has_client_pem", [True, False], ids=["client.pem", "server.pem"])
-async def test_certificates_like_ganetis_are_taken(ask: Ask, nursery: trio.Nursery, has_client_pem: bool) -> None:
+@pytest.mark.parametrize("shown", ["server.pem", "client.pem"])
+@pytest.mark.parametrize("ours", ["client.pem", "missing.pem"])
+async def test_certificates_like_ganetis_are_taken(ask: Ask, nursery: trio.Nursery, shown: str, ours: str) -> None:
     folder = Path(__file__).parents[2] / "data" / "noded" / "v1"
     server = folder / "server.pem"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_verify_locations(server)
-    context.load_cert_chain(server)
+    context.load_cert_chain(folder / shown)
     node = await serve(nursery, replying(Seen(), VERSION), context)
-    files = CertificateFiles(server, folder / ("client.pem" if has_client_pem else "missing.pem"))
+    files = CertificateFiles(server, folder / ours)
     assert isinstance(ask, partial)
 
     assert await ask.func(files, [node], Version()) == {"node1": Replied(3000000)}
