@@ -94,8 +94,7 @@ def wire_names(settings: Settings) -> WireNames:
 
     Raises: InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
     """
-    names = WireNames.of_environment(os.environ)
-    return names if names.root is not None else WireNames(settings.root)
+    return WireNames.of_installation(settings.root, os.environ)
 
 
 def _begin(queue: QueueFiles) -> None:

@@ -135,6 +135,10 @@ class Procedures:
     def has(self, procedure: str) -> bool:
         return procedure in self._known
 
+    @property
+    def epoch(self) -> int:
+        return self._epochs.highest
+
     async def answer(self, procedure: str, body: bytes, epoch: str | None) -> bytes:
         """Raises: InvalidRequest: the body is not such a call. Unavailable: it is refused here. As the handlers."""
         row = self._rows.get(procedure)

@@ -197,7 +197,7 @@ class _Round(Generic[R]):
             self._end(talk, breakdown.failed)
             return
         if connection.reply is not None:
-            self._end(talk, after_reply(talk.task.node, talk.task.call, connection.reply))
+            self._end(talk, after_reply(talk.task.node, talk.task.call, talk.task.request.epoch, connection.reply))
         elif self._selector.get_key(connection.sock).events != talk.events():
             self._selector.modify(connection.sock, talk.events(), talk)
 

@@ -31,6 +31,8 @@ NORMAL_S: Final = 900.0
 SLOW_S: Final = 3600.0
 # largest request that a node daemon takes, bytes
 MAX_REQUEST: Final = 10 * 2**20
+# header of a request with the epoch of its master, and of a reply with the highest epoch that the node has seen; ours
+EPOCH_HEADER: Final = "X-Gantry-Epoch"
 
 R = TypeVar("R")
 

@@ -10,11 +10,12 @@ Source: noded.md section 3.
 import os
 import ssl
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import attrs
 
 from common.errors import Unavailable, explain_os_error
+from common.paths import Paths
 from common.system.log import get_log
 
 _log: Final = get_log(__name__)
@@ -29,6 +30,11 @@ class CertificateFiles:
     server: Path
     # may be missing
     client: Path
+
+    @classmethod
+    def of(cls, paths: Paths) -> Self:
+        """Those of an installation."""
+        return cls(paths.server_pem, paths.client_pem)
 
 
 class CallerContext:

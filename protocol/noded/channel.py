@@ -11,6 +11,7 @@ from typing import Final
 import attrs
 import h11
 
+from protocol.noded.call import EPOCH_HEADER
 from protocol.noded.nodes import NodeAddress
 from protocol.noded.outcomes import Breakdown, FailureKind
 
@@ -18,7 +19,8 @@ from protocol.noded.outcomes import Breakdown, FailureKind
 MAX_REPLY: Final = 16 * 2**20
 # plain bytes that are encrypted at a time
 PIECE: Final = 64 * 2**10
-EPOCH_HEADER: Final = "X-Gantry-Epoch"
+_EPOCH_NAME: Final = EPOCH_HEADER.lower().encode()
+_EPOCH_DIGITS: Final = 20
 # parts of OpenSSL's names for what a peer says that does not take our certificate
 _CERTIFICATE_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 
@@ -40,6 +42,8 @@ class HttpReply:
     status: int
     reason: str
     body: bytes
+    # highest epoch that the node has seen; None: it knows none, as Ganeti's
+    epoch: int | None = None
 
 
 class Channel:
@@ -146,7 +150,8 @@ class Channel:
                         self._add(event.data)
                     case h11.EndOfMessage() if self._head is not None:
                         head = self._head
-                        return HttpReply(head.status_code, head.reason.decode("latin-1"), bytes(self._body))
+                        reason = head.reason.decode("latin-1")
+                        return HttpReply(head.status_code, reason, bytes(self._body), _epoch(head))
                     case h11.ConnectionClosed():
                         raise self.lost()
                     case h11.InformationalResponse():
@@ -199,6 +204,13 @@ def _headers(node: NodeAddress, request: HttpRequest) -> list[tuple[str, str]]:
     if not request.keep:
         headers.append(("Connection", "close"))
     return headers
+
+
+def _epoch(head: h11.Response) -> int | None:
+    for name, value in head.headers:
+        if name == _EPOCH_NAME and value.isdigit() and len(value) < _EPOCH_DIGITS:
+            return int(value)
+    return None
 
 
 def _words(reason: str) -> str:

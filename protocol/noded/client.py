@@ -149,7 +149,7 @@ class NodeClient:
                     reply = await self._exchange(connection, request, repeatable=call.REPEATABLE)
                 except Breakdown as breakdown:
                     return breakdown.failed
-            return after_reply(node, call, reply)
+            return after_reply(node, call, sending.epoch, reply)
         return late
 
     async def _connected(self, context: ssl.SSLContext, node: NodeAddress) -> NodeConnection:

@@ -33,14 +33,16 @@ def paused(node: NodeAddress, silence: Silence, now: float) -> Failed:
     return Failed(FailureKind.PAUSED, text)
 
 
-def after_reply(node: NodeAddress, call: NodeCall[R], reply: HttpReply) -> Outcome[R]:
-    """The outcome that a reply means."""
+def after_reply(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: HttpReply) -> Outcome[R]:
+    """The outcome that a reply means. Args: epoch: the caller's."""
     if reply.status != 200:
         return Failed(FailureKind.REFUSED, f"{node} refused {call.METHOD}: {_status(reply)}")
     try:
-        return Replied(read_reply(call, reply.body))
+        return Replied(read_reply(call, reply.body), reply.epoch)
     except CallRefused as refusal:
-        return Failed(FailureKind.REFUSED, f"{node} refused {call.METHOD}: {refusal.message}")
+        is_outdated = epoch is not None and reply.epoch is not None and reply.epoch > epoch
+        kind = FailureKind.OUTDATED if is_outdated else FailureKind.REFUSED
+        return Failed(kind, f"{node} refused {call.METHOD}: {refusal.message}")
     except GantryError as error:
         return Failed(FailureKind.GARBLED, f"{node} replied to {call.METHOD} with something else: {error.message}")
 

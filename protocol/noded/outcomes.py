@@ -28,6 +28,8 @@ class FailureKind(enum.Enum):
     LOST = "lost"
     # the reply is not one of a node daemon
     GARBLED = "garbled"
+    # another node has become the master: the caller must stop
+    OUTDATED = "outdated"
     # a node daemon's own failure: `[false, text]`, or a page with a status other than 200
     REFUSED = "refused"
 
@@ -44,7 +46,7 @@ class FailureKind(enum.Enum):
     @property
     def is_sign_of_life(self) -> bool:
         """Whether the node replied, if badly."""
-        return self in (FailureKind.GARBLED, FailureKind.REFUSED)
+        return self in (FailureKind.GARBLED, FailureKind.OUTDATED, FailureKind.REFUSED)
 
 
 _MAY_HAVE_ACTED = frozenset({FailureKind.TIMEOUT, FailureKind.LOST, FailureKind.GARBLED, FailureKind.REFUSED})
@@ -69,6 +71,8 @@ class Replied(Generic[R]):
     """The node has carried out the call; `value` is its reply."""
 
     value: R
+    # highest epoch of a master that the node has seen; None: it knows none, as Ganeti's
+    epoch: int | None = attrs.field(default=None, eq=False)
 
 
 @attrs.frozen

@@ -45,6 +45,15 @@ class WireNames:
             raise InvalidRequest(f"{ROOT_VARIABLE} '{root}' must be an absolute path whose last part is '{host}'")
         return cls(Path(root))
 
+    @classmethod
+    def of_installation(cls, root: Path | None, environment: Mapping[str, str]) -> Self:
+        """Those of an installation: the root of Ganeti's variables, else its private root, if it has one.
+
+        Raises: InvalidRequest: as `of_environment`.
+        """
+        names = cls.of_environment(environment)
+        return names if names.root is not None else cls(root)
+
     def to_wire(self, path: Path) -> str:
         """Raises: InvalidRequest: the path is not absolute, has '..' in it, or is not below the root."""
         name = str(path)

@@ -12,10 +12,10 @@ from common.errors import DamagedFile, GantryError
 from common.system.log import get_log
 from daemons.noded.transport.body import Bodies, BodyRefused, HungUp
 from daemons.noded.transport.pages import Page, error_page, result_page
+from protocol.noded.call import EPOCH_HEADER
 from protocol.noded.replies import failure_body
 
-# header in which Gantry's masters send their epoch
-EPOCH_HEADER: Final = b"x-gantry-epoch"
+_EPOCH_NAME: Final = EPOCH_HEADER.lower().encode()
 _NO_CALLER: Final = ""
 _log: Final = get_log(__name__)
 
@@ -28,6 +28,11 @@ class Answering(Protocol):
         ...
 
     def has(self, procedure: str) -> bool: ...
+
+    @property
+    def epoch(self) -> int:
+        """The highest epoch of a master that this node has seen."""
+        ...
 
     async def answer(self, procedure: str, body: bytes, epoch: str | None) -> bytes:
         """Carry out a procedure; return the body of its reply. Raises: GantryError, OSError: it failed."""
@@ -70,7 +75,7 @@ class Application:
         try:
             may_call = self._answering.may_call(digest)
         except GantryError as error:
-            return _failure(error.message)
+            return self._failure(error.message)
         if not may_call:
             _log.warning("caller.refused", peer=_peer(scope), certificate=digest, procedure=procedure)
             return error_page(403, "only master candidates may call this node")
@@ -82,20 +87,20 @@ class Application:
 
     async def _result(self, procedure: str, body: bytes, epoch: str | None) -> Page:
         try:
-            return result_page(await self._answering.answer(procedure, body, epoch))
+            result = await self._answering.answer(procedure, body, epoch)
+            return result_page(result, self._answering.epoch)
         except GantryError as error:
             _log.warning("call.failed", procedure=procedure, reason=error.message)
-            return _failure(error.message)
+            return self._failure(error.message)
         except OSError as error:
             _log.error("call.failed", procedure=procedure, reason=error, path=error.filename)
-            return _failure(f"{procedure} failed: {_text(error)}")
+            return self._failure(f"{procedure} failed: {_text(error)}")
         except Exception as error:
             _log.exception("call.crashed", procedure=procedure)
-            return _failure(f"internal error ({type(error).__name__}) in {procedure}; noded's log tells where")
+            return self._failure(f"internal error ({type(error).__name__}) in {procedure}; noded's log tells where")
 
-
-def _failure(text: str) -> Page:
-    return result_page(failure_body(text))
+    def _failure(self, text: str) -> Page:
+        return result_page(failure_body(text), self._answering.epoch)
 
 
 def _text(error: OSError) -> str:
@@ -105,7 +110,7 @@ def _text(error: OSError) -> str:
 
 def _epoch(scope: HTTPScope) -> str | None:
     for name, value in scope["headers"]:
-        if name == EPOCH_HEADER:
+        if name == _EPOCH_NAME:
             return bytes(value).decode("ascii", "replace")
     return None
 

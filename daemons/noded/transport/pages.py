@@ -10,6 +10,8 @@ from typing import Final
 
 import attrs
 
+from protocol.noded.call import EPOCH_HEADER
+
 # statuses after which the connection may still have parts of the request
 _CLOSING: Final = (408, 413)
 
@@ -21,16 +23,20 @@ class Page:
     status: int
     content_type: str
     body: bytes
+    # highest epoch that this node has seen; None: the page is not one of a procedure
+    epoch: int | None = None
 
     @property
     def headers(self) -> Sequence[tuple[bytes, bytes]]:
         found = [(b"content-type", self.content_type.encode()), (b"content-length", b"%d" % len(self.body))]
+        if self.epoch is not None:
+            found.append((EPOCH_HEADER.lower().encode(), b"%d" % self.epoch))
         return [*found, (b"connection", b"close")] if self.status in _CLOSING else found
 
 
-def result_page(body: bytes) -> Page:
-    """The result of a procedure, also of one that failed."""
-    return Page(200, "application/json", body)
+def result_page(body: bytes, epoch: int) -> Page:
+    """The result of a procedure, also of one that failed. Args: epoch: the highest that this node has seen."""
+    return Page(200, "application/json", body, epoch)
 
 
 def error_page(status: int, text: str) -> Page:
