@@ -296,7 +296,7 @@ async def test_a_name_instead_of_an_address_is_not_looked_up(ask: Ask) -> None:
 @pytest.mark.parametrize("shown", ["server.pem", "client.pem"])
 @pytest.mark.parametrize("ours", ["client.pem", "missing.pem"])
 async def test_certificates_like_ganetis_are_taken(ask: Ask, nursery: trio.Nursery, shown: str, ours: str) -> None:
-    folder = Path(__file__).parents[2] / "data" / "noded" / "v1"
+    folder = Path(__file__).parents[2] / "data" / "noded" / "rsa"
     server = folder / "server.pem"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.verify_mode = ssl.CERT_REQUIRED
