@@ -7,8 +7,9 @@ On the wire: `call` (their base, and bodies of requests), `replies` (bodies of r
 `virtualpaths` (names of files).
 
 To many nodes: `client` (for trio) and `blocking` (without a loop) send a call to `nodes` and return `outcomes`, one for
-each node. Both stand on `connection` (a socket) and `channel` (TLS and HTTP, without I/O), with `certificates`, and
-decide by `judging` and `backoff`; `kept` holds the trio client's idle connections.
+each node; `recipients` takes the nodes from a configuration. Both clients stand on `connection` (a socket) and
+`channel` (TLS and HTTP, without I/O), with `certificates`, and decide by `judging` and `backoff`; `kept` holds the
+trio client's idle connections.
 
 Source: noded.md.
 """

@@ -52,6 +52,11 @@ class NodeCall(Request[R]):
         """Seconds that the call may take."""
         return self.LIMIT_S
 
+    @property
+    def carried_bytes(self) -> int:
+        """Bytes of file contents in the request: packing many of them takes time."""
+        return 0
+
     def to_wire(self) -> object:
         """The JSON value of the request."""
         return positional(self)

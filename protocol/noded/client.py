@@ -11,12 +11,13 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import attrs
 import trio
 
 from common.errors import Unavailable
+from common.system.inthread import in_thread
 from protocol.noded.backoff import BackOff, Silence
 from protocol.noded.call import NodeCall, request_bodies
 from protocol.noded.certificates import CallerContext, CertificateFiles
@@ -26,6 +27,9 @@ from protocol.noded.judging import after_reply, before_sending, no_reply, no_tur
 from protocol.noded.kept import KeptConnections
 from protocol.noded.nodes import NodeAddress
 from protocol.noded.outcomes import Breakdown, Failed, FailureKind, Outcome
+
+# bytes that are packed or read in a thread: the event loop has others to serve
+HEAVY_BYTES: Final = 64 * 2**10
 
 R = TypeVar("R")
 
@@ -109,7 +113,7 @@ class NodeClient:
         except Unavailable as error:
             await trio.lowlevel.checkpoint()
             return {node.name: Failed(FailureKind.UNSENT, error.message) for node, _ in calls}
-        bodies = request_bodies(call for _, call in calls)
+        bodies = await _bodies([call for _, call in calls])
 
         async def ask(node: NodeAddress, call: NodeCall[R]) -> None:
             within_s = call.limit_s if limit_s is None else limit_s
@@ -149,7 +153,7 @@ class NodeClient:
                     reply = await self._exchange(connection, request, repeatable=call.REPEATABLE)
                 except Breakdown as breakdown:
                     return breakdown.failed
-            return after_reply(node, call, sending.epoch, reply)
+            return await _outcome(node, call, sending.epoch, reply)
         return late
 
     async def _connected(self, context: ssl.SSLContext, node: NodeAddress) -> NodeConnection:
@@ -191,6 +195,17 @@ class NodeClient:
                 connection.advance()
         self._kept.put(connection)
         return connection.reply
+
+
+async def _bodies(calls: Sequence[NodeCall[R]]) -> Mapping[int, bytes]:
+    heavy = sum(call.carried_bytes for call in calls) > HEAVY_BYTES
+    return await in_thread(request_bodies, calls) if heavy else request_bodies(calls)
+
+
+async def _outcome(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: HttpReply) -> Outcome[R]:
+    if len(reply.body) > HEAVY_BYTES:
+        return await in_thread(after_reply, node, call, epoch, reply)
+    return after_reply(node, call, epoch, reply)
 
 
 @contextmanager

@@ -38,6 +38,10 @@ class UploadFile(NodeCall[None]):
     METHOD = "upload_file"
     file: FileUpload
 
+    @property
+    def carried_bytes(self) -> int:
+        return len(self.file.content.data)
+
 
 @attrs.frozen
 class UploadFileSingle(NodeCall[None]):
@@ -55,6 +59,10 @@ class UploadFileSingle(NodeCall[None]):
     @classmethod
     def of(cls, file: FileUpload) -> Self:
         return cls(file.file_name, file.content, file.mode, file.uid, file.gid, file.atime, file.mtime)
+
+    @property
+    def carried_bytes(self) -> int:
+        return len(self.content.data)
 
     @property
     def file(self) -> FileUpload:

@@ -21,6 +21,10 @@ class JobqueueUpdate(NodeCall[None]):
     file_name: str
     content: Content
 
+    @property
+    def carried_bytes(self) -> int:
+        return len(self.content.data)
+
 
 @attrs.frozen
 class Move(Row):

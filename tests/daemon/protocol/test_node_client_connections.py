@@ -1,6 +1,7 @@
 """Connections to node daemons: kept, too many, hanging, paused, with renewed certificates (noded.md 2)."""
 
 import ssl
+import threading
 from pathlib import Path
 from typing import ClassVar
 
@@ -12,7 +13,7 @@ import trustme
 from common.asciijson import ascii_json
 from protocol.noded.blocking import BlockingNodeClient
 from protocol.noded.call import AnyCall
-from protocol.noded.client import NodeClient
+from protocol.noded.client import HEAVY_BYTES, NodeClient
 from protocol.noded.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
 from protocol.noded.contents import Content
 from protocol.noded.facts import NodeHasIpAddress
@@ -20,6 +21,7 @@ from protocol.noded.membership import Version
 from protocol.noded.nodes import NodeAddress
 from protocol.noded.outcomes import Failed, FailureKind, Replied
 from protocol.noded.queue import JobqueueRename, JobqueueUpdate, Move
+from protocol.noded.replies import read_reply
 from tests.support.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
 
 pytestmark = pytest.mark.trio
@@ -308,6 +310,35 @@ async def test_each_node_may_get_a_call_of_its_own(cluster: MadeUpCluster, nurse
         assert await client.call_each(calls) == {"a": Replied(True), "b": Replied(True)}
 
     assert sorted(seen.bodies) == [ascii_json(["192.0.2.0"]), ascii_json(["192.0.2.1"])]
+
+
+async def test_much_content_is_packed_and_read_beside_the_event_loop(
+    cluster: MadeUpCluster, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed_in, read_in = [], []
+
+    def pack(content: Content) -> object:
+        packed_in.append(threading.get_ident())
+        return pack_for_real(content)
+
+    def read(call: AnyCall, body: bytes) -> object:
+        read_in.append(threading.get_ident())
+        return read_for_real(call, body)
+
+    pack_for_real, read_for_real = Content.to_wire, read_reply
+    monkeypatch.setattr(Content, "to_wire", pack)
+    monkeypatch.setattr("protocol.noded.judging.read_reply", read)
+    reply = ascii_json([True, None]) + b" " * HEAVY_BYTES
+    node = await serve(nursery, replying(Seen(), reply), cluster.server_context())
+
+    async with NodeClient(cluster.files) as client:
+        for size in (10, HEAVY_BYTES + 1):
+            call = JobqueueUpdate("/queue/job-1", Content(b"x" * size))
+            assert await client.call_nodes([node], call) == {"node1": Replied(None)}
+
+    here = threading.get_ident()
+    assert [thread == here for thread in packed_in] == [True, False]
+    assert [thread == here for thread in read_in] == [False, False]
 
 
 async def test_renewed_certificates_are_used_without_a_restart(cluster: MadeUpCluster, nursery: trio.Nursery) -> None:

@@ -1,0 +1,34 @@
+"""Which nodes of a configuration get which calls.
+
+Source: noded.md section 8.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from common.objects.config import Config
+from common.objects.naming import natural_key
+from common.objects.node import Node
+from protocol.noded.nodes import PORT, NodeAddress
+
+
+def candidates(config: Config, port: int = PORT) -> Sequence[NodeAddress]:
+    """The master candidates but the master: they get the queue and the configuration."""
+    master = config.cluster.master_node
+    return _addresses((node for uuid, node in config.nodes.items() if uuid != master and node.master_candidate), port)
+
+
+def online_nodes(config: Config, port: int = PORT) -> Sequence[NodeAddress]:
+    """All nodes that are not offline, the master included: they get ssconf."""
+    return _addresses((node for node in config.nodes.values() if not node.offline), port)
+
+
+def all_nodes(
+    config: Config, port: int = PORT, wanted: Callable[[Node], bool] = lambda _: True
+) -> Sequence[NodeAddress]:
+    """All nodes that are wanted, offline ones too: they vote, and their live data are asked."""
+    return _addresses(filter(wanted, config.nodes.values()), port)
+
+
+def _addresses(nodes: Iterable[Node], port: int) -> Sequence[NodeAddress]:
+    by_name = sorted(nodes, key=lambda node: natural_key(node.name))
+    return [NodeAddress(node.name, node.primary_ip, port, offline=node.offline) for node in by_name]

@@ -1,0 +1,50 @@
+"""Which nodes get which calls (noded.md 8)."""
+
+import attrs
+
+from common.objects.config import Config
+from common.objects.kinds import NodeUuid
+from protocol.noded.nodes import NodeAddress
+from protocol.noded.recipients import all_nodes, candidates, online_nodes
+from tests.support.configs import UUIDS, small_config
+
+
+def _cluster() -> Config:
+    """A master, two candidates, a regular node, a drained and an offline one."""
+    config = small_config()
+    master = config.nodes[UUIDS.node]
+    master_candidate, drained, offline = {"n10", "n2"}, {"drained"}, {"gone"}
+    others = {
+        NodeUuid(name): attrs.evolve(
+            master,
+            name=name,
+            primary_ip=f"ip-{name}",
+            master_candidate=name in master_candidate,
+            drained=name in drained,
+            offline=name in offline,
+        )
+        for name in ("n10", "n2", "regular", "drained", "gone")
+    }
+    return attrs.evolve(config, nodes={**config.nodes, **others})
+
+
+def test_the_queue_goes_to_the_candidates_but_the_master_in_natural_order() -> None:
+    assert candidates(_cluster(), 1900) == [NodeAddress("n2", "ip-n2", 1900), NodeAddress("n10", "ip-n10", 1900)]
+
+
+def test_ssconf_goes_to_all_nodes_that_are_not_offline() -> None:
+    assert {node.name for node in online_nodes(_cluster())} == {"node1.test", "n2", "n10", "regular", "drained"}
+
+
+def test_all_nodes_vote_and_offline_ones_are_marked() -> None:
+    nodes = {node.name: node.offline for node in all_nodes(_cluster())}
+
+    assert nodes == {
+        "node1.test": False,
+        "n2": False,
+        "n10": False,
+        "regular": False,
+        "drained": False,
+        "gone": True,
+    }
+    assert [node.name for node in all_nodes(_cluster(), wanted=lambda node: node.drained)] == ["drained"]
