@@ -55,7 +55,7 @@ def test_content_travels_whole_whatever_its_bytes_and_size(part: bytes, size: in
 
 
 @given(st.binary(max_size=300))
-def test_a_text_that_is_no_packed_content_is_refused(data: bytes) -> None:
+def test_a_text_that_is_not_packed_content_is_refused(data: bytes) -> None:
     packed = zlib.compress(data)
 
     for broken in (packed[:-1], packed + b"x", data):

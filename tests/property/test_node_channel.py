@@ -103,7 +103,7 @@ def test_whatever_is_said_in_whatever_pieces_comes_to_the_same_end(plain: bytes,
 
 @given(st.binary(min_size=1, max_size=60))
 @settings(deadline=None, max_examples=60)
-def test_bytes_that_are_no_tls_break_the_call_down(noise: bytes) -> None:
+def test_bytes_that_are_not_tls_break_the_call_down(noise: bytes) -> None:
     pair = _Pair()
 
     try:

@@ -95,7 +95,7 @@ def test_an_old_master_is_told_apart_from_other_refusals(ask: Ask, own: Node) ->
     assert ganetis.epoch == 8
 
 
-def test_a_node_that_is_no_candidate_is_told_so(ask: Ask, node: Node) -> None:
+def test_a_caller_that_is_not_a_candidate_is_told_so(ask: Ask, node: Node) -> None:
     node.set_candidates(node.server_pem)
 
     failed = ask(node, Version())["node2"]

@@ -130,7 +130,7 @@ def test_facts_of_a_newer_node_daemon_are_taken() -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[]", b"[true]", b'{"a": 1}', b"[true, null, 1]", b"[1, null]", b"[false, null]", b"null"]
 )
-def test_what_is_no_reply_is_told_with_its_beginning(body: bytes) -> None:
+def test_what_is_not_a_reply_is_told_with_its_beginning(body: bytes) -> None:
     with pytest.raises(ProtocolError) as caught:
         read_reply(Version(), body)
 
