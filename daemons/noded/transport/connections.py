@@ -1,9 +1,10 @@
 """Accept connections, at most so many, and let anycorn speak HTTP on each.
 
-Theory. anycorn's own accept loop ends the whole server when no descriptor is left, and accepts without a bound. So the
-loop is ours, and anycorn gets each connection after its handshake. Beyond the bound callers wait in the kernel's queue.
-A peer that is silent in its handshake is cut off soon. TLS is ended without waiting for the peer's farewell, which may
-never come; the lengths in HTTP show a message that was cut.
+Theory. anycorn's own accept loop ends the whole server when no descriptor is left, and accepts without a bound. So
+the loop is ours, and anycorn gets each connection after its handshake. Beyond the bound callers wait in the kernel's
+queue. A peer that is silent in its handshake is cut off soon. A connection that its peer has closed would keep its
+place and its descriptor until it had been idle for long: `_Connection` ends it at once. TLS is ended without waiting
+for the peer's farewell, which may never come; the lengths in HTTP show a message that was cut.
 
 Source: CHOICES 1 and 3.
 """
@@ -13,7 +14,7 @@ import logging
 import os
 import socket
 import ssl
-from typing import Final
+from typing import Final, cast
 
 import anyio
 import anyio.abc
@@ -21,7 +22,8 @@ import attrs
 import trio
 from anycorn import Config
 from anycorn.app_wrappers import ASGIWrapper
-from anycorn.tcp_server import tcp_server_handler
+from anycorn.events import Event, Updated
+from anycorn.tcp_server import TCPServer
 from anycorn.typing import ASGIFramework, ConnectionState
 from anycorn.worker_context import WorkerContext
 from anyio.streams.tls import TLSStream
@@ -75,7 +77,8 @@ class Connections:
         self._identity = identity
         self._settings = settings
         self._context = WorkerContext(None)
-        self._handler = tcp_server_handler(ASGIWrapper(app), _config(settings), self._context, ConnectionState({}))
+        self._app = ASGIWrapper(app)
+        self._config = _config(settings)
         self._places = trio.Semaphore(settings.max_clients)
         self._is_full = False
 
@@ -116,7 +119,9 @@ class Connections:
         try:
             stream = await self._shake_hands(sock)
             if stream is not None:
-                await self._handler(stream)
+                # anycorn uses what the two kinds of streams have in common
+                raw = cast(anyio.abc.SocketStream, stream)
+                await _Connection(self._app, self._config, self._context, ConnectionState({}), raw).run()
         except Exception:
             _log.exception("connection.crashed", peer=peer)
         finally:
@@ -136,6 +141,24 @@ class Connections:
         except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
             _log.info("handshake.failed", peer=peer, reason=getattr(error, "reason", None) or error or "hung up")
         return None
+
+
+class _Connection(TCPServer):
+    """HTTP on one connection, over as soon as its peer has closed it."""
+
+    is_closed = False
+
+    async def _read_data(self) -> None:
+        try:
+            await super()._read_data()
+        finally:
+            self.is_closed = True
+            await self.idle_task.stop()
+
+    async def protocol_send(self, event: Event) -> None:
+        # a call that ends now would let the connection wait for the next one
+        if not (self.is_closed and isinstance(event, Updated)):
+            await super().protocol_send(event)
 
 
 async def _hold(is_over: trio.Event, *, task_status: trio.TaskStatus[_Held]) -> None:

@@ -71,3 +71,17 @@ def test_calls_under_way_are_finished_at_a_stop(tmp_path: Path) -> None:
         assert daemon.wait(60) == 0
         connection.close()
         idle.close()
+
+
+def test_a_connection_that_its_peer_closed_gives_its_place_back(tmp_path: Path) -> None:
+    with Node(tmp_path, "max_clients = 2\nidle_timeout_s = 3600.0\n") as node:
+        node.start()
+        for _ in range(4):
+            assert node.call("version", []) == [True, 3_000_000]
+        for _ in range(4):
+            # hangs up before the reply
+            connection = node.connection()
+            connection.request("POST", "/test_delay", b"[0.01]")
+            connection.close()
+
+        assert node.call("version", []) == [True, 3_000_000]
