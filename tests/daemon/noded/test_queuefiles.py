@@ -1,0 +1,132 @@
+"""Writes of the queue on a disk that fails, and under a lock that others hold (noded.md 9)."""
+
+import fcntl
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import trio
+from trio.testing import wait_all_tasks_blocked
+
+from common.ids import JobId
+from common.paths import Paths
+from daemons.noded.files.locks import FileLock
+from daemons.noded.files.nodefiles import upload
+from daemons.noded.files.queuefiles import QueueFiles
+from protocol.noded.contents import Content
+from protocol.noded.files import FileUpload
+from tests.support.fakes.failing import FailingFsync
+
+
+@pytest.fixture
+def paths(tmp_path: Path) -> Paths:
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    return paths
+
+
+async def update(files: QueueFiles, path: Path, content: bytes) -> None:
+    failure: OSError | None = None
+    async with trio.open_nursery() as nursery:
+        await nursery.start(files.run)
+        try:
+            await files.update(path, content)
+        except OSError as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
+
+
+@pytest.mark.trio
+async def test_a_content_that_the_disk_refuses_fails_and_leaves_the_old_file(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = paths.job_file(JobId(1))
+    await update(QueueFiles(paths), path, b"old")
+    FailingFsync(is_folder=False, failures_left=99).install(monkeypatch)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        await update(QueueFiles(paths), path, b"new")
+
+    assert path.read_bytes() == b"old"
+    assert not list(paths.queue.glob("*.tmp"))
+
+
+@pytest.mark.trio
+async def test_a_folder_that_cannot_be_synced_is_synced_again_before_the_reply(
+    paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = FailingFsync(is_folder=True, failures_left=1).install(monkeypatch)
+
+    await update(QueueFiles(paths), paths.job_file(JobId(1)), b"new")
+
+    assert failing.calls == ["file", "folder", "folder"]
+    assert paths.job_file(JobId(1)).read_bytes() == b"new"
+
+
+@pytest.mark.trio
+async def test_updates_that_come_together_share_their_fsyncs(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = QueueFiles(paths)
+    counting = FailingFsync(is_folder=True, failures_left=0).install(monkeypatch)
+
+    async with trio.open_nursery() as nursery:
+        async with trio.open_nursery() as callers:
+            for number in range(20):
+                callers.start_soon(files.update, paths.job_file(JobId(number)), b"x")
+            await wait_all_tasks_blocked(0.05)
+            await nursery.start(files.run)
+        nursery.cancel_scope.cancel()
+
+    assert counting.calls == ["file"] * 20 + ["folder"]
+
+
+def test_an_upload_that_the_disk_refuses_leaves_the_old_file(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths.config_data.write_bytes(b"old")
+    FailingFsync(is_folder=False, failures_left=1).install(monkeypatch)
+    file = FileUpload("config.data", Content(b"new"), None, "root", "root", None, None)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        upload(paths.config_data, file)
+
+    assert paths.config_data.read_bytes() == b"old"
+
+
+def test_a_lock_of_another_program_is_waited_for_and_then_told(paths: Paths) -> None:
+    with paths.queue_lock.open("w") as holder:
+        fcntl.flock(holder, fcntl.LOCK_EX)
+        with (
+            pytest.raises(TimeoutError, match=r"another process has held this lock for 0\.15 s"),
+            FileLock(paths.queue_lock, 0.15).held(),
+        ):
+            pass
+    with FileLock(paths.queue_lock).held():
+        assert paths.queue_lock.exists()
+
+
+def test_the_lock_of_a_queue_daemon_is_not_in_the_way(paths: Paths) -> None:
+    # luxid's is a POSIX lock, which flock does not see; of another process, as those of one never conflict
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        fcntl.lockf(os.open(paths.queue_lock, os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+        os.write(writer, b"x")
+        signal.pause()
+    os.read(reader, 1)
+
+    with FileLock(paths.queue_lock, 0.1).held():
+        assert paths.queue_lock.exists()
+
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_queue_of_another_version_is_refused(paths: Paths) -> None:
+    paths.version_file.write_text("2\n")
+
+    with pytest.raises(Exception, match="this program has version 1"):
+        QueueFiles(paths).begin()
+    assert not paths.serial_file.exists()
