@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite, move_files, remove_file, remove_files, sync_folders, write_files
@@ -62,8 +63,7 @@ class QueueFiles:
 
         Durability: on return the new content survives a loss of power.
         """
-        owner = await in_thread(owner_of_files_in, self._paths.queue)
-        await self._updates.commit([FileWrite(path, content, MODE, owner=owner)])
+        await self._updates.commit([FileWrite(path, content, MODE)])
 
     async def rename(self, moves: Sequence[tuple[Path, Path]]) -> None:
         """Move files, in order, and make the folders that are missing.
@@ -81,8 +81,9 @@ class QueueFiles:
         await in_thread(self._set_drain_flag, is_drained)
 
     def _write(self, writes: Sequence[FileWrite]) -> None:
+        owner = owner_of_files_in(self._paths.queue)
         with self._lock.held():
-            write_files(writes)
+            write_files([attrs.evolve(write, owner=owner) for write in writes])
 
     def _make(self, path: Path, content: bytes) -> None:
         write_files([FileWrite(path, content, MODE, owner=owner_of_files_in(self._paths.queue))])
