@@ -82,7 +82,7 @@ def make_handlers(settings: Settings, queue: QueueFiles, is_leaving: trio.Event)
         uploads=UploadHandlers(places, SsconfFiles(paths)),
         facts=FactsHandlers(),
         instances=InstanceHandlers(),
-        mastership=MastershipHandlers(paths.ssconf_file("master_node")),
+        mastership=MastershipHandlers(settings),
         membership=MembershipHandlers(paths, queue, own_name, is_leaving.set),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
         work=WorkHandlers(paths),

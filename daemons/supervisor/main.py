@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
@@ -116,7 +117,7 @@ def _supervise(root: Path | None, telling: Telling) -> bool:
     take_up(settings)
     paths = settings.paths
     set_up_logging("supervisor", path=paths.supervisor_log)
-    with Supervisor(daemons_here(settings), paths, root, telling.tell) as supervisor:
+    with Supervisor(partial(daemons_here, settings), paths, root, telling.tell) as supervisor:
         try:
             supervisor.start_all()
         except StopAsked:

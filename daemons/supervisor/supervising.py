@@ -3,7 +3,8 @@
 Each daemon is started when the one before is ready. A daemon that ends by itself is started again, as
 `core/restarts.py` decides. No wait here is for one daemon only, so the end of another is noticed meanwhile. SIGTERM,
 SIGINT and the hang-up of a terminal stop all daemons in the opposite order; job processes are not children of
-these processes and go on.
+these processes and go on. SIGUSR1 says that this node's place in its cluster has changed: the daemons that belong to
+the new one are started, and the others are stopped.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from common.system.log import get_log
 from common.system.pidfile import PidFile
 from daemons.supervisor.core.restarts import READY_TIMEOUT_S, Event, Keeping, Phase, step
 from daemons.supervisor.daemonprocess import DaemonProcess
-from daemons.supervisor.signalpipe import SignalPipe
+from daemons.supervisor.signalpipe import ENDING, LOOK_AGAIN, SignalPipe
 
 _log = get_log(__name__)
 
@@ -33,17 +34,22 @@ class Supervisor:
     """Starts the daemons and keeps them running; as a context manager it leaves none behind.
 
     Args:
-        daemons: in the order of their start.
+        daemons: finds those of this node, in the order of their start. Raises: OSError.
         root: passed on to the daemons; None: the installation of the system.
         tell: shows a line to the user.
     """
 
-    def __init__(self, daemons: Sequence[Daemon], paths: Paths, root: Path | None, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self, daemons: Callable[[], Sequence[Daemon]], paths: Paths, root: Path | None, tell: Callable[[str], None]
+    ) -> None:
         self._paths = paths
         self._root = root
         self._tell = tell
         # name -> state of the daemon, in the order of the start
-        self._kept = {daemon.name: Keeping() for daemon in daemons}
+        self._kept = {daemon.name: Keeping() for daemon in daemons()}
+        self._daemons = daemons
+        # whether the node's place may have changed
+        self._looks_again = False
         # started daemons whose end has not been noticed
         self._running: dict[str, DaemonProcess] = {}
         self._signals = SignalPipe()
@@ -75,14 +81,36 @@ class Supervisor:
         """Restart daemons that end, until a signal asks the supervisor to stop."""
         with contextlib.suppress(StopAsked):
             while True:
+                if self._looks_again:
+                    self._follow_place()
                 self._attend()
 
     def stop(self) -> None:
         """Stop all daemons, each before those that it needs."""
         for name in reversed(self._kept):
-            process = self._running.pop(name, None)
-            if process is not None and not process.stop():
-                self._tell(f"{name} did not end in time and was killed")
+            self._stop(name)
+
+    def _stop(self, name: str) -> None:
+        process = self._running.pop(name, None)
+        if process is not None and not process.stop():
+            self._tell(f"{name} did not end in time and was killed")
+
+    def _follow_place(self) -> None:
+        """Stop the daemons that do not belong here any more, and let those that now do be started."""
+        self._looks_again = False
+        try:
+            names = [daemon.name for daemon in self._daemons()]
+        except OSError as error:
+            _log.error("place.unknown", reason=error, effect="the same daemons run on")
+            return
+        for name in reversed(self._kept):
+            if name not in names:
+                self._stop(name)
+                _log.info("supervisor.stopped", daemon=name, reason="it does not belong on this node any more")
+                self._tell(f"{name:<10}  stopped; it does not belong on this node any more")
+        # as after a pause: nobody waits for this start, so it is repeated until it succeeds
+        fresh = Keeping(Phase.PAUSING, time.monotonic())
+        self._kept = {name: self._kept.get(name, fresh) for name in names}
 
     def _attend(self) -> None:
         """Wait for an event, and handle it. Raises: as `start_all`."""
@@ -106,8 +134,10 @@ class Supervisor:
                 if self._kept[name].is_starting:
                     selector.register(process.notifications, selectors.EVENT_READ)
             selector.select(max(min(dues) - time.monotonic(), 0) if dues else None)
-        if self._signals.has_come():
+        signals = self._signals.take()
+        if signals & ENDING:
             raise StopAsked
+        self._looks_again |= LOOK_AGAIN in signals
 
     def _launch(self, name: str) -> None:
         try:

@@ -21,7 +21,7 @@ from common.system.log import get_log
 from common.system.running import find_daemon
 from daemons.noded.files.owners import owner_of_files_in
 from daemons.noded.files.queuefiles import QueueFiles
-from daemons.noded.handlers.mastership import read_master
+from daemons.noded.handlers.mastership import MASTER_DAEMONS, read_master
 from protocol.noded.membership import (
     NodeCryptoTokens,
     NodeDemoteFromMc,
@@ -31,7 +31,6 @@ from protocol.noded.membership import (
     TokenRequest,
 )
 
-_MASTER_DAEMONS: Final = ("luxid", "wconfd")
 _TOKEN_TYPES: Final = ("ssl", "ssl_digest")
 _BACKUP_MODE: Final = 0o600
 _LEFT: Final = "this node has left the cluster; its node daemon ends"
@@ -85,7 +84,7 @@ class MembershipHandlers:
         ssconf = self._paths.ssconf_file("master_node")
         if ssconf.exists() and read_master(ssconf) == self._own_name:
             raise Conflict(f"'{self._own_name}' is the master; move the master to another node first")
-        for name in _MASTER_DAEMONS:
+        for name in MASTER_DAEMONS:
             if find_daemon(self._paths, name) is not None:
                 raise Conflict(f"{name} runs on this node, as on a master; stop it first")
 

@@ -35,7 +35,7 @@ REFUSALS: list[tuple[str, object, str]] = [
     ("test_delay", [-1], "at least 0"),
     ("instance_start", [{}, False, []], "needs a hypervisor"),
     ("lv_list", ["xenvg"], "needs a storage backend"),
-    ("node_start_master_daemons", [True], "not carried out by this node daemon"),
+    ("node_start_master_daemons", [True], "this node is not the master by its files of ssconf"),
     ("restricted_command", ["ls"], "not carried out by this node daemon"),
     ("bridges_exist", [["no-such-bridge0"]], "no-such-bridge0"),
     ("node_info", [[["lvm-vg", "xenvg", [False]]], None], "needs a storage backend"),

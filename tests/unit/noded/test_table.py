@@ -21,8 +21,6 @@ NOT_YET = {
     "node_activate_master_ip",
     "node_change_master_netmask",
     "node_deactivate_master_ip",
-    "node_start_master_daemons",
-    "node_stop_master",
     "restricted_command",
 }
 

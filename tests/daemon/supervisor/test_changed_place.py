@@ -1,0 +1,48 @@
+"""The supervisor runs the daemons of the node's place, and follows when it changes (DESIGN 12; masterfailover.md 3)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.system.running import find_daemon, find_supervisor
+from tests.cli.command import run
+from tests.support.nodes import NAME, Node
+from tests.support.wait import wait_until
+
+MASTER = ["wconfd", "forkserver", "luxid"]
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[Node]:
+    """A node that is not the master, under its supervisor."""
+    with Node(tmp_path) as node:
+        started = run("gantry", "--root", tmp_path, "up", "--detach")
+        assert [line.split()[0] for line in started.out.splitlines()] == ["noded"]
+        yield node
+        run("gantry", "--root", tmp_path, "down")
+
+
+def running(node: Node) -> list[str]:
+    return [name for name in MASTER if find_daemon(node.paths, name)]
+
+
+def test_the_daemons_of_a_master_start_and_stop_with_its_role(node: Node) -> None:
+    refused = node.call("node_start_master_daemons", [True])
+    assert not refused[0]
+    assert "not the master" in refused[1]
+    supervisor, noded = find_supervisor(node.paths), find_daemon(node.paths, "noded")
+
+    node.call("write_ssconf_files", [{"master_node": [NAME]}])
+    assert not node.call("node_stop_master", [])[0]
+    assert node.call("node_start_master_daemons", [True]) == [True, None]
+    wait_until(lambda: running(node) == MASTER, what="the daemons of the master run", state=lambda: running(node))
+    wait_until(lambda: run("gantry", "--root", node.root, "status").code == 0, what="all are ready")
+
+    # wconfd has written ssconf anew: by the configuration another node is the master, and no node is a candidate
+    wait_until(lambda: node.paths.ssconf_file("master_node").read_text() == "node1.test\n", what="ssconf is new")
+    assert node.call("node_stop_master", [], pem=node.server_pem) == [True, None]
+    assert running(node) == []
+    assert node.call("node_stop_master", [], pem=node.server_pem) == [True, None]
+    # neither was restarted
+    assert (find_supervisor(node.paths), find_daemon(node.paths, "noded")) == (supervisor, noded)
