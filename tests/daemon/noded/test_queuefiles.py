@@ -82,6 +82,32 @@ async def test_updates_that_come_together_share_their_fsyncs(paths: Paths, monke
     assert counting.calls == ["file"] * 20 + ["folder"]
 
 
+@pytest.mark.trio
+async def test_moves_of_one_call_share_their_fsyncs(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [JobId(number) for number in range(1, 11)]
+    for job_id in jobs:
+        paths.job_file(job_id).write_bytes(b"x")
+    (paths.archive / "0").mkdir()
+    counting = FailingFsync(is_folder=True, failures_left=0).install(monkeypatch)
+
+    await QueueFiles(paths).rename([(paths.job_file(job_id), paths.archived_job_file(job_id)) for job_id in jobs])
+
+    # the archive, where the folder of the jobs lies, that folder, and the queue
+    assert counting.calls == ["folder"] * 3
+
+
+@pytest.mark.trio
+async def test_a_file_may_be_moved_on_in_one_call(paths: Paths) -> None:
+    one, two, three = (paths.job_file(JobId(number)) for number in (1, 2, 3))
+    one.write_bytes(b"x")
+
+    await QueueFiles(paths).rename([(one, two), (two, three)])
+    with pytest.raises(FileNotFoundError, match="no such file to move"):
+        await QueueFiles(paths).rename([(three, one), (three, two)])
+
+    assert [path.exists() for path in (one, two, three)] == [True, False, False]
+
+
 def test_an_upload_that_the_disk_refuses_leaves_the_old_file(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     paths.config_data.write_bytes(b"old")
     FailingFsync(is_folder=False, failures_left=1).install(monkeypatch)

@@ -33,6 +33,7 @@ _DEATHS: Final = "daemons/luxid/processes/deaths.py"
 _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/locks/table.py"
+_NODE_APPLICATION: Final = "daemons/noded/transport/application.py"
 _RULES: Final = "daemons/wconfd/core/locks/rules.py"
 
 MUTANTS: Final = (
@@ -306,5 +307,41 @@ MUTANTS: Final = (
         "attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op\n",
         "op\n",
         "tests/unit/luxid/test_rights.py::test_a_command_says_as_whom_it_runs_unless_that_is_the_daemons_user",
+    ),
+    # noded
+    _mutant(
+        "ask whether a caller is a master candidate",
+        _NODE_APPLICATION,
+        "        if not may_call:\n",
+        "        if False:\n",
+        "tests/daemon/noded/test_refusals.py::test_a_node_that_is_no_candidate_may_not_call",
+    ),
+    _mutant(
+        "take names of the queue from a closed list",
+        "daemons/noded/files/places.py",
+        "not _QUEUE_FILE.fullmatch(str(path.relative_to(queue)))",
+        "path == queue",
+        "tests/daemon/noded/test_refusals.py::test_names_that_are_not_of_the_queue_are_refused",
+    ),
+    _mutant(
+        "store an epoch before it is used",
+        "daemons/noded/epochs.py",
+        '            await in_thread(durably, lambda: write_file(self._path, f"{epoch}\\n".encode(), mode=_MODE))\n',
+        "",
+        "tests/daemon/noded/test_epochs.py::test_the_epoch_is_durable_before_the_call",
+    ),
+    _mutant(
+        "let a new master wait for the calls of an old one",
+        "daemons/noded/epochs.py",
+        "        while epoch == self._highest and any(running < epoch for running in self._running):\n",
+        "        while False:\n",
+        "tests/daemon/noded/test_epochs.py::test_nothing_of_an_old_master_is_written_after_the_new_one_was_heard",
+    ),
+    _mutant(
+        "end a connection that its peer has closed",
+        "daemons/noded/transport/connections.py",
+        "            await self.idle_task.stop()\n",
+        "",
+        "tests/daemon/noded/test_patience.py::test_a_connection_that_its_peer_closed_gives_its_place_back",
     ),
 )
