@@ -42,8 +42,12 @@ def ssconf_values(config: Config, *, release: str = RELEASE_VERSION) -> SsconfVa
 
 
 def file_content(lines: Sequence[str]) -> bytes:
-    """The content of a file with these lines."""
-    return "".join(f"{line}\n" for line in lines).encode()
+    """The content of a file with these lines: the last one ends in a newline too, no or empty lines make an empty file.
+
+    All programs that write such files agree on it, so that they are the same on all nodes.
+    """
+    text = "\n".join(lines)
+    return (text if not text or text.endswith("\n") else f"{text}\n").encode()
 
 
 def _cluster_values(config: Config) -> SsconfValues:

@@ -8,6 +8,7 @@ from typing import Self
 
 import attrs
 
+from common.objects.ssconf import file_content
 from common.shapehooks import expected
 from common.shapes import JsonObject, OwnForm, Row
 from protocol.noded.call import FAST_S, NodeCall
@@ -77,9 +78,8 @@ class SsconfValue(OwnForm):
 
     @property
     def content(self) -> bytes:
-        """The content of the file: the last line ends in a newline too, no lines make an empty file."""
-        text = "\n".join(self.lines)
-        return (text if not text or text.endswith("\n") else f"{text}\n").encode()
+        """The content of the file."""
+        return file_content(self.lines)
 
     def to_wire(self) -> object:
         return list(self.lines)

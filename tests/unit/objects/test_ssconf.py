@@ -7,6 +7,7 @@ from common.objects.config import Config
 from common.objects.kinds import Hypervisor, NodeUuid
 from common.objects.params import PartialNdParams
 from common.objects.ssconf import file_content, ssconf_values
+from protocol.noded.files import SsconfValue
 from tests.support.configs import RECORDED, recorded_json, small_config
 
 
@@ -76,4 +77,8 @@ def test_values_of_hypervisors_are_bare_or_json() -> None:
 
 
 def test_an_empty_value_is_an_empty_file() -> None:
-    assert (file_content([]), file_content(["a", "b"])) == (b"", b"a\nb\n")
+    contents = [file_content(lines) for lines in ([], [""], ["a", "b"])]
+
+    assert contents == [b"", b"", b"a\nb\n"]
+    # node daemons write the same
+    assert contents == [SsconfValue(lines).content for lines in ((), ("",), ("a", "b"))]
