@@ -11,15 +11,9 @@ import grp
 import os
 import pwd
 from pathlib import Path
-from typing import Final
 
 from common.errors import Denied
-
-# users and groups of Ganeti's daemons; root's are also named by those that run as root
-USERS: Final = frozenset(
-    {"root", "gantry", "gnt-masterd", "gnt-confd", "gnt-wconfd", "gnt-luxid", "gnt-rapi", "gnt-noded"}
-)
-GROUPS: Final = frozenset({*USERS, "gnt-daemons", "gnt-admin"})
+from protocol.noded.fileowners import GROUPS, USERS
 
 # user and group
 Owner = tuple[int, int]
