@@ -19,7 +19,7 @@ import trio
 
 from common.errors import Conflict, Unavailable
 from common.objects.config import Config
-from common.objects.kinds import GroupUuid
+from common.objects.kinds import GroupUuid, NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
 from common.system.log import get_log
@@ -40,6 +40,8 @@ UpdateStep = Callable[[Config, float, Stamp | None], tuple[Config, Stamp]]
 _log: Final = get_log(__name__)
 _RETRY_S: Final = 5.0
 _RELOAD_TRIES: Final = 10
+# names of nodes in a line of the log
+_MOST_NAMES: Final = 10
 _TOUCHED: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 
 
@@ -64,6 +66,8 @@ class ConfigStore:
         self._changed = trio.Event()
         self._told: Callable[[Config, Config], None] = _ignore
         self._mastership = Mastership("wconfd")
+        # nodes that were not reached last
+        self._left_out: frozenset[NodeUuid] = frozenset()
         # last result of `foreign_change`
         self._foreign: str | None = None
 
@@ -133,7 +137,7 @@ class ConfigStore:
 
         answer, must_be_told = await self._writer.change(weighed)
         if must_be_told:
-            await self._try_spread()
+            await self._try_spread(anew=True)
         return answer
 
     async def settled(self) -> ConfigState:
@@ -151,7 +155,7 @@ class ConfigStore:
         """
         await self._writer.flush()
         try:
-            await self._spread(group)
+            await self._spread(group, anew=True)
         except OSError as error:
             reason = error.strerror or error
             raise Unavailable(f"the ssconf files could not be written: {reason}; repeat the call") from error
@@ -272,23 +276,30 @@ class ConfigStore:
             else:
                 await trio.sleep(_RETRY_S)
 
-    async def _try_spread(self) -> bool:
+    async def _try_spread(self, *, anew: bool = False) -> bool:
         try:
-            await self._spread(None)
+            await self._spread(None, anew=anew)
         except OSError as error:
             _log.warning("ssconf.unwritten", error=error, retry_s=_RETRY_S)
             return False
         return True
 
-    async def _spread(self, group: GroupUuid | None) -> None:
+    async def _spread(self, group: GroupUuid | None, *, anew: bool) -> None:
         state = self._state
         only = None if group is None else nodes_of_group(state.config, group)
         try:
-            left_out = await self._distribution.spread(state, only)
+            left_out = await self._distribution.spread(state, only, anew=anew)
         except NoLongerMaster as error:
             raise self._mastership.lose(error) from error
-        if left_out:
-            _log.warning("config.undistributed", nodes=len(left_out), serial=state.config.serial_no)
+        # in the background, a node that stays silent is not told of with every change
+        if left_out and (anew or left_out != self._left_out):
+            names = sorted(node.name for uuid, node in state.config.nodes.items() if uuid in left_out)
+            serial = state.config.serial_no
+            _log.warning(
+                "config.undistributed", nodes=len(left_out), names=",".join(names[:_MOST_NAMES]), serial=serial
+            )
+        if only is None:
+            self._left_out = left_out
 
 
 def _ignore(_: Config, __: Config) -> None:

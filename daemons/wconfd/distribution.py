@@ -40,13 +40,16 @@ class Distribution(Protocol):
         """
         ...
 
-    async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
-        """Send the state to the nodes; what a node already has is not sent again.
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
+        """Send the state to the nodes; return when each of them was tried, or after a bounded time.
 
         Args:
             only: nodes to send to; None: all.
+            anew: send also what a node already has, and ask nodes that are left alone after failures.
         Returns:
-            The nodes that were not reached.
+            The nodes that were not reached; offline ones, which are not asked, may be left out of them.
         Raises:
             OSError: the files of this node could not be written.
             NoLongerMaster: another node is the master.
@@ -66,7 +69,9 @@ class LocalDistribution:
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         pass
 
-    async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
         nodes = frozenset(state.config.nodes) if only is None else only
         master = state.config.cluster.master_node
         if master not in nodes:

@@ -6,13 +6,16 @@ Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 import functools
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from typing import Final
 
 import trio
 
 from common.durable.atomicfile import remove_leftovers
+from common.errors import GantryError
 from common.locks import Owner
+from common.nodesettings import BY_NODES
 from common.paths import Paths
 from common.settings import Settings
 from common.system.daemon import run_daemon
@@ -65,14 +68,34 @@ async def serve(
     Args:
         distribution: passes the configuration to the other nodes; None: there are none.
     Raises: DamagedFile, NotFound: a state file is damaged, or there is no configuration; the message says what to do.
-        Conflict: another wconfd has the socket, or other nodes should have copies.
+        Conflict: another wconfd has the socket, or other nodes should have copies that nobody makes.
         NoLongerMaster: another node has taken over, and nothing more is written. OSError.
     Cancellation: changes under way are finished.
     """
+    async with _distributing(settings, distribution) as way:
+        await _serve(settings, way, task_status)
+
+
+@asynccontextmanager
+async def _distributing(settings: Settings, given: Distribution | None) -> AsyncIterator[Distribution]:
+    """The way in which this installation's configuration gets to the nodes."""
+    if given is not None:
+        yield given
+    elif settings.cluster.replication == BY_NODES:
+        # imported late: most installations are one machine
+        from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
+
+        async with distributing_to_nodes(settings) as way:
+            yield way
+    else:
+        yield LocalDistribution(settings.paths, settings.ganeti.release)
+
+
+async def _serve(settings: Settings, distribution: Distribution, task_status: trio.TaskStatus[None]) -> None:
     paths = settings.paths
     _remove_leftovers(paths)
-    config = ConfigStore.load(paths, distribution or LocalDistribution(paths, settings.ganeti.release))
-    if not settings.ganeti.allow_uncopied:
+    config = ConfigStore.load(paths, distribution)
+    if not settings.cluster.has_nodes and not settings.ganeti.allow_uncopied:
         check_copies(config.config)
     rules = settings.wconfd
     max_bypass = rules.max_bypass if rules.fair else None
@@ -87,6 +110,8 @@ async def serve(
             await nursery.start(locks.run)
             await nursery.start(config.run, functools.partial(tell_config, locks.publisher))
             await nursery.start(config.follow_file)
+            if settings.cluster.has_nodes:
+                await _name_own_certificate(config, paths)
             await nursery.start(reservations.run)
             await reservations.change(lambda state: (without_written(config.config, state), None))
             await nursery.start(deaths.follow)
@@ -99,6 +124,20 @@ async def serve(
     finally:
         livelock.remove()
         _tell_work({"locks.data": locks, "config.data": config, "tempres.data": reservations}, deaths)
+
+
+async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
+    """Let nodes obey the certificate of this node, if the configuration has none for the master."""
+    # imported late, as above
+    from common.certificates import digest_of
+    from daemons.wconfd.core.config.candidatecerts import with_masters
+
+    try:
+        digest = digest_of(paths.client_pem.read_bytes())
+        await config.change(lambda before, now: (with_masters(before, digest, now), None))
+    except (OSError, GantryError) as error:
+        effect = "nodes that obey named certificates refuse the calls of this node"
+        _log.error("certificate.unnamed", file=paths.client_pem, reason=error, effect=effect)
 
 
 def make_handlers(

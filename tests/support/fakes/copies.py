@@ -71,5 +71,7 @@ class FakeDistribution:
         if self.refuses:
             raise NotCopied(REFUSAL)
 
-    async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Whether other nodes are to have copies of configuration and queue, which no daemon makes yet.
+"""Whether other nodes are to have copies of configuration and queue, where no daemon makes them.
 
 Source: wconfd.md 7.5; DESIGN section 12.
 """

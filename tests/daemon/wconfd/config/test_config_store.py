@@ -62,7 +62,9 @@ class Nodes:
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         pass
 
-    async def spread(self, state: ConfigState, only: frozenset[NodeUuid] | None = None) -> frozenset[NodeUuid]:
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
         self.told.append((state.config.serial_no, only))
         await trio.lowlevel.checkpoint()
         if self._first_fails and len(self.told) == 1:

@@ -1,0 +1,104 @@
+"""The contents of the configuration that the other nodes get, as calls of node daemons.
+
+Source: noded.md 6 and 8; wconfd.md 7.5 and 7.9.
+"""
+
+import grp
+import os
+import pwd
+from collections.abc import Hashable, Mapping
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from common.objects.config import Config
+from common.objects.ssconf import MAX_BYTES, file_content, ssconf_values
+from daemons.wconfd.core.config.configstate import ConfigState
+from daemons.wconfd.core.config.nodecopies import Part
+from protocol.noded.call import NodeCall
+from protocol.noded.contents import Content
+from protocol.noded.fileowners import group_on_wire, user_on_wire
+from protocol.noded.files import SsconfValue, UploadFileSingle, WriteSsconfFiles
+
+
+@attrs.frozen
+class Numbered:
+    """The call that brings a content to a node; of two contents of a part, the newer one has the higher number."""
+
+    number: int
+    call: NodeCall[None] = attrs.field(repr=False, eq=False)
+
+
+Contents = Mapping[Part, Numbered]
+NOTHING: Final[Contents] = {}
+
+
+class ContentMaker:
+    """Makes the contents, and numbers those that differ from the ones before; for one thread at a time.
+
+    Args:
+        name: of `path`, the file of the configuration, on the wire.
+        release: value of ssconf for the programs' release.
+    """
+
+    def __init__(self, path: Path, name: str, release: str) -> None:
+        self._path = path
+        self._name = name
+        self._release = release
+        # what makes a content differ
+        self._keys: dict[Part, Hashable] = {}
+        self._made: dict[Part, Numbered] = {}
+
+    def make(self, state: ConfigState) -> Contents:
+        """The contents of this state, with mode, owner and times of the file that is on this node.
+
+        Raises: OSError: the file cannot be looked at.
+        """
+        status = os.stat(self._path)
+        content = state.encoded.content
+        # reading the file changes the other time
+        self._note(
+            Part.CONFIG,
+            (content, status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns),
+            self._upload(content, status),
+        )
+        values = self._ssconf(state.config)
+        self._note(Part.SSCONF, tuple(values.items()), WriteSsconfFiles(values))
+        return dict(self._made)
+
+    def _note(self, part: Part, key: Hashable, call: NodeCall[None]) -> None:
+        before = self._made.get(part)
+        if before is None or self._keys[part] != key:
+            self._keys[part] = key
+            self._made[part] = Numbered(before.number + 1 if before else 1, call)
+
+    def _upload(self, content: bytes, status: os.stat_result) -> UploadFileSingle:
+        return UploadFileSingle(
+            self._name,
+            Content(content),
+            status.st_mode,
+            user_on_wire(_user(status.st_uid)),
+            group_on_wire(_group(status.st_gid)),
+            status.st_atime,
+            status.st_mtime,
+        )
+
+    def _ssconf(self, config: Config) -> Mapping[str, SsconfValue]:
+        """The values; those that are too long, which this node's distribution logs, are left out: nodes refuse them."""
+        lines = ssconf_values(config, release=self._release)
+        return {key: SsconfValue(tuple(each)) for key, each in lines.items() if len(file_content(each)) <= MAX_BYTES}
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)

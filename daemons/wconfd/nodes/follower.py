@@ -1,0 +1,172 @@
+"""One node that follows: it gets the latest contents, until it has them.
+
+Source: noded.md 8; wconfd.md 7.5.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final, assert_never
+
+import attrs
+import trio
+
+from common.replication import NoLongerMaster
+from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
+from daemons.wconfd.core.config.nodecopies import Failure, Holding, Part
+from daemons.wconfd.nodes.contents import NOTHING, Contents, Numbered
+from protocol.noded.client import NodeClient
+from protocol.noded.nodes import NodeAddress
+from protocol.noded.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
+
+# limits of one call: the node daemon's own work is a few writes
+_LIMITS_S: Final[Mapping[Part, float]] = {Part.SSCONF: 15.0, Part.CONFIG: 60.0}
+# time after which a node daemon has ended all requests that were left without a reply
+_SETTLING_S: Final = 10.0
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class NodeClients:
+    # shows the certificate of this node
+    usual: NodeClient
+    # shows the cluster's own, which nodes obey as long as they know no candidates
+    first: NodeClient
+
+
+class Follower:
+    """A node that gets contents; `run` sends them, one call at a time.
+
+    A silent node is left alone for the pauses of its client; after other failures the pauses are shorter.
+    """
+
+    def __init__(self, node: NodeAddress, clients: NodeClients) -> None:
+        self.node = node
+        self._clients = clients
+        self._contents = NOTHING
+        self._holding = Holding()
+        self._failures = 0
+        # pauses after the failures in a row
+        self._pauses: Iterator[float] = retry_pauses()
+        self._is_pausing = False
+        # text of the last failure that was logged
+        self._told = ""
+        # whether the next call is sent even if the node is left alone
+        self._is_hurried = False
+        # there is more to send, or it is wanted at once
+        self._news = trio.Event()
+        self._hurry = trio.Event()
+        # a call has ended
+        self._progress = trio.Event()
+        self._scope = trio.CancelScope()
+
+    def aim(self, contents: Contents) -> None:
+        """Send these contents from now on, instead of those before."""
+        self._contents = contents
+        self._news.set()
+
+    def hurry(self) -> None:
+        """Send everything again, and at once, even if the node is left alone after failures."""
+        self._holding = self._holding.anew()
+        self._is_pausing, self._is_hurried = False, True
+        self._news.set()
+        self._hurry.set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the node lacks anything, as far as known."""
+        return self._lacking() is not None
+
+    async def attempted(self) -> None:
+        """Wait until the node has everything or a call has failed; not for a node that is left alone now."""
+        failures = self._failures
+        while self.is_behind and self._failures == failures and not self._is_pausing:
+            await self._progress.wait()
+
+    async def run(self) -> None:
+        """Send, until `end`.
+
+        Raises: NoLongerMaster: the node has another master.
+        """
+        with self._scope:
+            while True:
+                self._news = trio.Event()
+                part = self._lacking()
+                if part is not None:
+                    await self._bring(part)
+                elif self._holding.in_doubt:
+                    await self._settle()
+                else:
+                    await self._news.wait()
+
+    def end(self) -> None:
+        """Send nothing more: the node is offline, has left, or has another address."""
+        self._scope.cancel()
+
+    def _lacking(self) -> Part | None:
+        return self._holding.lacks({part: content.number for part, content in self._contents.items()})
+
+    async def _bring(self, part: Part) -> None:
+        content = self._contents[part]
+        outcome = await self._send(part, content)
+        match outcome:
+            case Replied() | Skipped():
+                self._note_success(part, content)
+            case Failed(FailureKind.OUTDATED, text):
+                raise NoLongerMaster(text)
+            case Failed():
+                await self._recover(part, outcome)
+            case _:
+                assert_never(outcome)
+
+    async def _send(self, part: Part, content: Numbered) -> Outcome[None]:
+        self._hurry, is_hurried, self._is_hurried = trio.Event(), self._is_hurried, False
+        outcome = await self._call(self._clients.usual, part, content, even_paused=is_hurried)
+        if part is Part.SSCONF and isinstance(outcome, Failed) and outcome.kind is FailureKind.REFUSED:
+            other = await self._call(self._clients.first, part, content, even_paused=True)
+            return other if isinstance(other, Replied) else outcome
+        return outcome
+
+    async def _call(self, client: NodeClient, part: Part, content: Numbered, *, even_paused: bool) -> Outcome[None]:
+        outcomes = await client.call_nodes([self.node], content.call, _LIMITS_S[part], even_paused=even_paused)
+        return outcomes[self.node.name]
+
+    def _note_success(self, part: Part, content: Numbered) -> None:
+        self._holding = self._holding.received(part, content.number)
+        self._pauses = retry_pauses()
+        if self._told and not self.is_behind:
+            self._told = ""
+            _log.info("config.copied_again", node=self.node.name)
+        self._tell_progress()
+
+    async def _recover(self, part: Part, failed: Failed) -> None:
+        self._holding = self._holding.failed(part, _failure(failed.kind))
+        self._failures += 1
+        silence = self._clients.usual.silence(self.node.name)
+        pause_s = next(self._pauses) if silence is None else max(silence.until - trio.current_time(), 0)
+        if failed.kind is not FailureKind.PAUSED and failed.text != self._told:
+            self._told = failed.text
+            _log.warning("config.not_copied", part=part.value, reason=failed.text, going_on="again until it succeeds")
+        self._is_pausing = not self._is_hurried
+        self._tell_progress()
+        await self._pause(pause_s)
+        self._is_pausing = False
+
+    async def _pause(self, pause_s: float) -> None:
+        with trio.move_on_after(pause_s):
+            await self._hurry.wait()
+
+    async def _settle(self) -> None:
+        with trio.move_on_after(_SETTLING_S):
+            await self._news.wait()
+            return
+        self._holding = self._holding.settled()
+
+    def _tell_progress(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
+
+
+def _failure(kind: FailureKind) -> Failure:
+    if kind.is_sign_of_life or kind is FailureKind.UNSENT:
+        return Failure.REFUSED
+    return Failure.UNKNOWN if kind.may_have_acted else Failure.SILENT

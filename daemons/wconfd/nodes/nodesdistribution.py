@@ -1,0 +1,167 @@
+"""The distribution of the configuration to the other nodes, by calls of their daemons.
+
+Theory. Each node has a follower of its own, so that one that hangs delays no other. A change that is durable here
+is passed to `commit`, which only notes it: the newest state is made into contents, beside the event loop, and the
+followers send them, while later changes wait for no node. `spread` waits, within a bound, until each node has been
+tried.
+
+What the nodes have is not remembered: at its start a wconfd sends everything once.
+
+Source: noded.md 8; wconfd.md 7.5 and 7.9; DESIGN section 12.
+"""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+import trio
+
+from common.objects.kinds import NodeUuid
+from common.objects.ssconf import RELEASE_VERSION
+from common.settings import Settings
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
+from daemons.wconfd.core.config.configstate import ConfigState
+from daemons.wconfd.core.config.nodecopies import Part
+from daemons.wconfd.distribution import LocalDistribution
+from daemons.wconfd.nodes.contents import ContentMaker, Contents
+from daemons.wconfd.nodes.follower import Follower, NodeClients
+from protocol.noded.certificates import CertificateFiles
+from protocol.noded.client import NodeClient
+from protocol.noded.recipients import candidates, online_nodes
+from protocol.noded.virtualpaths import WireNames
+
+# time for which a caller waits until all nodes were tried
+PATIENCE_S: Final = 5.0
+_log: Final = get_log(__name__)
+
+
+@asynccontextmanager
+async def distributing_to_nodes(settings: Settings) -> AsyncIterator["NodesDistribution"]:
+    """The distribution of an installation of several nodes, as long as the context lasts.
+
+    Raises:
+        InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
+        NoLongerMaster: a node has another master.
+    """
+    paths = settings.paths
+    name = WireNames.of_installation(settings.root, os.environ).to_wire(paths.config_data)
+    maker = ContentMaker(paths.config_data, name, settings.ganeti.release or RELEASE_VERSION)
+    files = CertificateFiles.of(paths)
+    async with (
+        NodeClient(files) as usual,
+        NodeClient(CertificateFiles(files.server, files.server)) as first,
+        trio.open_nursery() as nursery,
+    ):
+        local = LocalDistribution(paths, settings.ganeti.release)
+        yield NodesDistribution(local, maker, settings.noded.port, NodeClients(usual, first), nursery)
+        nursery.cancel_scope.cancel()
+
+
+class NodesDistribution:
+    """Sends config.data to the candidates and ssconf to all nodes that are online; this node's ssconf is written here.
+
+    Args: port: of all node daemons. nursery: runs the followers.
+    """
+
+    def __init__(
+        self, local: LocalDistribution, maker: ContentMaker, port: int, clients: NodeClients, nursery: trio.Nursery
+    ) -> None:
+        self._local = local
+        self._maker = maker
+        self._port = port
+        self._clients = clients
+        self._nursery = nursery
+        self._token = trio.lowlevel.current_trio_token()
+        self._newest: ConfigState | None = None
+        # how often contents were ordered, and up to which order they were made
+        self._orders = self._done = 0
+        self._ordered = trio.Event()
+        self._made = trio.Event()
+        # by name
+        self._followers: dict[str, Follower] = {}
+        nursery.start_soon(self._make_contents)
+
+    def commit(self, before: ConfigState, after: ConfigState) -> None:
+        # the writer's thread need not wait for the event loop
+        self._token.run_sync_soon(self._order, after)
+
+    async def spread(
+        self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False
+    ) -> frozenset[NodeUuid]:
+        left_out = await self._local.spread(state, only)
+        order = self._order(state)
+        with trio.move_on_after(PATIENCE_S):
+            while self._done < order:
+                await self._made.wait()
+            await _attempt(list(self._followers_of(state, left_out).values()), anew=anew)
+        followers = self._followers_of(state, left_out)
+        online = {uuid for uuid in left_out if (node := state.config.nodes.get(uuid)) and not node.offline}
+        is_made = self._done >= order
+        return frozenset(uuid for uuid in online if not is_made or (uuid in followers and followers[uuid].is_behind))
+
+    def _followers_of(self, state: ConfigState, nodes: frozenset[NodeUuid]) -> dict[NodeUuid, Follower]:
+        named = {uuid: state.config.nodes[uuid].name for uuid in nodes if uuid in state.config.nodes}
+        return {uuid: self._followers[name] for uuid, name in named.items() if name in self._followers}
+
+    def _order(self, state: ConfigState) -> int:
+        """Let the contents of this state be made, or of a newer one; return the number of the order."""
+        if self._newest is None or state.config.serial_no >= self._newest.config.serial_no:
+            self._newest = state
+        self._orders += 1
+        self._ordered.set()
+        return self._orders
+
+    async def _make_contents(self) -> None:
+        retries, told = retry_pauses(), ""
+        while True:
+            await self._ordered.wait()
+            self._ordered = trio.Event()
+            order, state = self._orders, self._newest
+            assert state is not None, "an order has a state"
+            try:
+                contents = await in_thread(self._maker.make, state)
+            except OSError as error:
+                if str(error) != told:
+                    told = str(error)
+                    _log.error("config.not_copied", reason=error, going_on="again until it succeeds")
+                self._ordered.set()
+                await trio.sleep(next(retries))
+                continue
+            retries, told = retry_pauses(), ""
+            self._aim(state, contents)
+            self._done = order
+            self._made.set()
+            self._made = trio.Event()
+
+    def _aim(self, state: ConfigState, contents: Contents) -> None:
+        """Let each node that should have them get these contents."""
+        config = state.config
+        master = config.nodes.get(config.cluster.master_node)
+        online = {
+            node.name: node for node in online_nodes(config, self._port) if master is None or node.name != master.name
+        }
+        with_file = {node.name for node in candidates(config, self._port)}
+        for name in [name for name, each in self._followers.items() if online.get(name) != each.node]:
+            self._followers.pop(name).end()
+        for name, node in online.items():
+            if name not in self._followers:
+                self._followers[name] = Follower(node, self._clients)
+                self._nursery.start_soon(self._followers[name].run)
+            self._followers[name].aim(contents if name in with_file else _without_file(contents))
+
+
+def _without_file(contents: Contents) -> Contents:
+    return {part: content for part, content in contents.items() if part is not Part.CONFIG}
+
+
+async def _attempt(followers: Sequence[Follower], *, anew: bool) -> None:
+    """Wait until each node was tried."""
+    if anew:
+        for each in followers:
+            each.hurry()
+    async with trio.open_nursery() as nursery:
+        for each in followers:
+            nursery.start_soon(each.attempted)

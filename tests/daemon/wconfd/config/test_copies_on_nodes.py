@@ -1,0 +1,161 @@
+"""The configuration on other nodes, with real node daemons and certificates (noded.md 8; wconfd.md 7.5 and 7.9)."""
+
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.certificates import digest_of
+from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.config import FlushConfig, GetObject
+from tests.support.fleet import Fleet, files
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    with Fleet(tmp_path, 2) as fleet:
+        yield fleet
+
+
+def change(fleet: Fleet, number: int) -> None:
+    assert fleet.master.wconf(SetJobLimits(number, None))
+
+
+def test_every_change_is_on_all_candidates_byte_for_byte(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+
+    for number in range(30, 50):
+        change(fleet, number)
+    fleet.until_same(*fleet.nodes)
+
+    here, there = (paths.config_data.stat() for paths in (fleet.master.paths, fleet.nodes[0].paths))
+    assert (there.st_mode, there.st_uid, there.st_gid) == (here.st_mode, here.st_uid, here.st_gid)
+    assert there.st_mtime == pytest.approx(here.st_mtime, abs=1e-3)
+    assert stat.S_IMODE(fleet.nodes[0].paths.ssconf_file("node_list").stat().st_mode) == 0o444
+
+
+def test_new_nodes_learn_which_certificate_they_obey(fleet: Fleet) -> None:
+    own = digest_of(fleet.master.paths.client_pem.read_bytes())
+
+    assert [files(node.paths) for node in fleet.nodes] == [{}, {}]
+
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+
+    certs = fleet.nodes[0].paths.ssconf_file("master_candidates_certs").read_text()
+    assert [line.partition("=")[2] for line in certs.splitlines()] == [own]
+    cluster: Any = fleet.master.wconf(GetObject("cluster"))
+    assert own in cluster["candidate_certs"].values()
+
+
+def test_a_change_of_the_candidates_is_on_the_nodes_when_it_returns(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    first, second = fleet.nodes
+
+    fleet.change_node(first, master_candidate=False)
+
+    assert files(second.paths) == fleet.files_of_master()
+    assert first.paths.ssconf_file("master_candidates").read_text() == "node1.test\nnode3.test\n"
+    # it keeps what it had, and gets no more of it
+    kept = first.paths.config_data.read_bytes()
+    change(fleet, 31)
+    fleet.until_same(second)
+    assert first.paths.config_data.read_bytes() == kept
+
+    fleet.change_node(first, master_candidate=True)
+
+    assert files(first.paths) == files(second.paths) == fleet.files_of_master()
+
+
+def test_a_killed_node_gets_the_latest_state_when_it_is_back(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    gone, other = fleet.nodes
+    gone.kill()
+
+    for number in range(30, 40):
+        change(fleet, number)
+    fleet.until_same(other)
+    # and it has lost all
+    for path in (gone.paths.config_data, *gone.paths.data.glob("ssconf_*")):
+        path.unlink()
+    gone.start()
+
+    fleet.until_same(gone, other)
+    assert "config.copied_again" in fleet.master.log("wconfd")
+
+
+def test_a_node_that_hangs_stalls_neither_changes_nor_other_nodes(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    hanging, other = fleet.nodes
+    before = files(hanging.paths)
+    hanging.freeze()
+
+    for number in range(30, 60):
+        change(fleet, number)
+    fleet.until_same(other)
+    # returns although it has to be on the nodes
+    fleet.change_node(other, vm_capable=False)
+    assert files(other.paths) == fleet.files_of_master()
+    assert files(hanging.paths) == before
+    assert "config.undistributed nodes=1 names=node2.test" in fleet.master.log("wconfd")
+
+    hanging.thaw()
+    fleet.until_same(hanging, other)
+
+
+def test_a_restarted_wconfd_sends_what_was_changed_without_it(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    first, _ = fleet.nodes
+    first.paths.config_data.write_bytes(b"{}")
+    fleet.master.kill("wconfd")
+
+    fleet.master.start("wconfd")
+
+    fleet.until_same(*fleet.nodes)
+
+
+def test_a_flush_brings_back_what_a_node_has_lost(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    for node in fleet.nodes:
+        for path in (node.paths.config_data, node.paths.ssconf_file("node_list")):
+            path.unlink()
+
+    fleet.master.wconf(FlushConfig())
+
+    assert [files(node.paths) for node in fleet.nodes] == [fleet.files_of_master()] * 2
+
+
+def test_an_offline_node_gets_nothing_until_it_is_back(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    away, other = fleet.nodes
+    fleet.change_node(away, offline=True, master_candidate=False)
+    before = files(away.paths)
+
+    change(fleet, 33)
+    fleet.until_same(other)
+    assert files(away.paths) == before
+
+    fleet.change_node(away, offline=False, master_candidate=True)
+    assert files(away.paths) == fleet.files_of_master()
+
+
+def test_one_machine_imports_nothing_for_nodes(tmp_path: Path) -> None:
+    code = (
+        "import sys, daemons.wconfd.main; "
+        "print([name for name in sys.modules if name.startswith(('protocol.noded', 'h11', 'cryptography'))])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
+
+    assert ran.stdout == "[]\n"

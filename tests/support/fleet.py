@@ -1,0 +1,126 @@
+"""A master and nodes on one machine, each with a root and an address of its own, and the certificates of one cluster.
+
+with Fleet(tmp_path, 2) as fleet:     # node1.test is the master, node2.test and node3.test are candidates
+    fleet.start()                     # wconfd there, noded here
+"""
+
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+import orjson
+
+from common.certificates import make_node_certificate, write_certificate
+from common.clustercertificates import make_missing
+from common.paths import Paths
+from protocol.wconfd.changes import UpdateNode
+from protocol.wconfd.config import GetObject
+from tests.support.cluster import Cluster
+from tests.support.nodes import NOW, free_port
+from tests.support.wait import wait_until
+
+
+@attrs.frozen
+class FleetNode:
+    """A node beside the master; new: it has certificates, and nothing else of the cluster."""
+
+    name: str
+    ip: str
+    cluster: Cluster
+
+    @property
+    def paths(self) -> Paths:
+        return self.cluster.paths
+
+    def start(self) -> None:
+        self.cluster.start("noded")
+
+    def kill(self) -> None:
+        self.cluster.kill("noded", signal.SIGKILL)
+
+    def freeze(self) -> None:
+        self.cluster.daemons["noded"].send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.cluster.daemons["noded"].send_signal(signal.SIGCONT)
+
+
+class Fleet:
+    """A context manager that leaves no process behind."""
+
+    def __init__(self, root: Path, count: int) -> None:
+        self._port = free_port()
+        self.master = Cluster(root / "node1", settings=self._settings("node1.test", "127.0.0.1"))
+        make_missing(self.master.paths, "node1.test")
+        self.nodes = [self._node(root, number) for number in range(2, count + 2)]
+        self._add_nodes()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for node in self.nodes:
+            if "noded" in node.cluster.daemons:
+                node.thaw()
+            node.cluster.stop()
+        self.master.stop()
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.start()
+        self.master.start("wconfd")
+
+    def change_node(self, node: FleetNode, **values: object) -> None:
+        """Change attributes of a node in the configuration; returns when wconfd does."""
+        found: Mapping[str, Any] = self.master.wconf(GetObject("node", node.name))
+        assert self.master.wconf(UpdateNode({**found, **values}))
+
+    def files_of_master(self) -> dict[str, bytes]:
+        return files(self.master.paths)
+
+    def until_same(self, *nodes: FleetNode) -> None:
+        """Wait until these candidates have config.data and ssconf byte for byte as the master."""
+        for node in nodes:
+            wait_until(
+                lambda at=node.paths: files(at) == self.files_of_master(),  # type: ignore[misc]
+                what=f"{node.name} has the files of the master",
+                state=lambda at=node.paths: differing(files(at), self.files_of_master()),  # type: ignore[misc]
+            )
+
+    def _settings(self, name: str, ip: str) -> str:
+        return (
+            f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n[noded]\naddress = "{ip}"\nport = {self._port}\n'
+        )
+
+    def _node(self, root: Path, number: int) -> FleetNode:
+        name, ip = f"node{number}.test", f"127.0.0.{number}"
+        node = FleetNode(name, ip, Cluster(root / f"node{number}", settings=self._settings(name, ip)))
+        for path in (node.paths.config_data, *node.paths.data.glob("ssconf_*")):
+            path.unlink()
+        server_pem = self.master.paths.server_pem.read_bytes()
+        write_certificate(node.paths.server_pem, server_pem)
+        write_certificate(node.paths.client_pem, make_node_certificate(server_pem, name, NOW))
+        return node
+
+    def _add_nodes(self) -> None:
+        path = self.master.paths.config_data
+        config = orjson.loads(path.read_bytes())
+        (first,) = config["nodes"].values()
+        for node in self.nodes:
+            uuid = node.name.partition(".")[0]
+            config["nodes"][uuid] = {**first, "uuid": uuid, "name": node.name, "primary_ip": node.ip}
+        path.write_bytes(orjson.dumps(config))
+
+
+def files(paths: Paths) -> dict[str, bytes]:
+    """The contents of config.data and of ssconf."""
+    found = {path.name: path.read_bytes() for path in paths.data.glob("ssconf_*") if not path.name.endswith(".new")}
+    if paths.config_data.exists():
+        found[paths.config_data.name] = paths.config_data.read_bytes()
+    return found
+
+
+def differing(one: Mapping[str, bytes], other: Mapping[str, bytes]) -> list[str]:
+    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
