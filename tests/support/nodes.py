@@ -19,6 +19,7 @@ from common.certificates import digest_of, make_cluster_certificate, make_node_c
 from common.ids import JobId
 from common.paths import Paths
 from tests.support.cluster import Cluster
+from tests.support.wait import PATIENCE_S
 
 HOST: Final = "127.0.0.1"
 NAME: Final = "node2.test"
@@ -42,6 +43,8 @@ class Node:
 
     def __init__(self, root: Path, settings: str = "", *, server_pem: bytes | None = None) -> None:
         self.port = free_port()
+        # time that a caller waits for anything
+        self.patience_s = PATIENCE_S
         self.root = root
         text = f'[cluster]\nreplication = "nodes"\nnode_name = "{NAME}"\n'
         self.cluster = Cluster(root, settings=f'{text}[noded]\naddress = "{HOST}"\nport = {self.port}\n{settings}')
@@ -87,7 +90,8 @@ class Node:
 
     def connection(self, pem: bytes | None = None) -> http.client.HTTPSConnection:
         """A connection of a caller. Args: pem: its key and certificate; None: the candidate's."""
-        return http.client.HTTPSConnection(HOST, self.port, context=self.context(pem or self.client_pem), timeout=60)
+        context = self.context(pem or self.client_pem)
+        return http.client.HTTPSConnection(HOST, self.port, context=context, timeout=self.patience_s)
 
     def context(self, pem: bytes | None) -> ssl.SSLContext:
         """Args: pem: b"" or None: a caller without a certificate."""

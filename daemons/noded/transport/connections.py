@@ -22,7 +22,7 @@ import attrs
 import trio
 from anycorn import Config
 from anycorn.app_wrappers import ASGIWrapper
-from anycorn.events import Event, Updated
+from anycorn.events import Closed, Event, Updated
 from anycorn.tcp_server import TCPServer
 from anycorn.typing import ASGIFramework, ConnectionState
 from anycorn.worker_context import WorkerContext
@@ -157,8 +157,13 @@ class _Connection(TCPServer):
 
     async def protocol_send(self, event: Event) -> None:
         # a call that ends now would let the connection wait for the next one
-        if not (self.is_closed and isinstance(event, Updated)):
+        if self.is_closed and isinstance(event, Updated):
+            return
+        try:
             await super().protocol_send(event)
+        except anyio.EndOfStream:
+            # the peer has hung up before the reply
+            await self.protocol.handle(Closed())
 
 
 async def _hold(is_over: trio.Event, *, task_status: trio.TaskStatus[_Held]) -> None:

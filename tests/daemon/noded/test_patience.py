@@ -75,9 +75,16 @@ def test_calls_under_way_are_finished_at_a_stop(tmp_path: Path) -> None:
 
 def test_a_connection_that_its_peer_closed_gives_its_place_back(tmp_path: Path) -> None:
     with Node(tmp_path, "max_clients = 2\nidle_timeout_s = 3600.0\n") as node:
+        # a failure is a caller that waits in vain
+        node.patience_s = 10
         node.start()
         for _ in range(4):
+            connection = node.connection()
+            connection.request("POST", "/version", b"[]")
+            connection.getresponse().read()
+            # when this is done, the server waits for the next call on the first connection
             assert node.call("version", []) == [True, 3_000_000]
+            connection.close()
         for _ in range(4):
             # hangs up before the reply
             connection = node.connection()
@@ -85,3 +92,4 @@ def test_a_connection_that_its_peer_closed_gives_its_place_back(tmp_path: Path) 
             connection.close()
 
         assert node.call("version", []) == [True, 3_000_000]
+        assert "Traceback" not in node.log()
