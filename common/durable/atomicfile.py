@@ -18,6 +18,7 @@ import contextlib
 import os
 import re
 import resource
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -156,18 +157,31 @@ def read_note(descriptor: int) -> bytes:
         return b""
 
 
-def remove_leftovers(folder: Path, is_ours: Callable[[str], bool]) -> list[str]:
+def remove_leftovers(folder: Path, is_ours: Callable[[str], bool], *, min_age_s: float = 0.0) -> list[str]:
     """Remove the temporary files of writes that a crash interrupted.
 
     Args:
         is_ours: whether only the caller writes files of this name, so that no such write is under way.
+        min_age_s: age from which a file is removed; long, where others write files of these names as well.
     Returns: the names of the target files.
     Raises: OSError: the folder cannot be read.
     """
     left = [(entry, match[1]) for entry in os.listdir(folder) if (match := _TEMP.fullmatch(entry))]
-    ours = [(entry, name) for entry, name in left if is_ours(name)]
+    ours = [
+        (entry, name) for entry, name in left if is_ours(name) and _is_older(os.path.join(folder, entry), min_age_s)
+    ]
     _remove(os.path.join(folder, entry) for entry, _ in ours)
     return [name for _, name in ours]
+
+
+def _is_older(path: str, age_s: float) -> bool:
+    if not age_s:
+        return True
+    try:
+        return os.stat(path).st_mtime < time.time() - age_s
+    except OSError:
+        # its writer has put it in place
+        return False
 
 
 def remove_file(path: Path) -> None:

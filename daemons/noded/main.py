@@ -9,7 +9,9 @@ from typing import Final
 
 import trio
 
+from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError, explain_os_error
+from common.paths import Paths
 from common.settings import Settings
 from common.system.daemon import run_daemon
 from common.system.inthread import in_thread
@@ -38,6 +40,8 @@ from protocol.noded.virtualpaths import WireNames
 NAME: Final = "noded"
 # time in which the reply of a node that has left is on its way
 _FAREWELL_S: Final = 1.0
+# age of a temporary file that nobody goes on writing
+_LEFT_AFTER_S: Final = 3600.0
 _log: Final = get_log(__name__)
 
 
@@ -61,6 +65,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
     connections = Connections(app, TlsIdentity(paths.server_pem), rules)
     await in_thread(_begin, queue)
+    await in_thread(_remove_leftovers, paths)
     with open_listener(rules.address, rules.port) as listener:
         async with trio.open_nursery() as writers:
             await writers.start(queue.run)
@@ -105,6 +110,18 @@ def _begin(queue: QueueFiles) -> None:
         _log.error("queue.unusable", reason=error.message)
     except OSError as error:
         _log.error("queue.unusable", reason=explain_os_error(error))
+
+
+def _remove_leftovers(paths: Paths) -> None:
+    """Remove unfinished files of an earlier noded that was killed, as soon as nobody else can be writing them."""
+    for folder in (paths.data, paths.queue):
+        try:
+            left = remove_leftovers(folder, lambda _: True, min_age_s=_LEFT_AFTER_S)
+        except OSError as error:
+            _log.warning("leftovers.kept", folder=folder, reason=explain_os_error(error))
+            continue
+        if left:
+            _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")
 
 
 async def _end_after(is_leaving: trio.Event) -> None:

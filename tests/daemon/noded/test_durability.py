@@ -46,6 +46,20 @@ def _send_and_forget(node: Node, body: bytes) -> None:
         return
 
 
+def test_old_temporary_files_of_killed_daemons_are_removed_and_young_ones_kept(idle: Node) -> None:
+    folders = (idle.paths.data, idle.paths.queue)
+    old = [folder / f"{name}-0123456789ab.tmp" for folder, name in zip(folders, ("config.data", "job-1"), strict=True)]
+    young = idle.paths.queue / "job-2-0123456789ab.tmp"
+    for path in (*old, young):
+        path.touch()
+    for path in old:
+        os.utime(path, (1.0, 1.0))
+
+    idle.start()
+
+    assert [path.exists() for path in (*old, young)] == [False, False, True]
+
+
 def test_a_full_disk_fails_the_call_and_leaves_the_files_whole(tmp_path: Path) -> None:
     with small_disk(tmp_path / "lib", kilobytes=1024), Node(tmp_path) as node:
         node.start()
