@@ -18,41 +18,17 @@ import trio
 
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
-from common.errors import Conflict, DamagedFile, InvalidRequest
+from common.epochs import read_epoch
+from common.errors import Conflict
 from common.system.inthread import in_thread
 from common.system.log import get_log
 
-# an epoch is less
-_END: Final = 2**63
-_DIGITS: Final = len(str(_END))
 _MODE: Final = 0o640
 _log: Final = get_log(__name__)
 
 
 class StaleEpoch(Conflict):
     """another node has become the master since"""
-
-
-def read_epoch(path: Path) -> int:
-    """Return the epoch in this file; 0: there is none. Raises: DamagedFile, OSError."""
-    try:
-        text = path.read_text("ascii", "replace").strip()
-    except FileNotFoundError:
-        return 0
-    try:
-        return parse_epoch(text)
-    except InvalidRequest:
-        raise DamagedFile(
-            f"'{path}' is not an epoch but {text!r:.40}; write the highest epoch that any node has into it",
-            file=str(path),
-        ) from None
-
-
-def parse_epoch(text: str) -> int:
-    """Raises: InvalidRequest: the text is not a whole number from 0 to 2^63 - 1."""
-    if text.isascii() and text.isdigit() and len(text) <= _DIGITS and int(text) < _END:
-        return int(text)
-    raise InvalidRequest(f"an epoch is a whole number from 0 to {_END - 1}, got {text!r:.40}")
 
 
 class Epochs:

@@ -10,10 +10,11 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 
 import attrs
 
+from common.epochs import parse_epoch
 from common.errors import Unavailable
 from common.system.inthread import in_thread
 from daemons.noded.callers import Callers
-from daemons.noded.epochs import Epochs, parse_epoch
+from daemons.noded.epochs import Epochs
 from daemons.noded.handlers.facts import FactsHandlers
 from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers

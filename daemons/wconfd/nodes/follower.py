@@ -112,7 +112,9 @@ class Follower:
             case Replied() | Skipped():
                 self._note_success(part, content)
             case Failed(FailureKind.OUTDATED, text):
-                raise NoLongerMaster(text)
+                effect = "wconfd ends and writes nothing more here"
+                _log.error("master.lost", reason=text, effect=effect)
+                raise NoLongerMaster(f"this node is no longer the master: {text}; {effect}, ask the new master")
             case Failed():
                 await self._recover(part, outcome)
             case _:

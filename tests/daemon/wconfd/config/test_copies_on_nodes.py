@@ -14,6 +14,7 @@ from common.certificates import digest_of
 from protocol.wconfd.changes import SetJobLimits
 from protocol.wconfd.config import FlushConfig, GetObject
 from tests.support.fleet import Fleet, files
+from tests.support.wait import wait_until
 
 
 @pytest.fixture
@@ -149,6 +150,23 @@ def test_an_offline_node_gets_nothing_until_it_is_back(fleet: Fleet) -> None:
 
     fleet.change_node(away, offline=False, master_candidate=True)
     assert files(away.paths) == fleet.files_of_master()
+
+
+def test_a_master_that_a_node_has_seen_replaced_ends(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    first, _ = fleet.nodes
+    before = files(first.paths)
+    first.kill()
+    first.paths.epoch_file.write_text("7\n")
+    first.start()
+
+    change(fleet, 31)
+
+    wait_until(lambda: fleet.master.daemons["wconfd"].poll() is not None, what="wconfd has ended")
+    assert fleet.master.daemons.pop("wconfd").returncode == 1
+    assert "this node is no longer the master" in (fleet.master.root / "stderr-wconfd").read_text()
+    assert files(first.paths) == before
 
 
 def test_one_machine_imports_nothing_for_nodes(tmp_path: Path) -> None:
