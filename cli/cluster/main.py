@@ -10,6 +10,7 @@ VERBS: Final = {
     "info": Verb("cli.cluster.info:info", "Tell the parameters of the cluster."),
     "modify": Verb("cli.cluster.modify:modify", "Change the limits of the cluster."),
     "verify": Verb("cli.cluster.verify:verify", "Check the configuration and the files of this node."),
+    "redist-conf": Verb("cli.cluster.redist_conf:redist_conf", "Send the configuration to all nodes again."),
     "queue": Verb("cli.cluster.queue:queue", "Close or open the queue to new jobs."),
     "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
 }

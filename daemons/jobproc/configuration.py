@@ -46,7 +46,7 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
-from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.config import ReadConfig, RedistributeConfig
 
 R = TypeVar("R")
 V = TypeVar("V", Cluster, Node, NodeGroup, Network, AnyInstance, AnyDisk)
@@ -149,6 +149,11 @@ class UnitConfig(ConfigIndex):
         """
         serial_no, mtime = self._ask(_update_of(changed))
         return attrs.evolve(changed, serial_no=serial_no, mtime=mtime)
+
+    def redistribute(self) -> tuple[str, ...]:
+        """Have the configuration sent to all nodes again; return the names of those that were not reached."""
+        with self._wconfd.connect() as client:
+            return client.call_retrying(RedistributeConfig())
 
     def _make(self, request: Request[bool]) -> None:
         self._until(lambda client: client.call_retrying(request) or None)

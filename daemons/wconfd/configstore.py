@@ -145,17 +145,17 @@ class ConfigStore:
         await self._writer.settled()
         return self._state
 
-    async def flush(self, group: GroupUuid | None = None) -> None:
+    async def flush(self, group: GroupUuid | None = None) -> tuple[str, ...]:
         """Write the file and send it to the nodes, of one group or all, even if nothing has changed.
 
-        If nodes cannot be reached, that is logged, but is not an error.
+        Returns: the names of the nodes that were not reached, which is logged too, and is not an error.
 
         Raises:
             Unavailable, Conflict: as `change`; or the files of this node could not be written.
         """
         await self._writer.flush()
         try:
-            await self._spread(group, anew=True)
+            return await self._spread(group, anew=True)
         except OSError as error:
             reason = error.strerror or error
             raise Unavailable(f"the ssconf files could not be written: {reason}; repeat the call") from error
@@ -284,22 +284,24 @@ class ConfigStore:
             return False
         return True
 
-    async def _spread(self, group: GroupUuid | None, *, anew: bool) -> None:
+    async def _spread(self, group: GroupUuid | None, *, anew: bool) -> tuple[str, ...]:
+        """Return the names of the nodes that were not reached."""
         state = self._state
         only = None if group is None else nodes_of_group(state.config, group)
         try:
             left_out = await self._distribution.spread(state, only, anew=anew)
         except NoLongerMaster as error:
             raise self._mastership.lose(error) from error
+        names = tuple(sorted(node.name for uuid, node in state.config.nodes.items() if uuid in left_out))
         # in the background, a node that stays silent is not told of with every change
         if left_out and (anew or left_out != self._left_out):
-            names = sorted(node.name for uuid, node in state.config.nodes.items() if uuid in left_out)
             serial = state.config.serial_no
             _log.warning(
                 "config.undistributed", nodes=len(left_out), names=",".join(names[:_MOST_NAMES]), serial=serial
             )
         if only is None:
             self._left_out = left_out
+        return names
 
 
 def _ignore(_: Config, __: Config) -> None:

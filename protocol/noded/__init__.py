@@ -4,7 +4,7 @@ A call is a frozen class in a module of its noun: `queue`, `files`, `mastership`
 `instances`, `work`. `procedures` is the table of all names, with what the refused ones would need.
 
 On the wire: `call` (their base, and bodies of requests), `replies` (bodies of replies), `contents` (contents of files),
-`virtualpaths` (names of files), `fileowners` (names of their owners).
+`virtualpaths` (names of files), `fileowners` (names of their owners), `localfiles` (uploads of files that are here).
 
 To many nodes: `client` (for trio) and `blocking` (without a loop) send a call to `nodes` and return `outcomes`, one for
 each node; `recipients` takes the nodes from a configuration. Both clients stand on `connection` (a socket) and

@@ -1,6 +1,6 @@
 """The whole configuration, single objects of it, and its file.
 
-Source: wconfd.md 2.2; `getObject`, `configStatus` and `reloadConfig` are ours.
+Source: wconfd.md 2.2; `redistributeConfig`, `getObject`, `configStatus` and `reloadConfig` are ours.
 """
 
 import attrs
@@ -74,6 +74,13 @@ class FlushConfigGroup(Request[Unit]):
     METHOD = "flushConfigGroup"
     # uuid; an unknown one selects no nodes
     group: str
+
+
+@attrs.frozen
+class RedistributeConfig(Request[tuple[str, ...]]):
+    """As `FlushConfig`; returns the names of the nodes that were not reached, of those that are online."""
+
+    METHOD = "redistributeConfig"
 
 
 @attrs.frozen

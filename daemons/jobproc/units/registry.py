@@ -17,7 +17,12 @@ from common.errors import InvalidRequest, OpcodeUnknown
 from common.opcodes.base import OpCode
 from daemons.jobproc.units.base import LogicalUnit
 
-_OWN: Final = ("daemons.jobproc.units.test", "daemons.jobproc.units.command", "daemons.jobproc.units.jqueue")
+_OWN: Final = (
+    "daemons.jobproc.units.test",
+    "daemons.jobproc.units.command",
+    "daemons.jobproc.units.jqueue",
+    "daemons.jobproc.units.redistconf",
+)
 GROUP: Final = "gantry.units"
 
 

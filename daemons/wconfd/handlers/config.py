@@ -27,6 +27,7 @@ from protocol.wconfd.config import (
     GetObject,
     LockConfig,
     ReadConfig,
+    RedistributeConfig,
     UnlockConfig,
     VerifyConfig,
     WriteConfig,
@@ -108,6 +109,9 @@ class ConfigHandlers:
     async def flush_config_group(self, call: FlushConfigGroup, _: Peer) -> tuple[()]:
         await self._store.flush(GroupUuid(call.group))
         return ()
+
+    async def redistribute_config(self, _: RedistributeConfig, __: Peer) -> tuple[str, ...]:
+        return await self._store.flush()
 
     def _reply(self) -> orjson.Fragment:
         return orjson.Fragment(self._store.state.encoded.content)

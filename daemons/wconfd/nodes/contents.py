@@ -3,9 +3,7 @@
 Source: noded.md 6 and 8; wconfd.md 7.5 and 7.9.
 """
 
-import grp
 import os
-import pwd
 from collections.abc import Hashable, Mapping
 from pathlib import Path
 from typing import Final
@@ -17,9 +15,8 @@ from common.objects.ssconf import MAX_BYTES, file_content, ssconf_values
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.nodecopies import Part
 from protocol.noded.call import NodeCall
-from protocol.noded.contents import Content
-from protocol.noded.fileowners import group_on_wire, user_on_wire
 from protocol.noded.files import SsconfValue, UploadFileSingle, WriteSsconfFiles
+from protocol.noded.localfiles import upload_of
 
 
 @attrs.frozen
@@ -61,7 +58,7 @@ class ContentMaker:
         self._note(
             Part.CONFIG,
             (content, status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns),
-            self._upload(content, status),
+            UploadFileSingle.of(upload_of(self._name, content, status)),
         )
         values = self._ssconf(state.config)
         self._note(Part.SSCONF, tuple(values.items()), WriteSsconfFiles(values))
@@ -73,32 +70,7 @@ class ContentMaker:
             self._keys[part] = key
             self._made[part] = Numbered(before.number + 1 if before else 1, call)
 
-    def _upload(self, content: bytes, status: os.stat_result) -> UploadFileSingle:
-        return UploadFileSingle(
-            self._name,
-            Content(content),
-            status.st_mode,
-            user_on_wire(_user(status.st_uid)),
-            group_on_wire(_group(status.st_gid)),
-            status.st_atime,
-            status.st_mtime,
-        )
-
     def _ssconf(self, config: Config) -> Mapping[str, SsconfValue]:
         """The values; those that are too long, which this node's distribution logs, are left out: nodes refuse them."""
         lines = ssconf_values(config, release=self._release)
         return {key: SsconfValue(tuple(each)) for key, each in lines.items() if len(file_content(each)) <= MAX_BYTES}
-
-
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
-def _group(gid: int) -> str:
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)

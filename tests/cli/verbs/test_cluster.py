@@ -1,4 +1,4 @@
-"""`gnt-cluster info`, `verify` and `watcher`. Source: cli.md 5; wconfd.md 2.2."""
+"""`gnt-cluster info`, `verify`, `watcher` and `redist-conf`. Source: cli.md 5; wconfd.md 2.2."""
 
 import json
 import time
@@ -193,3 +193,13 @@ def test_init_refuses_a_name_that_nothing_can_have(tmp_path: Path, words: list[s
 def test_modify_needs_something_to_change_and_numbers_above_zero(cluster: Callable[..., Ended]) -> None:
     assert cluster("modify").err.startswith("error: nothing to change; name a limit, as in: gnt-cluster modify --max")
     assert "0 is not in the range" in cluster("modify", "--max-running-jobs", "0").err
+
+
+def test_redist_conf_submits_a_job(start_luxid: Start, cluster: Callable[..., Ended]) -> None:
+    luxid = start_luxid()
+
+    assert cluster("redist-conf") == Ended(0, "1\n", "")
+
+    op = dict(luxid.calls[0].job[0])
+    assert [entry[0] for entry in op.pop("reason")] == ["gantry:login", "gnt:client:gnt-cluster"]
+    assert op == {"OP_ID": "OP_CLUSTER_REDIST_CONF"}
