@@ -15,6 +15,9 @@ from common.validation import Checked
 NO_REPLICATION: Final = "none"
 BY_NODES: Final = "nodes"
 _LATER: Final = "etcd"
+# moments of the reply to a change: after an attempt to copy it, after it is durable here
+AFTER_ATTEMPT: Final = "attempt"
+AFTER_LOCAL: Final = "local"
 
 
 def _way_to_replicate(_: object, field: Checked, value: str) -> None:
@@ -24,12 +27,19 @@ def _way_to_replicate(_: object, field: Checked, value: str) -> None:
         raise ValueError(f"{field.name} must be one of {NO_REPLICATION}, {BY_NODES}")
 
 
+def _moment_of_reply(_: object, field: Checked, value: str) -> None:
+    if value not in (AFTER_ATTEMPT, AFTER_LOCAL):
+        raise ValueError(f"{field.name} must be one of {AFTER_ATTEMPT}, {AFTER_LOCAL}")
+
+
 @attrs.frozen
 class ClusterSettings:
     # way in which changes reach the other nodes
     replication: str = attrs.field(default=NO_REPLICATION, validator=_way_to_replicate)
     # name of this node in the configuration; empty: the host's
     node_name: str = ""
+    # what a change waits for before it counts, if `replication` is by nodes
+    answer_after: str = attrs.field(default=AFTER_ATTEMPT, validator=_moment_of_reply)
 
     @property
     def has_nodes(self) -> bool:

@@ -6,7 +6,7 @@ refuses the subscription, luxid works with declared locks and its present rules.
 Source: DESIGN sections 6 and 8.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, assert_never
 
 from common.errors import GantryError
@@ -22,12 +22,18 @@ _log: Final = get_log(__name__)
 
 
 class Following:
-    """Passes wconfd's events to the queue."""
+    """Passes wconfd's events to the queue.
 
-    def __init__(self, jobs: LiveJobs, rules: FilterRules, events: WconfdEvents) -> None:
+    Args: on_config: called whenever the configuration may have changed.
+    """
+
+    def __init__(
+        self, jobs: LiveJobs, rules: FilterRules, events: WconfdEvents, on_config: Callable[[], None] = lambda: None
+    ) -> None:
         self._jobs = jobs
         self._rules = rules
         self._events = events
+        self._on_config = on_config
 
     async def run(self) -> None:
         """Follow, through restarts of wconfd, until cancelled or refused."""
@@ -46,10 +52,12 @@ class Following:
                 for job_id in self._jobs.queue.running():
                     self._jobs.queue.locks_changed(job_id, {})
                 self._tell(holdings)
+                self._on_config()
                 await self._refresh_rules()
             case LocksChanged(holdings=holdings):
                 self._tell(holdings)
             case ConfigChanged(filters_changed=filters_changed):
+                self._on_config()
                 if filters_changed:
                     await self._refresh_rules()
             case _:

@@ -5,11 +5,13 @@ Source: DESIGN section 6; luxid.md 5.10.
 
 import os
 import time
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import trio
 
+from common.nodesettings import AFTER_ATTEMPT, BY_NODES
+from common.objects.index import ConfigIndex
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
 from common.system.daemon import run_daemon
@@ -37,6 +39,7 @@ from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
+from daemons.luxid.newconfigs import NewConfigs
 from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
@@ -56,6 +59,9 @@ from protocol.serving.budget import BudgetLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
 from protocol.serving.service import ItemBound
 from protocol.subscription import WconfdEvents
+
+if TYPE_CHECKING:
+    from daemons.luxid.copying.nodecopies import NodeCopies
 
 NAME: Final = "luxid"
 AWAY: Final = "nobody makes processes"
@@ -78,18 +84,21 @@ async def serve(
     """Run luxid; started when the queue is read and the socket listens.
 
     Args:
-        copies: passes writes to the other nodes; None: there are none.
+        copies: passes writes to the other nodes; None: the way that the settings name.
     Raises: Conflict: another luxid has the queue or the socket. NoLongerMaster: another node has taken over, and
         nothing more is written. DamagedFile, Unavailable, OSError.
     Cancellation: writes under way are finished, nothing else; jobs go on without luxid.
     """
-    store = open_store(settings.paths, QueueFiles(settings.paths, copies))
+    nodes = _node_copies(settings) if copies is None else None
+    store = open_store(settings.paths, QueueFiles(settings.paths, copies or nodes))
     try:
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
         try:
             async with trio.open_nursery() as nursery:
-                early = _early_parts(settings, store, watch)
+                if nodes is not None:
+                    await nursery.start(nodes.run)
+                early = _early_parts(settings, store, watch, nodes)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
@@ -105,6 +114,20 @@ async def serve(
         store.close()
 
 
+def _node_copies(settings: Settings) -> "NodeCopies | None":
+    """The copies on other nodes; None: the settings want none. Raises: InvalidRequest: as `WireNames`."""
+    if settings.cluster.replication != BY_NODES:
+        return None
+    # TLS and HTTP are loaded only where there are other nodes
+    from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
+    from protocol.noded.virtualpaths import WireNames
+
+    names = WireNames.of_installation(settings.root, os.environ)
+    return NodeCopies(
+        settings.paths, names, CopyRules(settings.noded.port, waits=settings.cluster.answer_after == AFTER_ATTEMPT)
+    )
+
+
 @attrs.frozen
 class _EarlyParts:
     """The parts that exist before the queue is read."""
@@ -114,9 +137,10 @@ class _EarlyParts:
     wconfd: Client
     config: ConfigCache
     rules: FilterRules
+    nodes: "NodeCopies | None"
 
 
-def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyParts:
+def _early_parts(settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None") -> _EarlyParts:
     parts = Parts.make(store, settings.luxid)
     # until the launcher is connected
     parts.scheduler.obstruct(AWAY)
@@ -124,10 +148,14 @@ def _early_parts(settings: Settings, store: Store, watch: QueueWatch) -> _EarlyP
     parts.scheduler.obstruct(UNKNOWN)
     wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
     queue = parts.jobs.queue
-    config = ConfigCache(
-        settings.paths.config_data, wconfd, on_read=lambda index: queue.aliases_changed(aliases_of(index.config))
-    )
-    return _EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config))
+
+    def on_read(index: ConfigIndex) -> None:
+        queue.aliases_changed(aliases_of(index.config))
+        if nodes is not None:
+            nodes.follow(index)
+
+    config = ConfigCache(settings.paths.config_data, wconfd, on_read)
+    return _EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes)
 
 
 async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
@@ -230,7 +258,10 @@ def _service(
 ) -> Service:
     config, rules, parts = early.config, early.rules, early.parts
     jobs, store, views, events = parts.jobs, parts.store, parts.views, parts.scheduler
-    following = Following(jobs, rules, WconfdEvents(settings.paths.wconfd_socket))
+    news = NewConfigs(config)
+    if early.nodes is not None:
+        nursery.start_soon(news.run)
+    following = Following(jobs, rules, WconfdEvents(settings.paths.wconfd_socket), news.tell)
     nursery.start_soon(following.run)
     access, own_uid = settings.access, os.getuid()
     # members of `gids` have all rights but this one: Ganeti's rule

@@ -4,6 +4,7 @@ with Fleet(tmp_path, 2) as fleet:     # node1.test is the master, node2.test and
     fleet.start()                     # wconfd there, noded here
 """
 
+import contextlib
 import signal
 from collections.abc import Mapping
 from pathlib import Path
@@ -48,11 +49,14 @@ class FleetNode:
 
 
 class Fleet:
-    """A context manager that leaves no process behind."""
+    """A context manager that leaves no process behind.
 
-    def __init__(self, root: Path, count: int) -> None:
+    Args: cluster: more of the master's settings in [cluster], as TOML.
+    """
+
+    def __init__(self, root: Path, count: int, *, cluster: str = "") -> None:
         self._port = free_port()
-        self.master = Cluster(root / "node1", settings=self._settings("node1.test", "127.0.0.1"))
+        self.master = Cluster(root / "node1", settings=self._settings("node1.test", "127.0.0.1", cluster))
         make_missing(self.master.paths, "node1.test")
         self.nodes = [self._node(root, number) for number in range(2, count + 2)]
         self._add_nodes()
@@ -89,10 +93,18 @@ class Fleet:
                 state=lambda at=node.paths: differing(files(at), self.files_of_master()),  # type: ignore[misc]
             )
 
-    def _settings(self, name: str, ip: str) -> str:
-        return (
-            f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n[noded]\naddress = "{ip}"\nport = {self._port}\n'
-        )
+    def until_same_queue(self, *nodes: FleetNode) -> None:
+        """Wait until these nodes have the queue byte for byte as the master."""
+        for node in nodes:
+            wait_until(
+                lambda at=node.paths: queue_files(at) == queue_files(self.master.paths),  # type: ignore[misc]
+                what=f"{node.name} has the queue of the master",
+                state=lambda at=node.paths: differing(queue_files(at), queue_files(self.master.paths)),  # type: ignore[misc]
+            )
+
+    def _settings(self, name: str, ip: str, cluster: str = "") -> str:
+        own = f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n{cluster}'
+        return f'{own}[noded]\naddress = "{ip}"\nport = {self._port}\n'
 
     def _node(self, root: Path, number: int) -> FleetNode:
         name, ip = f"node{number}.test", f"127.0.0.{number}"
@@ -119,6 +131,17 @@ def files(paths: Paths) -> dict[str, bytes]:
     found = {path.name: path.read_bytes() for path in paths.data.glob("ssconf_*") if not path.name.endswith(".new")}
     if paths.config_data.exists():
         found[paths.config_data.name] = paths.config_data.read_bytes()
+    return found
+
+
+def queue_files(paths: Paths) -> dict[str, bytes]:
+    """The contents of all files of a queue but its lock and version, which each node makes, by name in its folder."""
+    found = {}
+    for path in paths.queue.rglob("*"):
+        # a file may be moved meanwhile
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file() and path.name not in ("lock", "version") and path.suffix != ".tmp":
+                found[str(path.relative_to(paths.queue))] = path.read_bytes()
     return found
 
 

@@ -1,0 +1,15 @@
+"""The nodes that get copies, as the configuration names them."""
+
+from collections.abc import Mapping
+
+from common.objects.index import ConfigIndex
+from protocol.noded.nodes import NodeAddress
+
+
+def candidates(index: ConfigIndex, port: int) -> Mapping[str, NodeAddress]:
+    """The master candidates without the master and without those that are marked offline, by name."""
+    return {
+        node.name: NodeAddress(node.name, node.primary_ip, port)
+        for node in index.nodes
+        if node.master_candidate and not node.offline and node.uuid != index.cluster.master_node
+    }

@@ -1,0 +1,103 @@
+"""The files of the master's queue as other nodes get them; all functions are for threads.
+
+Source: noded.md 6.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from common.ids import JobId
+from common.paths import Paths
+from daemons.luxid.core.copies.comparing import JobDigest
+
+# jobs of which master and node are compared at a time
+COMPARED_AT_ONCE: Final = 500
+_JOB: Final = "job-"
+
+
+@attrs.frozen
+class FoundJob:
+    content: bytes
+    is_archived: bool
+
+
+@attrs.frozen
+class FoundJobs:
+    found: Mapping[JobId, FoundJob]
+    # jobs without a file
+    gone: tuple[JobId, ...]
+    # jobs whose files cannot be read now
+    unreadable: Mapping[JobId, OSError]
+
+
+def read_jobs(paths: Paths, job_ids: Iterable[JobId]) -> FoundJobs:
+    """Read the files of these jobs, wherever they lie."""
+    found: dict[JobId, FoundJob] = {}
+    gone: list[JobId] = []
+    unreadable: dict[JobId, OSError] = {}
+    for job_id in job_ids:
+        try:
+            job = _read_job(paths, job_id)
+        except OSError as error:
+            unreadable[job_id] = error
+        else:
+            if job is None:
+                gone.append(job_id)
+            else:
+                found[job_id] = job
+    return FoundJobs(found, tuple(gone), unreadable)
+
+
+def digests(jobs: FoundJobs) -> Mapping[JobId, JobDigest]:
+    return {
+        job_id: JobDigest(hashlib.sha1(job.content, usedforsecurity=False).hexdigest(), job.is_archived)
+        for job_id, job in jobs.found.items()
+    }
+
+
+def all_jobs(paths: Paths) -> Iterator[Sequence[JobId]]:
+    """The ids of all live and archived jobs, some at a time, live ones first. Raises: OSError."""
+    for folder in (paths.queue, *_archive_folders(paths)):
+        ids = _jobs_in(folder)
+        for start in range(0, len(ids), COMPARED_AT_ONCE):
+            yield ids[start : start + COMPARED_AT_ONCE]
+
+
+def read_text(path: Path) -> bytes | None:
+    """The content of a small file; None: there is none. Raises: OSError."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+
+
+def read_epoch(paths: Paths) -> int | None:
+    """The epoch of this master; None: it has none. Raises: OSError."""
+    text = (read_text(paths.epoch_file) or b"").strip()
+    return int(text) if text.isdigit() else None
+
+
+def _read_job(paths: Paths, job_id: JobId) -> FoundJob | None:
+    # in this order: a job is moved from the one to the other, and never back
+    for path, is_archived in ((paths.job_file(job_id), False), (paths.archived_job_file(job_id), True)):
+        try:
+            return FoundJob(path.read_bytes(), is_archived)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+    return None
+
+
+def _archive_folders(paths: Paths) -> list[Path]:
+    return [paths.archive / name for name in sorted(os.listdir(paths.archive), reverse=True) if name.isdigit()]
+
+
+def _jobs_in(folder: Path) -> list[JobId]:
+    names = os.listdir(folder)
+    return sorted(
+        JobId(int(name[len(_JOB) :])) for name in names if name.startswith(_JOB) and name[len(_JOB) :].isdigit()
+    )

@@ -1,0 +1,200 @@
+"""Copies of the queue on the master candidates: the way `nodes` of `common.replication`.
+
+Theory. Each candidate has a backlog and a task that sends it (`sending`). A change is noted in all backlogs; then its
+caller waits until each candidate that can be reached has it, or for `ATTEMPT_S`, and goes on in any case. A candidate
+that has made a change wait so long is not waited for again until it has everything: a node that hangs costs that once.
+
+What changed while luxid was not running is found by comparing the files when a candidate is first seen.
+
+Source: noded.md 8; DESIGN section 12.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import attrs
+import trio
+
+from common.durable.atomicfile import FileWrite
+from common.ids import JobId
+from common.objects.index import ConfigIndex
+from common.paths import Paths
+from common.replication import NoLongerMaster, NotCopied
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from daemons.luxid.copying.calls import QueueCalls
+from daemons.luxid.copying.candidates import candidates
+from daemons.luxid.copying.masterfiles import read_epoch
+from daemons.luxid.copying.sending import NodeSender
+from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
+from protocol.noded.certificates import CertificateFiles
+from protocol.noded.client import NodeClient
+from protocol.noded.nodes import NodeAddress
+from protocol.noded.virtualpaths import WireNames
+
+# seconds that a change waits for the attempt to copy it
+ATTEMPT_S: Final = 1.0
+_JOB: Final = "job-"
+K = TypeVar("K", bound=Key)
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class CopyRules:
+    # port of all node daemons
+    port: int
+    # whether changes wait for the attempt to copy them
+    waits: bool = True
+
+
+@attrs.frozen
+class NodeLag:
+    """What a candidate lacks."""
+
+    node: str
+    # files, as far as is known before a comparison
+    files: int
+    # for how long it has lacked something
+    seconds: float
+    # why the last attempt failed; None: it did not
+    failure: str | None
+
+
+class NodeCopies:
+    """Implements `common.replication.Copies`; start `run`, and call `follow` with each configuration."""
+
+    def __init__(self, paths: Paths, names: WireNames, rules: CopyRules) -> None:
+        self._paths = paths
+        self._calls = QueueCalls(paths, names)
+        self._rules = rules
+        self._senders: dict[str, NodeSender] = {}
+        self._has_followed = False
+        self._number = 0
+        self._facts = {
+            paths.serial_file: Fact.SERIAL,
+            paths.drain_file: Fact.DRAIN,
+            paths.watcher_pause: Fact.WATCHER_PAUSE,
+        }
+        self._client: NodeClient | None = None
+        self._nursery: trio.Nursery | None = None
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Send in the background, until cancelled; for `nursery.start`. The next luxid sends what was not sent then.
+
+        Raises: OSError: the epoch cannot be read.
+        """
+        epoch = await in_thread(read_epoch, self._paths)
+        certificates = CertificateFiles.of(self._paths)
+        async with NodeClient(certificates, epoch=lambda: epoch) as client, trio.open_nursery() as nursery:
+            self._client, self._nursery = client, nursery
+            task_status.started()
+            await trio.sleep_forever()
+
+    def follow(self, index: ConfigIndex) -> None:
+        """Send to the candidates of this configuration from now on."""
+        wanted = candidates(index, self._rules.port)
+        had = self._senders
+        self._senders = {name: sender for name, sender in had.items() if wanted.get(name) == sender.node}
+        for name, sender in had.items():
+            if name not in self._senders:
+                sender.scope.cancel()
+                _log.info("copies.end", node=name, reason="it is no longer a candidate, or has another address")
+        for name, node in wanted.items():
+            if name not in self._senders:
+                # one with another address is not new
+                self._begin(node, is_new=self._has_followed and name not in had)
+        self._has_followed = True
+
+    def lags(self) -> Sequence[NodeLag]:
+        """What each candidate lacks now; empty: all have everything."""
+        now = trio.current_time()
+        return [
+            NodeLag(name, len(sender.backlog), now - (sender.behind_since or now), sender.failure)
+            for name, sender in self._senders.items()
+            if not sender.backlog.is_empty
+        ]
+
+    async def replaced(self, files: Sequence[FileWrite]) -> None:
+        await self._changed([write.path for write in files])
+
+    async def appeared(self, paths: Sequence[Path]) -> None:
+        await self._changed(paths)
+
+    async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        archived: list[JobId] = []
+        removed: list[JobId] = []
+        for source, target in moves:
+            if (job_id := self._job(source)) is not None:
+                is_archived = target == self._paths.archived_job_file(job_id)
+                (archived if is_archived else removed).append(job_id)
+        if removed:
+            await self._note(removed, lambda backlog, job_id, number: backlog.removed(job_id, number))
+        await self._note(archived, lambda backlog, job_id, number: backlog.archived(job_id, number))
+
+    async def removed(self, paths: Sequence[Path]) -> None:
+        jobs = [job_id for path in paths if (job_id := self._job(path)) is not None]
+        await self._note(jobs, lambda backlog, job_id, number: backlog.removed(job_id, number))
+        await self._changed([path for path in paths if path in self._facts])
+
+    async def _changed(self, paths: Sequence[Path]) -> None:
+        keys = [key for path in paths if (key := self._key(path)) is not None]
+        await self._note(keys, lambda backlog, key, number: backlog.changed(key, number))
+
+    async def _note(self, keys: Sequence[K], note: Callable[[Backlog, K, int], None]) -> None:
+        self._check_mastership()
+        if not keys:
+            return
+        self._number = number = self._number + 1
+        for sender in self._senders.values():
+            for key in keys:
+                note(sender.backlog, key, number)
+            sender.wake()
+        if self._rules.waits:
+            await self._wait(keys, number)
+            self._check_mastership()
+
+    async def _wait(self, keys: Sequence[Key], number: int) -> None:
+        """Raises: NotCopied."""
+        senders = list(self._senders.values())
+        with trio.move_on_after(ATTEMPT_S):
+            for sender in senders:
+                await sender.until_attempted(keys, number)
+        senders = [sender for sender in senders if not sender.has_left]
+        lacking = [sender for sender in senders if sender.backlog.lacks(keys, number)]
+        for sender in lacking:
+            sender.made_wait()
+        if lacking:
+            raise NotCopied(_text(lacking, len(senders)))
+
+    def _check_mastership(self) -> None:
+        """Raises: NoLongerMaster."""
+        for sender in self._senders.values():
+            if sender.is_outdated:
+                raise NoLongerMaster(sender.failure or "")
+
+    def _key(self, path: Path) -> Key | None:
+        return self._facts.get(path) or self._job(path)
+
+    def _job(self, path: Path) -> JobId | None:
+        """The id of a live job's file; None: another file."""
+        number = path.name.removeprefix(_JOB)
+        is_job = path.parent == self._paths.queue and path.name.startswith(_JOB) and number.isdigit()
+        return JobId(int(number)) if is_job else None
+
+    def _begin(self, node: NodeAddress, *, is_new: bool) -> None:
+        assert self._client is not None, "run has not begun"
+        assert self._nursery is not None
+        sender = NodeSender(node, self._paths, self._calls, self._client, is_new=is_new)
+        self._senders[node.name] = sender
+        _log.info("copies.begin", node=node.name, address=node.place, is_new=is_new)
+        self._nursery.start_soon(sender.run)
+
+
+def _text(lacking: Sequence[NodeSender], count: int) -> str:
+    """Whether more than half failed: the master itself counts as one that has the change."""
+    failures = len(lacking)
+    how_many = f"{failures} of {count} candidates lack a change"
+    if count - failures + 1 < failures:
+        how_many = f"more than half of the nodes lack a change, {failures} of {count} candidates"
+    return f"{how_many}: {'; '.join(sender.why_it_lacks for sender in lacking)}"

@@ -1,0 +1,1 @@
+"""What other nodes lack of the queue."""

@@ -1,0 +1,187 @@
+"""What one node lacks of the queue.
+
+Theory. The backlog names files, never contents: what is sent is what the file holds when its turn comes. So the last
+change wins, changes of one file that are not sent yet are one entry, and a long absence costs one small entry a job.
+A job is one entry, wherever its file lies: sent is its content under the name of a live job, and, if the master has
+it in the archive, then its move there. That works whatever the node has, and again after a lost reply; a move
+alone is sent to a node that has the content.
+
+Changes are numbered in the order in which they happened. A batch bears the number of the last change that it can hold;
+what changes while it is under way has a higher number, and stays in the backlog when the batch has arrived.
+
+Ganeti's calls cannot remove a single job. A node that may have a job that the master has no longer is purged, and gets
+everything anew. A node of which nothing is known is compared file by file, and gets what differs; one that joins or
+returns is purged first, since it may have jobs that nobody remembers.
+
+Source: noded.md 6, 8 and trap 5; DESIGN sections 12 and 13.
+"""
+
+import enum
+from collections.abc import Iterable, Mapping
+
+import attrs
+
+from common.ids import JobId
+
+
+class Fact(enum.Enum):
+    """What a queue has beside its jobs, and beside its version, which each node makes by itself."""
+
+    SERIAL = "serial"
+    DRAIN = "drain"
+    WATCHER_PAUSE = "watcher.pause"
+
+
+# what may be lacking, each a file or two of which one is there
+Key = JobId | Fact
+
+
+@attrs.frozen
+class _Lack:
+    # numbers of the first and the last change that the node lacks
+    first: int
+    last: int
+    # whether its content is lacking; false: only the move to the archive is
+    needs_content: bool
+
+
+@attrs.frozen
+class Batch:
+    """What is sent next; the facts come first, the serial before all jobs."""
+
+    # the last change that it can hold
+    number: int
+    facts: tuple[Fact, ...] = ()
+    # job -> whether its content is sent
+    jobs: Mapping[JobId, bool] = attrs.field(factory=dict)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.facts and not self.jobs
+
+
+class Backlog:
+    """The backlog of one node.
+
+    Args: is_new: the node joins or returns: it may have jobs that nobody remembers.
+    """
+
+    def __init__(self, *, is_new: bool) -> None:
+        self._lacks: dict[Key, _Lack] = {}
+        # whether the node must lose all it has
+        self.needs_purge = is_new
+        # whether it must be found out which files differ
+        self.needs_comparison = True
+        # whether every job that the node has is known
+        self._is_known = False
+        # the node has no job with a higher id, if it is known
+        self._highest = 0
+        self._number = 0
+
+    def __len__(self) -> int:
+        return len(self._lacks)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the node has everything."""
+        return not self._lacks and not self.needs_purge and not self.needs_comparison
+
+    def lacks(self, keys: Iterable[Key], number: int) -> bool:
+        """Whether the node lacks a change of one of these up to this number."""
+        return any((lack := self._lacks.get(key)) is not None and lack.first <= number for key in keys)
+
+    def changed(self, key: Key, number: int) -> None:
+        """A job's file, or a fact, has another content."""
+        self._note(key, number, needs_content=True)
+
+    def archived(self, job_id: JobId, number: int) -> None:
+        """The file of a job lies in the archive now."""
+        self._note(job_id, number, needs_content=False)
+
+    def removed(self, job_id: JobId, number: int) -> None:
+        """A job is gone from the master."""
+        self._number = max(self._number, number)
+        self._lacks.pop(job_id, None)
+        if not self._is_known or job_id <= self._highest:
+            self.needs_purge = True
+
+    def differs(self, key: Key, *, needs_content: bool = True) -> None:
+        """A comparison has found that the node has something else."""
+        self._note(key, self._number, needs_content=needs_content)
+
+    def begin_comparison(self) -> None:
+        """The files of master and node are about to be listed."""
+        for fact in Fact:
+            self.changed(fact, self._number)
+
+    def seen(self, job_ids: Iterable[JobId]) -> None:
+        """The node has these jobs, or will have them."""
+        self._highest = max([self._highest, *job_ids])
+
+    def compared(self) -> None:
+        """All files of the master were compared with the node's."""
+        self.needs_comparison = False
+        self._is_known = True
+
+    def purged(self) -> None:
+        """The node has lost everything."""
+        self.needs_purge = False
+        self.needs_comparison = True
+        self._is_known = True
+        self._highest = 0
+        for key, lack in self._lacks.items():
+            self._lacks[key] = attrs.evolve(lack, needs_content=True)
+
+    def take(self, most: int) -> Batch:
+        """The batch to send next; it stays in the backlog until its parts have arrived. Args: most: of its jobs."""
+        facts = [fact for fact in Fact if fact in self._lacks]
+        jobs: dict[JobId, bool] = {}
+        for key, lack in self._lacks.items():
+            if len(jobs) >= most:
+                break
+            if not isinstance(key, Fact):
+                jobs[key] = lack.needs_content
+        return Batch(self._number, tuple(facts), jobs)
+
+    def arrived(self, batch: Batch, key: Key) -> None:
+        """The node has what the batch sent of this."""
+        lack = self._lacks.get(key)
+        if lack is None:
+            return
+        if lack.last <= batch.number:
+            del self._lacks[key]
+        else:
+            self._lacks[key] = attrs.evolve(lack, first=max(lack.first, batch.number + 1))
+
+    def gone(self, batch: Batch, job_id: JobId) -> None:
+        """The master has no file of a job that was to be sent."""
+        lack = self._lacks.get(job_id)
+        if lack is not None and lack.last <= batch.number:
+            self.removed(job_id, batch.number)
+
+    def not_moved(self, job_ids: Iterable[JobId]) -> None:
+        """The node could not move these to the archive: it may lack their contents."""
+        for job_id in job_ids:
+            if (lack := self._lacks.get(job_id)) is not None:
+                self._lacks[job_id] = attrs.evolve(lack, needs_content=True)
+
+    def postpone(self, keys: Iterable[Key]) -> None:
+        """Send others first: these cannot be sent now."""
+        for key in keys:
+            if (lack := self._lacks.pop(key, None)) is not None:
+                self._lacks[key] = lack
+
+    def doubt(self) -> None:
+        """A reply was lost: the node may carry out a call late, even after later ones."""
+        self.needs_comparison = True
+
+    def forget(self) -> None:
+        """Keep nothing of a node that is away for long; it is compared when it is back."""
+        self._lacks.clear()
+        self.needs_comparison = True
+
+    def _note(self, key: Key, number: int, *, needs_content: bool) -> None:
+        self._number = max(self._number, number)
+        had = self._lacks.get(key)
+        first = number if had is None else had.first
+        self._lacks[key] = _Lack(first, number, needs_content or (had is not None and had.needs_content))

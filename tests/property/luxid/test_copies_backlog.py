@@ -1,0 +1,206 @@
+"""The backlog of a node: whatever changes and whatever fails, in the end the node has what the master has."""
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeVar
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from common.ids import JobId
+from daemons.luxid.core.copies.backlog import Backlog, Batch, Fact
+from daemons.luxid.core.copies.comparing import JobDigest, differing
+
+JOBS = 6
+K = TypeVar("K", JobId, Fact)
+
+
+class Files:
+    """The queue's files of one node, with the calls of Ganeti's node daemon."""
+
+    def __init__(self) -> None:
+        self.live: dict[JobId, str] = {}
+        self.archive: dict[JobId, str] = {}
+        self.facts: dict[Fact, str] = {}
+
+    def move(self, job_ids: Iterable[JobId]) -> bool:
+        """Stops at the first that is missing, and earlier moves stay."""
+        for job_id in job_ids:
+            if job_id not in self.live:
+                return False
+            self.archive[job_id] = self.live.pop(job_id)
+        return True
+
+    def purge(self) -> bool:
+        self.live.clear()
+        self.facts.clear()
+        return True
+
+    def has_of(self, job_id: JobId) -> tuple[str, bool] | None:
+        """Content, and whether it is archived."""
+        if job_id in self.live:
+            return self.live[job_id], False
+        return (self.archive[job_id], True) if job_id in self.archive else None
+
+
+class Story:
+    """A master that changes, a node that fails at will, and the backlog between them."""
+
+    def __init__(self, data: st.DataObject, *, is_new: bool) -> None:
+        self.draw: Callable[[st.SearchStrategy[int]], int] = data.draw
+        self.master, self.node = Files(), Files()
+        self.backlog = Backlog(is_new=is_new)
+        self.numbers = itertools.count(1)
+        self.contents = itertools.count(1)
+        self.next_id = itertools.count(1)
+        self.fails = True
+        self.listing: Iterator[JobId] | None = None
+        # calls that were given up, and that the node carries out late, but before it is purged or compared
+        self.late: list[Callable[[], bool]] = []
+
+    def change(self) -> None:
+        number, what = next(self.numbers), self.draw(st.integers(0, 6))
+        ids = sorted(self.master.live)
+        job_id = ids[self.draw(st.integers(0, len(ids) - 1))] if ids else None
+        if what <= 1 and len(self.master.live) < JOBS:
+            new = JobId(next(self.next_id))
+            self.write(new, number)
+        elif what == 2 and job_id is not None:
+            self.write(job_id, number)
+        elif what == 3 and job_id is not None:
+            self.master.move([job_id])
+            self.backlog.archived(job_id, number)
+        elif what == 4 and job_id is not None:
+            del self.master.live[job_id]
+            self.backlog.removed(job_id, number)
+        else:
+            fact = list(Fact)[self.draw(st.integers(0, len(Fact) - 1))]
+            self.master.facts[fact] = f"text {number}"
+            self.backlog.changed(fact, number)
+
+    def write(self, job_id: JobId, number: int) -> None:
+        self.master.live[job_id] = f"content {next(self.contents)}"
+        self.backlog.changed(job_id, number)
+
+    def call(self, act: Callable[[], bool]) -> bool:
+        """Whether a call has succeeded: it may fail before the node acts, its reply may be lost, or it may act late."""
+        fate = self.draw(st.integers(0, 4)) if self.fails else 0
+        for _ in range(self.draw(st.integers(0, 1)) if self.fails else 0):
+            self.change()
+        if fate == 1:
+            return False
+        if fate in (2, 3):
+            self.backlog.doubt()
+            self.listing = None
+        if fate == 3:
+            self.late.append(act)
+            return False
+        is_done = act()
+        if self.fails and self.draw(st.booleans()):
+            self.carry_out_late_calls()
+        return is_done and fate != 2
+
+    def carry_out_late_calls(self) -> None:
+        while self.late:
+            self.late.pop(0)()
+
+    def step(self) -> None:
+        """What the shell does."""
+        if self.backlog.needs_purge:
+            self.carry_out_late_calls()
+            if self.call(self.node.purge):
+                self.backlog.purged()
+                self.listing = None
+        elif not (batch := self.backlog.take(2)).is_empty:
+            self.send(batch)
+        elif self.backlog.needs_comparison:
+            self.compare()
+
+    def send(self, batch: Batch) -> None:
+        for fact in batch.facts:
+            if not self.call(partial(_set, self.node.facts, fact, self.master.facts.get(fact, ""))):
+                return
+            self.backlog.arrived(batch, fact)
+        moves = []
+        found = {job_id: self.master.has_of(job_id) for job_id in batch.jobs}
+        for job_id, has in found.items():
+            if has is None:
+                self.backlog.gone(batch, job_id)
+        self.backlog.seen(job_id for job_id, has in found.items() if has is not None)
+        for job_id, has in found.items():
+            if has is None:
+                continue
+            content, is_archived = has
+            is_sent = batch.jobs[job_id] or not is_archived
+            if is_sent and not self.call(partial(_set, self.node.live, job_id, content)):
+                self.backlog.postpone([job_id])
+                continue
+            if is_archived:
+                moves.append(job_id)
+            else:
+                self.backlog.arrived(batch, job_id)
+        if not moves:
+            return
+        if not self.call(lambda: self.node.move(moves)):
+            self.backlog.not_moved(moves)
+            return
+        for job_id in moves:
+            self.backlog.arrived(batch, job_id)
+
+    def compare(self) -> None:
+        if self.listing is None:
+            self.carry_out_late_calls()
+            self.listing = iter([*self.master.live, *self.master.archive])
+            self.backlog.begin_comparison()
+            return
+        job_id = next(self.listing, None)
+        if job_id is None:
+            self.listing = None
+            self.backlog.compared()
+            return
+        has = self.master.has_of(job_id)
+        masters = {} if has is None else {job_id: JobDigest(*has)}
+        for lacking, needs_content in differing(masters, self.node.live, self.node.archive).items():
+            self.backlog.differs(lacking, needs_content=needs_content)
+        self.backlog.seen([job_id])
+
+
+def _set(files: dict[K, str], key: K, content: str) -> bool:
+    files[key] = content
+    return True
+
+
+@given(st.data())
+@settings(max_examples=300, deadline=None)
+def test_a_node_has_everything_in_the_end(data: st.DataObject) -> None:
+    is_new = data.draw(st.booleans())
+    story = Story(data, is_new=is_new)
+    # what luxid finds at its start, and what the node has from before
+    for _ in range(data.draw(st.integers(0, 8))):
+        story.change()
+    if not is_new:
+        story.backlog = Backlog(is_new=False)
+        for job_id, content in [*story.master.live.items(), *story.master.archive.items()]:
+            if data.draw(st.booleans()):
+                story.node.live[job_id] = content if data.draw(st.booleans()) else "old content"
+    else:
+        story.node.live = {JobId(1000): "a job that nobody remembers"}
+    for _ in range(data.draw(st.integers(0, 30))):
+        if data.draw(st.booleans()):
+            story.change()
+        else:
+            story.step()
+
+    story.fails = False
+    steps = 0
+    while not story.backlog.is_empty:
+        story.step()
+        steps += 1
+        assert steps < 1000, "the backlog is never empty"
+
+    assert story.node.live == story.master.live
+    assert {id: story.node.archive.get(id) for id in story.master.archive} == story.master.archive
+    assert {fact: story.node.facts.get(fact, "") for fact in Fact} == {
+        fact: story.master.facts.get(fact, "") for fact in Fact
+    }

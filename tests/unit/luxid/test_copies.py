@@ -1,0 +1,120 @@
+"""What a candidate is sent: the backlog's entries, and who the candidates are."""
+
+import attrs
+
+from common.ids import JobId
+from common.objects.index import ConfigIndex
+from common.objects.kinds import NodeUuid
+from daemons.luxid.copying.candidates import candidates
+from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
+from daemons.luxid.core.copies.comparing import JobDigest, differing
+from protocol.noded.nodes import NodeAddress
+from tests.support.configs import UUIDS, small_config
+
+ONE, TWO = JobId(1), JobId(2)
+
+
+def _settled() -> Backlog:
+    """That of a node that has jobs up to 1 and lacks nothing."""
+    backlog = Backlog(is_new=False)
+    backlog.seen([ONE])
+    backlog.compared()
+    return backlog
+
+
+def test_the_last_change_of_a_job_wins() -> None:
+    backlog = _settled()
+    backlog.changed(ONE, 1)
+    backlog.changed(ONE, 2)
+    backlog.archived(ONE, 3)
+
+    batch = backlog.take(9)
+
+    assert dict(batch.jobs) == {ONE: True}
+    assert len(backlog) == 1
+
+
+def test_a_change_during_a_batch_stays() -> None:
+    backlog = _settled()
+    backlog.changed(ONE, 1)
+    batch = backlog.take(9)
+    backlog.changed(ONE, 2)
+
+    backlog.arrived(batch, ONE)
+
+    assert not backlog.lacks([ONE], 1)
+    assert backlog.lacks([ONE], 2)
+
+
+def test_only_the_move_of_a_job_that_the_node_has_is_sent() -> None:
+    backlog = _settled()
+    backlog.archived(ONE, 1)
+
+    assert dict(backlog.take(9).jobs) == {ONE: False}
+
+
+def test_the_serial_travels_before_jobs_and_the_oldest_jobs_first() -> None:
+    backlog = _settled()
+    keys: tuple[Key, ...] = (TWO, ONE, Fact.DRAIN, Fact.SERIAL)
+    for number, key in enumerate(keys, 1):
+        backlog.changed(key, number)
+
+    batch = backlog.take(1)
+
+    assert batch.facts == (Fact.SERIAL, Fact.DRAIN)
+    assert dict(batch.jobs) == {TWO: True}
+
+
+def test_a_node_that_never_had_a_removed_job_is_not_purged() -> None:
+    backlog = _settled()
+    backlog.changed(TWO, 1)
+    backlog.removed(TWO, 2)
+
+    assert backlog.is_empty
+
+
+def test_a_node_that_may_have_a_removed_job_is_purged() -> None:
+    backlog = _settled()
+    backlog.removed(ONE, 1)
+    assert backlog.needs_purge
+
+    backlog.purged()
+
+    assert not backlog.needs_purge
+    assert backlog.needs_comparison
+
+
+def test_a_job_in_two_places_or_with_another_content_differs() -> None:
+    live, archived = JobDigest("new", False), JobDigest("new", True)
+
+    assert differing({ONE: live, TWO: archived}, {ONE: "new"}, {TWO: "new"}) == {}
+    assert differing({ONE: live}, {ONE: "old"}, {}) == {ONE: True}
+    assert differing({ONE: live}, {}, {}) == {ONE: True}
+    assert differing({TWO: archived}, {TWO: "new"}, {}) == {TWO: False}
+    assert differing({TWO: archived}, {TWO: "old"}, {TWO: "new"}) == {TWO: True}
+    assert differing({TWO: archived}, {}, {}) == {TWO: True}
+
+
+def test_candidates_are_neither_the_master_nor_offline() -> None:
+    config = small_config()
+    master = config.nodes[UUIDS.node]
+    candidate = attrs.evolve(master, uuid="candidate", name="candidate", primary_ip="192.0.2.9")
+    others = (
+        candidate,
+        attrs.evolve(candidate, uuid="offline", name="offline", offline=True),
+        attrs.evolve(candidate, uuid="plain", name="plain", master_candidate=False),
+    )
+    nodes = {**config.nodes, **{NodeUuid(node.uuid): node for node in others}}
+
+    found = candidates(ConfigIndex(attrs.evolve(config, nodes=nodes)), 7)
+
+    assert found == {"candidate": NodeAddress("candidate", "192.0.2.9", 7)}
+
+
+def test_a_lost_reply_makes_a_comparison_necessary() -> None:
+    backlog = _settled()
+
+    backlog.doubt()
+
+    assert not backlog.is_empty
+    assert backlog.needs_comparison
