@@ -43,7 +43,8 @@ class Follower:
         self.node = node
         self._clients = clients
         self._contents = NOTHING
-        self._holding = Holding()
+        # a wconfd before this one, or a follower of the same node, may have left requests without a reply
+        self._holding = Holding(in_doubt=True)
         self._failures = 0
         # pauses after the failures in a row
         self._pauses: Iterator[float] = retry_pauses()
