@@ -142,7 +142,7 @@ class GanetiSettings:
     process_names: bool = False
     # version reported to clients and nodes; empty: our own
     release: str = ""
-    # whether to start although other nodes should have copies of configuration and queue, which are not made
+    # whether to start although other nodes should have copies of configuration and queue, and nobody makes them
     allow_uncopied: bool = False
 
 

@@ -77,7 +77,8 @@ def test_wconfd_refuses_to_start_where_nobody_makes_the_copies_that_others_shoul
 
     assert ended.returncode == 1
     assert "has 1 master candidates beside the master (node2.test)" in ended.stderr
-    assert "'allow_uncopied = true' in '[ganeti]'" in ended.stderr
+    for setting in ("'replication = \"nodes\"' in '[cluster]'", "'allow_uncopied = true' in '[ganeti]'"):
+        assert setting in ended.stderr
 
 
 def test_it_starts_all_the_same_when_that_is_accepted(idle: Cluster) -> None:

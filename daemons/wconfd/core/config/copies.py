@@ -25,7 +25,7 @@ def check_copies(config: Config) -> None:
     raise Conflict(
         f"the cluster has {len(others)} master candidates beside the master ({', '.join(others[:_MOST_NAMES])}{more}), "
         "and nobody copies the configuration and the queue to them: all would be lost with this machine; make "
-        "candidates of none but the master (gnt-node modify --master-candidate=no NODE), "
-        "or accept that by 'allow_uncopied = true' in '[ganeti]'",
+        "candidates of none but the master (gnt-node modify --master-candidate=no NODE), let copies be made by "
+        "'replication = \"nodes\"' in '[cluster]', or accept that by 'allow_uncopied = true' in '[ganeti]'",
         nodes=len(others),
     )
