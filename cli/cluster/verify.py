@@ -5,14 +5,14 @@ import click
 from cli.cluster.nodefiles import check_files
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
-from cli.context import paths, uses_color, wants_json
+from cli.context import installation, paths, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
-from protocol.wconfd.config import VerifyConfig
+from protocol.wconfd.config import ListNodesBehind, VerifyConfig
 
 _SOUND = "ok"
 
@@ -28,6 +28,8 @@ _COLUMNS = (Column("CHECK"), Column("RESULT", style=_style))
 def verify() -> int:
     """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none."""
     found = {"configuration": _config_problems(), **check_files(paths()), "processes": _left_processes()}
+    if installation().cluster.has_nodes:
+        found["copies"] = _nodes_behind()
     if wants_json():
         say_json(found)
     else:
@@ -47,6 +49,20 @@ def _left_processes() -> list[str]:
             return left_processes(ask_lock_view(client))
     except (GantryError, OSError):
         return []
+
+
+def _nodes_behind() -> list[str]:
+    """Nodes to which the configuration could not be sent; empty if wconfd cannot be asked, as above."""
+    try:
+        behind = ask_wconfd(ListNodesBehind())
+    except (GantryError, OSError):
+        return []
+    return [
+        f"node '{node.name}' lacks {' and '.join(node.lacks)} for {node.behind_s:.0f} s: {node.reason}"
+        for node in behind
+        # others are being sent it right now
+        if node.reason
+    ]
 
 
 def _config_problems() -> list[str]:

@@ -30,6 +30,7 @@ from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, nodes
 from daemons.wconfd.core.config.deliveries import Deliveries, Delivery, Stamp
 from daemons.wconfd.distribution import Distribution, LocalDistribution
 from daemons.wconfd.steps import StepStatistics, StepWriter
+from protocol.wconfd.config import NodeBehind
 
 T = TypeVar("T")
 # (configuration, seconds since the epoch) -> (new configuration, result)
@@ -159,6 +160,10 @@ class ConfigStore:
         except OSError as error:
             reason = error.strerror or error
             raise Unavailable(f"the ssconf files could not be written: {reason}; repeat the call") from error
+
+    def nodes_behind(self) -> tuple[NodeBehind, ...]:
+        """The online nodes that lack the latest configuration, as far as known."""
+        return self._distribution.behind()
 
     async def foreign_change(self) -> str | None:
         """What another program has done to the file, and what to do; None: it is unchanged since our last write.

@@ -22,6 +22,7 @@ from common.paths import Paths
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.wconfd.core.config.configstate import ConfigState
+from protocol.wconfd.config import NodeBehind
 
 _log: Final = get_log(__name__)
 
@@ -56,6 +57,10 @@ class Distribution(Protocol):
         """
         ...
 
+    def behind(self) -> tuple[NodeBehind, ...]:
+        """The online nodes that lack the latest state, as far as known, by name; none if nothing is copied."""
+        ...
+
 
 class LocalDistribution:
     """Serves only this node, the master: its ssconf files. It reports all other nodes as not reached."""
@@ -80,6 +85,9 @@ class LocalDistribution:
             with trio.CancelScope(shield=True):
                 await try_in_thread(self._write, state.config)
         return nodes - {master}
+
+    def behind(self) -> tuple[NodeBehind, ...]:
+        return ()
 
     def _write(self, config: Config) -> None:
         contents = {key: file_content(lines) for key, lines in ssconf_values(config, release=self._release).items()}

@@ -1,6 +1,6 @@
 """The whole configuration, single objects of it, and its file.
 
-Source: wconfd.md 2.2; `redistributeConfig`, `getObject`, `configStatus` and `reloadConfig` are ours.
+Source: wconfd.md 2.2; `redistributeConfig`, `listNodesBehind`, `getObject`, `configStatus` and `reloadConfig` are ours.
 """
 
 import attrs
@@ -81,6 +81,26 @@ class RedistributeConfig(Request[tuple[str, ...]]):
     """As `FlushConfig`; returns the names of the nodes that were not reached, of those that are online."""
 
     METHOD = "redistributeConfig"
+
+
+@attrs.frozen(kw_only=True)
+class NodeBehind:
+    """A node that lacks the latest configuration."""
+
+    name: str
+    # file and values that it lacks: config.data, ssconf
+    lacks: tuple[str, ...]
+    # seconds since it had everything, or since wconfd was started
+    behind_s: float
+    # text of the last failure; empty: it is being sent
+    reason: str = ""
+
+
+@attrs.frozen
+class ListNodesBehind(Request[tuple[NodeBehind, ...]]):
+    """The online nodes that lack the latest configuration; none where nothing is copied."""
+
+    METHOD = "listNodesBehind"
 
 
 @attrs.frozen

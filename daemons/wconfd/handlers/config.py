@@ -25,7 +25,9 @@ from protocol.wconfd.config import (
     FlushConfig,
     FlushConfigGroup,
     GetObject,
+    ListNodesBehind,
     LockConfig,
+    NodeBehind,
     ReadConfig,
     RedistributeConfig,
     UnlockConfig,
@@ -112,6 +114,9 @@ class ConfigHandlers:
 
     async def redistribute_config(self, _: RedistributeConfig, __: Peer) -> tuple[str, ...]:
         return await self._store.flush()
+
+    async def list_nodes_behind(self, _: ListNodesBehind, __: Peer) -> tuple[NodeBehind, ...]:
+        return self._store.nodes_behind()
 
     def _reply(self) -> orjson.Fragment:
         return orjson.Fragment(self._store.state.encoded.content)

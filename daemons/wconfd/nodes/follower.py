@@ -17,6 +17,7 @@ from daemons.wconfd.nodes.contents import NOTHING, Contents, Numbered
 from protocol.noded.client import NodeClient
 from protocol.noded.nodes import NodeAddress
 from protocol.noded.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
+from protocol.wconfd.config import NodeBehind
 
 # limits of one call: the node daemon's own work is a few writes
 _LIMITS_S: Final[Mapping[Part, float]] = {Part.SSCONF: 15.0, Part.CONFIG: 60.0}
@@ -45,6 +46,8 @@ class Follower:
         self._contents = NOTHING
         # a wconfd before this one, or a follower of the same node, may have left requests without a reply
         self._holding = Holding(in_doubt=True)
+        # when it had everything last, as far as known; the beginning, if never
+        self._complete_at = trio.current_time()
         self._failures = 0
         # pauses after the failures in a row
         self._pauses: Iterator[float] = retry_pauses()
@@ -62,11 +65,13 @@ class Follower:
 
     def aim(self, contents: Contents) -> None:
         """Send these contents from now on, instead of those before."""
+        self._note_completeness()
         self._contents = contents
         self._news.set()
 
     def hurry(self) -> None:
         """Send everything again, and at once, even if the node is left alone after failures."""
+        self._note_completeness()
         self._holding = self._holding.anew()
         self._is_pausing, self._is_hurried = False, True
         self._news.set()
@@ -76,6 +81,14 @@ class Follower:
     def is_behind(self) -> bool:
         """Whether the node lacks anything, as far as known."""
         return self._lacking() is not None
+
+    def behind(self) -> NodeBehind | None:
+        """What the node lacks; None: nothing, as far as known."""
+        lacks = tuple(part.value for part in self._holding.lacking(self._numbers()))
+        if not lacks:
+            return None
+        behind_s = trio.current_time() - self._complete_at
+        return NodeBehind(name=self.node.name, lacks=lacks, behind_s=behind_s, reason=self._told)
 
     async def attempted(self) -> None:
         """Wait until the node has everything or a call has failed; not for a node that is left alone now."""
@@ -103,8 +116,16 @@ class Follower:
         """Send nothing more: the node is offline, has left, or has another address."""
         self._scope.cancel()
 
+    def _note_completeness(self) -> None:
+        """Before it gets something to send."""
+        if not self.is_behind:
+            self._complete_at = trio.current_time()
+
     def _lacking(self) -> Part | None:
-        return self._holding.lacks({part: content.number for part, content in self._contents.items()})
+        return self._holding.lacks(self._numbers())
+
+    def _numbers(self) -> Mapping[Part, int]:
+        return {part: content.number for part, content in self._contents.items()}
 
     async def _bring(self, part: Part) -> None:
         content = self._contents[part]
@@ -162,6 +183,7 @@ class Follower:
         with trio.move_on_after(_SETTLING_S):
             await self._news.wait()
             return
+        self._note_completeness()
         self._holding = self._holding.settled()
 
     def _tell_progress(self) -> None:

@@ -33,6 +33,7 @@ from protocol.noded.certificates import CertificateFiles
 from protocol.noded.client import NodeClient
 from protocol.noded.recipients import candidates, online_nodes
 from protocol.noded.virtualpaths import WireNames
+from protocol.wconfd.config import NodeBehind
 
 # time for which a caller waits until all nodes were tried
 PATIENCE_S: Final = 5.0
@@ -105,6 +106,10 @@ class NodesDistribution:
         online = {uuid for uuid in left_out if (node := state.config.nodes.get(uuid)) and not node.offline}
         is_made = self._done >= order
         return frozenset(uuid for uuid in online if not is_made or (uuid in followers and followers[uuid].is_behind))
+
+    def behind(self) -> tuple[NodeBehind, ...]:
+        found = (each.behind() for _, each in sorted(self._followers.items()))
+        return tuple(each for each in found if each is not None)
 
     def _followers_of(self, state: ConfigState, nodes: frozenset[NodeUuid]) -> dict[NodeUuid, Follower]:
         named = {uuid: state.config.nodes[uuid].name for uuid in nodes if uuid in state.config.nodes}

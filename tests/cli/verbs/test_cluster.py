@@ -15,7 +15,7 @@ from common.errors import ConfigVerifyError
 from common.paths import Paths
 from protocol.luxi.queue import SetWatcherPause
 from protocol.serving.server import Peer, Route
-from protocol.wconfd.config import VerifyConfig
+from protocol.wconfd.config import ListNodesBehind, NodeBehind, VerifyConfig
 from tests.cli.command import Ended, normalised, run
 from tests.cli.fakeluxid import FakeLuxid, serving
 
@@ -193,6 +193,24 @@ def test_init_refuses_a_name_that_nothing_can_have(tmp_path: Path, words: list[s
 def test_modify_needs_something_to_change_and_numbers_above_zero(cluster: Callable[..., Ended]) -> None:
     assert cluster("modify").err.startswith("error: nothing to change; name a limit, as in: gnt-cluster modify --max")
     assert "0 is not in the range" in cluster("modify", "--max-running-jobs", "0").err
+
+
+def test_verify_names_the_nodes_that_the_configuration_does_not_reach(
+    tmp_path: Path, cluster: Callable[..., Ended]
+) -> None:
+    paths = Paths.under_root(tmp_path)
+
+    async def nodes_behind(_: Any, __: Peer) -> Any:
+        sent = NodeBehind(name="n3", lacks=("ssconf",), behind_s=0.1)
+        return (NodeBehind(name="n2", lacks=("ssconf", "config.data"), behind_s=12.4, reason="it is off"), sent)
+
+    with daemons(paths):
+        (tmp_path / "gantry.toml").write_text('[cluster]\nreplication = "nodes"\n')
+        paths.wconfd_socket.unlink()
+        with serving(paths.wconfd_socket, [Route(ListNodesBehind, nodes_behind, role=Role.READ)]):
+            found = json.loads(cluster("verify", "--output", "json").out)
+
+    assert found["copies"] == ["node 'n2' lacks ssconf and config.data for 12 s: it is off"]
 
 
 def test_redist_conf_submits_a_job(start_luxid: Start, cluster: Callable[..., Ended]) -> None:

@@ -10,6 +10,7 @@ from common.durable.atomicfile import FileWrite
 from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster, NotCopied
 from daemons.wconfd.core.config.configstate import ConfigState
+from protocol.wconfd.config import NodeBehind
 from tests.support.wait import PATIENCE_S
 
 REFUSAL = "2 of 3 nodes do not answer"
@@ -70,6 +71,9 @@ class FakeDistribution:
             raise NoLongerMaster(LOSS)
         if self.refuses:
             raise NotCopied(REFUSAL)
+
+    def behind(self) -> tuple[NodeBehind, ...]:
+        return ()
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False

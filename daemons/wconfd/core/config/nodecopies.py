@@ -11,7 +11,7 @@ it goes on. Then the node is in doubt, and gets everything once more when its da
 """
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
@@ -45,7 +45,11 @@ class Holding:
 
     def lacks(self, newest: Mapping[Part, int]) -> Part | None:
         """The part to send next; None: it has all. Args: newest: numbers of what the node should have."""
-        return next((part for part in Part if part in newest and self.numbers.get(part) != newest[part]), None)
+        return next(iter(self.lacking(newest)), None)
+
+    def lacking(self, newest: Mapping[Part, int]) -> Sequence[Part]:
+        """All parts that it lacks, in the order of sending."""
+        return [part for part in Part if part in newest and self.numbers.get(part) != newest[part]]
 
     def received(self, part: Part, number: int) -> "Holding":
         """After it has acknowledged this content."""

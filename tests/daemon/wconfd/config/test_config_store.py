@@ -22,6 +22,7 @@ from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from daemons.wconfd.distribution import LocalDistribution
+from protocol.wconfd.config import NodeBehind
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -61,6 +62,9 @@ class Nodes:
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         pass
+
+    def behind(self) -> tuple[NodeBehind, ...]:
+        return ()
 
     async def spread(
         self, state: ConfigState, only: frozenset[NodeUuid] | None = None, *, anew: bool = False

@@ -12,7 +12,7 @@ import pytest
 
 from common.certificates import digest_of
 from protocol.wconfd.changes import SetJobLimits
-from protocol.wconfd.config import FlushConfig, GetObject
+from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind
 from tests.support.fleet import Fleet, files
 from tests.support.wait import wait_until
 
@@ -25,6 +25,11 @@ def fleet(tmp_path: Path) -> Iterator[Fleet]:
 
 def change(fleet: Fleet, number: int) -> None:
     assert fleet.master.wconf(SetJobLimits(number, None))
+
+
+def behind(fleet: Fleet) -> list[NodeBehind]:
+    """Nodes to which a call has failed."""
+    return [node for node in fleet.master.wconf(ListNodesBehind()) if node.reason]
 
 
 def test_every_change_is_on_all_candidates_byte_for_byte(fleet: Fleet) -> None:
@@ -84,12 +89,16 @@ def test_a_killed_node_gets_the_latest_state_when_it_is_back(fleet: Fleet) -> No
     for number in range(30, 40):
         change(fleet, number)
     fleet.until_same(other)
+    wait_until(lambda: behind(fleet), what="wconfd has noticed", state=lambda: behind(fleet))
+    (told,) = behind(fleet)
+    assert (told.name, told.lacks) == (gone.name, ("ssconf", "config.data"))
     # and it has lost all
     for path in (gone.paths.config_data, *gone.paths.data.glob("ssconf_*")):
         path.unlink()
     gone.start()
 
     fleet.until_same(gone, other)
+    wait_until(lambda: not behind(fleet), what="wconfd knows that", state=lambda: behind(fleet))
     assert "config.copied_again" in fleet.master.log("wconfd")
 
 
