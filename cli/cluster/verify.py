@@ -7,6 +7,7 @@ from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import installation, paths, uses_color, wants_json
 from cli.exitcodes import DONE, FAILED
+from cli.queuelags import ask_lags, lag_words
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
@@ -29,7 +30,7 @@ def verify() -> int:
     """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none."""
     found = {"configuration": _config_problems(), **check_files(paths()), "processes": _left_processes()}
     if installation().cluster.has_nodes:
-        found["copies"] = _nodes_behind()
+        found["copies"] = [*_nodes_behind(), *_queue_lags()]
     if wants_json():
         say_json(found)
     else:
@@ -63,6 +64,14 @@ def _nodes_behind() -> list[str]:
         # others are being sent it right now
         if node.reason
     ]
+
+
+def _queue_lags() -> list[str]:
+    """Candidates to which the queue could not be sent; empty if luxid cannot be asked, as above."""
+    try:
+        return [lag_words(lag) for lag in ask_lags() or () if lag.failure]
+    except (GantryError, OSError):
+        return []
 
 
 def _config_problems() -> list[str]:

@@ -12,6 +12,7 @@ from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import installation, up_command, uses_color, wants_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
+from cli.queuelags import ask_lags, lag_words, lags_json
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.daemons import Daemon
@@ -72,14 +73,18 @@ def tell_status(settings: Settings) -> int:
         paths.check_socket_paths()
     jobs = _count_jobs() if has_luxid else None
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
+    lags = ask_lags() if has_luxid else None
     supervisor = _supervisor(paths)
     if wants_json():
-        say_json(_as_json(daemons, supervisor, jobs, drained))
+        copies = {} if lags is None else {"queue_lags": lags_json(lags)}
+        say_json({**_as_json(daemons, supervisor, jobs, drained), **copies})
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
             say_styled(line)
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
+        for lag in lags or ():
+            say(f"copies: {lag_words(lag)}")
     if not is_up:
         complain(_what_is_wrong(daemons, paths))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:

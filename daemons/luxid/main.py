@@ -278,7 +278,9 @@ def _service(
                 waiting=waiting,
                 queue=Queue(store),
                 output=Output(jobs, store, OutputWatch(settings.paths, nursery)),
-                cluster=ClusterFacts(settings.paths, config, settings.ganeti.release),
+                cluster=ClusterFacts(
+                    settings.paths, config, settings.ganeti.release, lags=early.nodes.lags if early.nodes else None
+                ),
                 objects=ObjectQueries(rows, jobs.queue, config, early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, config, settings.paths.wconfd_socket),

@@ -76,12 +76,6 @@ def read_text(path: Path) -> bytes | None:
         return None
 
 
-def read_epoch(paths: Paths) -> int | None:
-    """The epoch of this master; None: it has none. Raises: OSError."""
-    text = (read_text(paths.epoch_file) or b"").strip()
-    return int(text) if text.isdigit() else None
-
-
 def _read_job(paths: Paths, job_id: JobId) -> FoundJob | None:
     # in this order: a job is moved from the one to the other, and never back
     for path, is_archived in ((paths.job_file(job_id), False), (paths.archived_job_file(job_id), True)):

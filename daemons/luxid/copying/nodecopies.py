@@ -17,6 +17,7 @@ import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite
+from common.epochs import read_epoch
 from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.paths import Paths
@@ -25,9 +26,9 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.candidates import candidates
-from daemons.luxid.copying.masterfiles import read_epoch
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
+from protocol.luxi.cluster import QueueLag
 from protocol.noded.certificates import CertificateFiles
 from protocol.noded.client import NodeClient
 from protocol.noded.nodes import NodeAddress
@@ -46,19 +47,6 @@ class CopyRules:
     port: int
     # whether changes wait for the attempt to copy them
     waits: bool = True
-
-
-@attrs.frozen
-class NodeLag:
-    """What a candidate lacks."""
-
-    node: str
-    # files, as far as is known before a comparison
-    files: int
-    # for how long it has lacked something
-    seconds: float
-    # why the last attempt failed; None: it did not
-    failure: str | None
 
 
 class NodeCopies:
@@ -82,9 +70,9 @@ class NodeCopies:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send in the background, until cancelled; for `nursery.start`. The next luxid sends what was not sent then.
 
-        Raises: OSError: the epoch cannot be read.
+        Raises: DamagedFile, OSError: the epoch cannot be read.
         """
-        epoch = await in_thread(read_epoch, self._paths)
+        epoch = await in_thread(read_epoch, self._paths.epoch_file)
         certificates = CertificateFiles.of(self._paths)
         async with NodeClient(certificates, epoch=lambda: epoch) as client, trio.open_nursery() as nursery:
             self._client, self._nursery = client, nursery
@@ -106,13 +94,13 @@ class NodeCopies:
                 self._begin(node, is_new=self._has_followed and name not in had)
         self._has_followed = True
 
-    def lags(self) -> Sequence[NodeLag]:
+    def lags(self) -> Sequence[QueueLag]:
         """What each candidate lacks now; empty: all have everything."""
         now = trio.current_time()
         return [
-            NodeLag(name, len(sender.backlog), now - (sender.behind_since or now), sender.failure)
+            QueueLag(name, len(sender.backlog), now - sender.behind_since, sender.failure)
             for name, sender in self._senders.items()
-            if not sender.backlog.is_empty
+            if sender.behind_since is not None
         ]
 
     async def replaced(self, files: Sequence[FileWrite]) -> None:

@@ -62,8 +62,8 @@ class NodeSender:
         self.is_slow = False
         # whether a node says that another one is the master
         self.is_outdated = False
-        # when it began to lack something, by trio's clock
-        self.behind_since: float | None = None
+        # when it began to lack something, by trio's clock; None: it has everything
+        self.behind_since: float | None = trio.current_time()
         self._paths = paths
         self._calls = calls
         self._client = client

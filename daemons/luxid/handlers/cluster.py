@@ -5,16 +5,17 @@ Source: luxid.md 2.2, 2.8.
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from common.errors import Unavailable
 from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.system.program import release
+from common.wire import unstructure
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
-from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.cluster import QUEUE_LAGS, QueryClusterInfo, QueryConfigValues, QueueLag
 from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer
 
@@ -29,12 +30,20 @@ class ClusterFacts:
 
     Args:
         told_release: version reported to clients; empty: our own.
+        lags: what the candidates lack of the queue; None: it is not copied.
     """
 
-    def __init__(self, paths: Paths, config: ConfigCache, told_release: str = "") -> None:
+    def __init__(
+        self,
+        paths: Paths,
+        config: ConfigCache,
+        told_release: str = "",
+        lags: Callable[[], Sequence[QueueLag]] | None = None,
+    ) -> None:
         self._paths = paths
         self._config = config
         self._release = told_release or release()
+        self._lags = lags
 
     async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> tuple[FieldValue, ...]:
         """Raises:
@@ -61,6 +70,8 @@ class ClusterFacts:
             return self._paths.drain_file.exists()
         if name == "watcher_pause":
             return _watcher_pause(self._paths)
+        if name == QUEUE_LAGS:
+            return None if self._lags is None else unstructure(self._lags())
         read = _FROM_CONFIG.get(name)
         return read(config) if read is not None and config is not None else None
 

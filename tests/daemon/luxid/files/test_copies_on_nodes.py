@@ -1,16 +1,22 @@
 """Every change of the queue reaches the master candidates, whatever fails meanwhile (DESIGN sections 12 and 13)."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from common.errors import GantryError
 from common.ids import JobId
+from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
+from protocol.luxi.submission import SubmitJob
+from tests.cli.command import run
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
@@ -154,6 +160,42 @@ def test_with_local_replies_a_change_waits_for_nobody(tmp_path: Path) -> None:
         assert "copies.slow" not in log
         assert "copies.missing" not in log
         fleet.until_same_queue(*fleet.nodes)
+
+
+def test_luxid_ends_when_a_candidate_has_heard_another_master(fleet: Fleet) -> None:
+    first, luxid = fleet.nodes[0], fleet.master.daemons["luxid"]
+    first.kill()
+    first.paths.epoch_file.write_text("7\n")
+    first.start()
+
+    def has_ended() -> bool:
+        # without retries, which would wait for luxid to come back
+        socket = fleet.master.paths.query_socket
+        with suppress(GantryError), BlockingClient(socket, connect_timeout_s=0.1) as client:
+            client.call(SubmitJob((dummy(),)))
+        return luxid.poll() is not None
+
+    wait_until(has_ended, what="luxid ends")
+
+    assert luxid.returncode == 1
+    assert "this node is no longer the master" in fleet.master.log("luxid")
+
+
+def test_what_candidates_lack_is_told(fleet: Fleet) -> None:
+    first, second = fleet.nodes
+    before = run("gantry", "--root", fleet.master.root, "status").out
+    first.kill()
+    _run(fleet, 2)
+    fleet.until_same_queue(second)
+
+    status = json.loads(run("gantry", "--root", fleet.master.root, "status", "--output", "json").out)
+    verified = run("gnt-cluster", "--root", fleet.master.root, "verify")
+
+    assert "copies:" not in before
+    (lag,) = status["queue_lags"]
+    assert (lag["node"], lag["files"] >= 2) == (first.name, True)
+    assert verified.code == 1
+    assert re.search(rf"copies +node '{first.name}' lacks \d+ files of the queue", verified.out)
 
 
 def test_one_machine_loads_nothing_for_others() -> None:
