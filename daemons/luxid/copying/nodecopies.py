@@ -110,14 +110,12 @@ class NodeCopies:
         await self._changed(paths)
 
     async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        archived: list[JobId] = []
-        removed: list[JobId] = []
-        for source, target in moves:
-            if (job_id := self._job(source)) is not None:
-                is_archived = target == self._paths.archived_job_file(job_id)
-                (archived if is_archived else removed).append(job_id)
-        if removed:
-            await self._note(removed, lambda backlog, job_id, number: backlog.removed(job_id, number))
+        # a damaged file is set aside elsewhere, and then a candidate may have the last good one
+        archived = [
+            job_id
+            for source, target in moves
+            if (job_id := self._job(source)) is not None and target == self._paths.archived_job_file(job_id)
+        ]
         await self._note(archived, lambda backlog, job_id, number: backlog.archived(job_id, number))
 
     async def removed(self, paths: Sequence[Path]) -> None:

@@ -162,6 +162,21 @@ def test_with_local_replies_a_change_waits_for_nobody(tmp_path: Path) -> None:
         fleet.until_same_queue(*fleet.nodes)
 
 
+def test_a_damaged_file_leaves_the_copies_of_candidates(fleet: Fleet) -> None:
+    (job_id,) = _run(fleet, 1)
+    fleet.until_same_queue(*fleet.nodes)
+    fleet.master.kill("luxid")
+    file = fleet.master.paths.job_file(job_id)
+    good = file.read_bytes()
+    file.write_text("{")
+
+    fleet.master.start("luxid")
+    _run(fleet, 1)
+
+    assert (fleet.master.paths.damaged / file.name).exists()
+    assert [node.paths.job_file(job_id).read_bytes() for node in fleet.nodes] == [good, good]
+
+
 def test_luxid_ends_when_a_candidate_has_heard_another_master(fleet: Fleet) -> None:
     first, luxid = fleet.nodes[0], fleet.master.daemons["luxid"]
     first.kill()
