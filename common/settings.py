@@ -14,7 +14,7 @@ import attrs
 
 from common.access import Access, Grantee, Role, grant
 from common.errors import InvalidRequest, NotFound
-from common.nodesettings import ClusterSettings, NodedSettings
+from common.nodes.nodesettings import ClusterSettings, NodedSettings
 from common.paths import Paths
 from common.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingvalues import READERS, Gid, Uid

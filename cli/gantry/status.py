@@ -17,7 +17,7 @@ from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.daemons import Daemon
 from common.errors import GantryError, RemoteError
-from common.nodeplace import daemons_here
+from common.nodes.nodeplace import daemons_here
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings

@@ -15,7 +15,7 @@ from cli.screen import remark, say
 from common.daemons import SUPERVISOR_MODULE, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
-from common.nodeplace import daemons_here
+from common.nodes.nodeplace import daemons_here
 from common.paths import Paths
 from common.settings import Settings
 from common.system.interpreter import python_command, python_environment
@@ -71,7 +71,7 @@ def _make_cluster(settings: Settings) -> None:
     paths, node = settings.paths, settings.cluster.own_name
     if paths.config_data.exists() or paths.server_pem.exists():
         if settings.cluster.has_nodes:
-            from common.clustercertificates import make_missing
+            from common.nodes.clustercertificates import make_missing
 
             make_missing(paths, node)
         return

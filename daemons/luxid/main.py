@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from common.nodesettings import AFTER_ATTEMPT, BY_NODES
+from common.nodes.nodesettings import AFTER_ATTEMPT, BY_NODES
 from common.objects.index import ConfigIndex
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings

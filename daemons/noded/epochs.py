@@ -18,8 +18,8 @@ import trio
 
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
-from common.epochs import read_epoch
 from common.errors import Conflict
+from common.nodes.epochs import read_epoch
 from common.system.inthread import in_thread
 from common.system.log import get_log
 

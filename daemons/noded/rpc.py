@@ -10,8 +10,8 @@ from typing import Final, Generic, Protocol, TypeVar, cast
 
 import attrs
 
-from common.epochs import parse_epoch
 from common.errors import Unavailable
+from common.nodes.epochs import parse_epoch
 from common.system.inthread import in_thread
 from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs

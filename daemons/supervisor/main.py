@@ -15,7 +15,7 @@ from typing import Final, Protocol, TextIO
 
 from common.errors import GantryError, explain_os_error
 from common.installation import take_up
-from common.nodeplace import daemons_here
+from common.nodes.nodeplace import daemons_here
 from common.printable import printable
 from common.settings import load_settings, named_root
 from common.system.log import get_log, set_up_logging

@@ -15,7 +15,7 @@ import trio
 from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError
 from common.locks import Owner
-from common.nodesettings import BY_NODES
+from common.nodes.nodesettings import BY_NODES
 from common.paths import Paths
 from common.settings import Settings
 from common.system.daemon import run_daemon
@@ -129,7 +129,7 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
 async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
     """Let nodes obey the certificate of this node, if the configuration has none for the master."""
     # imported late, as above
-    from common.certificates import digest_of
+    from common.nodes.certificates import digest_of
     from daemons.wconfd.core.config.candidatecerts import with_masters
 
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from protocol.wconfd.changes import SetJobLimits
-from tests.support.fleet import Fleet
+from tests.support.machines.fleet import Fleet
 
 CHANGES = 60
 

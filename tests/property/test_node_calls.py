@@ -12,7 +12,7 @@ from protocol.noded.call import AnyCall, read_request, request_body
 from protocol.noded.contents import PACKED_FROM, Content
 from protocol.noded.queue import JobqueueRename
 from protocol.noded.replies import read_reply, reply_body
-from tests.support.noded import CLASSES, reply_type, values_of
+from tests.support.machines.noded import CLASSES, reply_type, values_of
 
 KINDS = [pytest.param(kind, id=name) for name, kind in CLASSES.items()]
 

@@ -7,9 +7,9 @@ import trustme
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.noded.channel import Channel, HttpReply, HttpRequest
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Breakdown
+from protocol.noded.clients.channel import Channel, HttpReply, HttpRequest
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Breakdown
 
 NODE = NodeAddress("node1", "192.0.2.1")
 AUTHORITY = trustme.CA()

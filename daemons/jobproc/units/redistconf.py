@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
-from common.epochs import read_epoch
 from common.errors import explain_os_error
+from common.nodes.epochs import read_epoch
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import OpClusterRedistConf
 from daemons.jobproc.context import UnitContext
@@ -51,12 +51,12 @@ class RedistConfUnit(LogicalUnit[OpClusterRedistConf]):
 def _send_files(context: UnitContext) -> Iterator[str]:
     """Send the files to all nodes that are online but this one; yields what failed."""
     # imported late: other units call no nodes
-    from protocol.noded.blocking import BlockingNodeClient
-    from protocol.noded.certificates import CertificateFiles
+    from protocol.noded.clients.blocking import BlockingNodeClient
+    from protocol.noded.clients.certificates import CertificateFiles
+    from protocol.noded.clients.outcomes import Failed
+    from protocol.noded.clients.recipients import online_nodes
     from protocol.noded.files import UploadFile
     from protocol.noded.localfiles import read_upload
-    from protocol.noded.outcomes import Failed
-    from protocol.noded.recipients import online_nodes
     from protocol.noded.virtualpaths import WireNames
 
     settings = context.settings

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from common.objects.index import ConfigIndex
-from protocol.noded.nodes import NodeAddress
+from protocol.noded.clients.nodes import NodeAddress
 
 
 def candidates(index: ConfigIndex, port: int) -> Mapping[str, NodeAddress]:

@@ -17,8 +17,8 @@ import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite
-from common.epochs import read_epoch
 from common.ids import JobId
+from common.nodes.epochs import read_epoch
 from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
@@ -29,9 +29,9 @@ from daemons.luxid.copying.candidates import candidates
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
 from protocol.luxi.cluster import QueueLag
-from protocol.noded.certificates import CertificateFiles
-from protocol.noded.client import NodeClient
-from protocol.noded.nodes import NodeAddress
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.virtualpaths import WireNames
 
 # seconds that a change waits for the attempt to copy it

@@ -24,9 +24,9 @@ from daemons.luxid.copying.masterfiles import FoundJob, all_jobs, digests, read_
 from daemons.luxid.core.copies.backlog import Backlog, Batch, Key
 from daemons.luxid.core.copies.comparing import differing
 from protocol.noded.call import NodeCall
-from protocol.noded.client import NodeClient
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Failed, FailureKind, Replied
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
 from protocol.noded.queue import JobqueuePurge
 from protocol.noded.verifying import Check
 

@@ -15,7 +15,7 @@ import trio
 
 from common.daemons import Place
 from common.errors import Conflict, Unavailable
-from common.nodeplace import place_of
+from common.nodes.nodeplace import place_of
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.running import find_daemon, find_supervisor

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from common.certificates import digest_of, make_node_certificate, write_certificate
 from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
+from common.nodes.certificates import digest_of, make_node_certificate, write_certificate
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log

@@ -16,8 +16,8 @@ from typing import Final
 
 import trio
 
-from common.certificates import is_signed_by, read_certificate
 from common.errors import DamagedFile, InvalidRequest
+from common.nodes.certificates import is_signed_by, read_certificate
 from common.objects.config import CONFIG_VERSION
 from common.paths import Paths
 from common.shapes import JsonObject

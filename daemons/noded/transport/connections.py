@@ -29,7 +29,7 @@ from anycorn.worker_context import WorkerContext
 from anyio.streams.tls import TLSStream
 
 from common.errors import Unavailable
-from common.nodesettings import NodedSettings
+from common.nodes.nodesettings import NodedSettings
 from common.system.log import get_log
 from daemons.noded.transport.identity import TlsIdentity
 

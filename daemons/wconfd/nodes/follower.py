@@ -14,9 +14,9 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.wconfd.core.config.nodecopies import Failure, Holding, Part
 from daemons.wconfd.nodes.contents import NOTHING, Contents, Numbered
-from protocol.noded.client import NodeClient
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
 from protocol.wconfd.config import NodeBehind
 
 # limits of one call: the node daemon's own work is a few writes

@@ -17,7 +17,7 @@ from typing import Final
 
 import trio
 
-from common.epochs import read_epoch
+from common.nodes.epochs import read_epoch
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import RELEASE_VERSION
 from common.settings import Settings
@@ -29,9 +29,9 @@ from daemons.wconfd.core.config.nodecopies import Part
 from daemons.wconfd.distribution import LocalDistribution
 from daemons.wconfd.nodes.contents import ContentMaker, Contents
 from daemons.wconfd.nodes.follower import Follower, NodeClients
-from protocol.noded.certificates import CertificateFiles
-from protocol.noded.client import NodeClient
-from protocol.noded.recipients import candidates, online_nodes
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.recipients import candidates, online_nodes
 from protocol.noded.virtualpaths import WireNames
 from protocol.wconfd.config import NodeBehind
 

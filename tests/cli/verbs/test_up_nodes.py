@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from common.certificates import digest_of
+from common.nodes.certificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
-from tests.support.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST, free_port
 
 
 @pytest.fixture

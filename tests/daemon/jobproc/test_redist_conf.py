@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.cluster import Cluster
-from tests.support.fleet import Fleet, files
+from tests.support.machines.fleet import Fleet, files
 
 OP = {"OP_ID": "OP_CLUSTER_REDIST_CONF"}
 

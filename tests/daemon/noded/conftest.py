@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nodes import Node
+from tests.support.machines.nodes import Node
 
 
 @pytest.fixture(scope="module")

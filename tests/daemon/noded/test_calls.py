@@ -7,9 +7,9 @@ import stat
 import time
 from pathlib import Path
 
-from common.certificates import digest_of, is_signed_by
 from common.ids import JobId
-from tests.support.nodes import NAME, Node
+from common.nodes.certificates import digest_of, is_signed_by
+from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until
 
 JOB = '{"id":7}'

@@ -7,18 +7,18 @@ import pytest
 import trio
 
 from common.ids import JobId
-from protocol.noded.blocking import BlockingNodeClient
 from protocol.noded.call import AnyCall
-from protocol.noded.certificates import CertificateFiles
-from protocol.noded.client import NodeClient
+from protocol.noded.clients.blocking import BlockingNodeClient
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.contents import Content
 from protocol.noded.facts import HypervisorSpec, NodeInfo
 from protocol.noded.membership import Version
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.queue import JobqueueRename, JobqueueUpdate, Move
 from protocol.noded.virtualpaths import WireNames
-from tests.support.nodes import HOST, Node
+from tests.support.machines.nodes import HOST, Node
 
 Ask = Callable[..., Mapping[str, Outcome[Any]]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from common.ids import JobId
 from tests.support.fakes.disks import no_room, small_disk
-from tests.support.nodes import HOST, Node
+from tests.support.machines.nodes import HOST, Node
 from tests.support.wait import wait_until
 
 LARGE = 6 * 2**20

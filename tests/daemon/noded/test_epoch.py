@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from common.ids import JobId
-from tests.support.nodes import Node
+from tests.support.machines.nodes import Node
 
 
 def test_a_lower_epoch_is_refused_with_nothing_written_also_after_a_crash(own: Node) -> None:

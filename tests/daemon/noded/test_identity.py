@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from common.certificates import make_cluster_certificate, make_node_certificate, write_certificate
-from tests.support.nodes import HOST, NOW, Node
+from common.nodes.certificates import make_cluster_certificate, make_node_certificate, write_certificate
+from tests.support.machines.nodes import HOST, NOW, Node
 
 RSA = Path(__file__).parents[2] / "data" / "noded" / "rsa"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.nodes import HOST, Node
+from tests.support.machines.nodes import HOST, Node
 from tests.support.wait import wait_until
 
 SHORT = "body_timeout_s = 0.3\nhandshake_timeout_s = 0.3\nmax_clients = 3\n"

@@ -10,8 +10,8 @@ from protocol.noded.call import read_request
 from protocol.noded.files import WriteSsconfFiles
 from protocol.noded.procedures import REFUSED
 from protocol.noded.queue import JobqueueUpdate
-from tests.support.noded import recorded_calls
-from tests.support.nodes import Node
+from tests.support.machines.noded import recorded_calls
+from tests.support.machines.nodes import Node
 
 # facts of a machine
 OF_THE_MACHINE = ("node_info",)

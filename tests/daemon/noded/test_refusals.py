@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import trustme
 
-from common.certificates import make_cluster_certificate, make_node_certificate
-from tests.support.nodes import HOST, NOW, Node
+from common.nodes.certificates import make_cluster_certificate, make_node_certificate
+from tests.support.machines.nodes import HOST, NOW, Node
 
 MiB = 2**20
 

@@ -11,18 +11,18 @@ import trio.testing
 import trustme
 
 from common.asciijson import ascii_json
-from protocol.noded.blocking import BlockingNodeClient
 from protocol.noded.call import AnyCall
-from protocol.noded.client import HEAVY_BYTES, NodeClient
-from protocol.noded.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
+from protocol.noded.clients.blocking import BlockingNodeClient
+from protocol.noded.clients.client import HEAVY_BYTES, NodeClient
+from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
 from protocol.noded.contents import Content
 from protocol.noded.facts import NodeHasIpAddress
 from protocol.noded.membership import Version
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Failed, FailureKind, Replied
 from protocol.noded.queue import JobqueueRename, JobqueueUpdate, Move
 from protocol.noded.replies import read_reply
-from tests.support.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
+from tests.support.machines.nodedaemons import MadeUpCluster, Seen, close, hang, replying, serve
 
 pytestmark = pytest.mark.trio
 
@@ -327,7 +327,7 @@ async def test_much_content_is_packed_and_read_beside_the_event_loop(
 
     pack_for_real, read_for_real = Content.to_wire, read_reply
     monkeypatch.setattr(Content, "to_wire", pack)
-    monkeypatch.setattr("protocol.noded.judging.read_reply", read)
+    monkeypatch.setattr("protocol.noded.clients.judging.read_reply", read)
     reply = ascii_json([True, None]) + b" " * HEAVY_BYTES
     node = await serve(nursery, replying(Seen(), reply), cluster.server_context())
 

@@ -13,17 +13,17 @@ import pytest
 import trio
 import trustme
 
-from protocol.noded.blocking import BlockingNodeClient
 from protocol.noded.call import MAX_REQUEST, NodeCall
-from protocol.noded.certificates import CertificateFiles
-from protocol.noded.client import NodeClient
+from protocol.noded.clients.blocking import BlockingNodeClient
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
 from protocol.noded.contents import Content
 from protocol.noded.membership import Version
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
 from protocol.noded.queue import JobqueueUpdate
 from protocol.noded.work import TestDelay
-from tests.support.nodedaemons import (
+from tests.support.machines.nodedaemons import (
     Behaviour,
     MadeUpCluster,
     Seen,
@@ -138,7 +138,7 @@ async def test_a_node_that_misbehaves_fails_alone_with_its_text(
     nursery: trio.Nursery,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("protocol.noded.channel.MAX_REPLY", 100_000)
+    monkeypatch.setattr("protocol.noded.clients.channel.MAX_REPLY", 100_000)
     bad = await serve(nursery, behaviour, cluster.server_context())
     good = await serve(nursery, replying(Seen(), VERSION), cluster.server_context())
     bad, good = NodeAddress("bad", bad.ip, bad.port), NodeAddress("good", good.ip, good.port)
@@ -275,7 +275,7 @@ async def test_a_lack_of_descriptors_here_says_nothing_about_the_node(
     def no_socket(*_: object) -> socket.socket:
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr("protocol.noded.connection.socket.socket", no_socket)
+    monkeypatch.setattr("protocol.noded.clients.connection.socket.socket", no_socket)
 
     failed = (await ask([NodeAddress("node1", "127.0.0.1", 1)], Version()))["node1"]
 

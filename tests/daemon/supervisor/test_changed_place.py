@@ -7,7 +7,7 @@ import pytest
 
 from common.system.running import find_daemon, find_supervisor
 from tests.cli.command import run
-from tests.support.nodes import NAME, Node
+from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until
 
 MASTER = ["wconfd", "forkserver", "luxid"]

@@ -10,7 +10,7 @@ import pytest
 import common.settings
 from common.access import Role
 from common.errors import InvalidRequest, NotFound
-from common.nodesettings import ClusterSettings, NodedSettings
+from common.nodes.nodesettings import ClusterSettings, NodedSettings
 from common.paths import Paths
 from common.settings import (
     AccessSettings,

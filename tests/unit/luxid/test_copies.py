@@ -8,7 +8,7 @@ from common.objects.kinds import NodeUuid
 from daemons.luxid.copying.candidates import candidates
 from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
 from daemons.luxid.core.copies.comparing import JobDigest, differing
-from protocol.noded.nodes import NodeAddress
+from protocol.noded.clients.nodes import NodeAddress
 from tests.support.configs import UUIDS, small_config
 
 ONE, TWO = JobId(1), JobId(2)

@@ -18,11 +18,11 @@ from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.luxi.submission import SubmitJob
 from tests.cli.command import run
 from tests.daemon.luxid.ops import dummy, gated
-from tests.support.fleet import Fleet, FleetNode
+from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 
 # what makes calls to other nodes dear to load
-FOR_NODES = ("h11", "protocol.noded.client", "daemons.luxid.copying.nodecopies")
+FOR_NODES = ("h11", "protocol.noded.clients.client", "daemons.luxid.copying.nodecopies")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
 from protocol.noded.call import read_request
 from protocol.noded.files import UploadFileSingle
-from tests.support.nodedaemons import Behaviour, MadeUpCluster, Seen, replying, serve
+from tests.support.machines.nodedaemons import Behaviour, MadeUpCluster, Seen, replying, serve
 
 pytestmark = pytest.mark.trio
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from common.certificates import digest_of
+from common.nodes.certificates import digest_of
 from protocol.wconfd.changes import SetJobLimits
 from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind
-from tests.support.fleet import Fleet, files
+from tests.support.machines.fleet import Fleet, files
 from tests.support.wait import wait_until
 
 

@@ -16,7 +16,7 @@ from protocol.noded.procedures import REFUSED, call_classes, why_refused
 from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueUpdate, Move
 from protocol.noded.replies import CallRefused, failure_body, read_reply, reply_body
 from protocol.noded.work import TestDelay
-from tests.support.noded import CLASSES
+from tests.support.machines.noded import CLASSES
 
 FILE = FileUpload("/etc/hosts", Content(b"x"), 0o644, "root", "root", None, None)
 

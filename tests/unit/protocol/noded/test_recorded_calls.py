@@ -8,7 +8,7 @@ from common.errors import GantryError
 from protocol.noded.call import read_request, request_body
 from protocol.noded.procedures import REFUSED
 from protocol.noded.replies import CallRefused, failure_body, read_reply, reply_body
-from tests.support.noded import CLASSES, RecordedCall, recorded_calls
+from tests.support.machines.noded import CLASSES, RecordedCall, recorded_calls
 
 SPOKEN = [call for call in recorded_calls() if call.procedure in CLASSES]
 

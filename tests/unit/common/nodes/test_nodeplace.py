@@ -6,8 +6,8 @@ import attrs
 import pytest
 
 from common.daemons import Place
-from common.nodeplace import daemons_here, place_of
-from common.nodesettings import ClusterSettings
+from common.nodes.nodeplace import daemons_here, place_of
+from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
 from common.settings import Settings
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from common.objects.config import Config
 from common.objects.naming import natural_key
 from common.objects.node import Node
-from protocol.noded.nodes import PORT, NodeAddress
+from protocol.noded.clients.nodes import PORT, NodeAddress
 
 
 def candidates(config: Config, port: int = PORT) -> Sequence[NodeAddress]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from protocol.noded.call import AnyCall
 from protocol.noded.procedures import call_classes
 
-RECORDED = Path(__file__).parents[1] / "data" / "noded" / "rpc-node2.jsonl"
+RECORDED = Path(__file__).parents[2] / "data" / "noded" / "rpc-node2.jsonl"
 CLASSES: Mapping[str, type[AnyCall]] = {kind.METHOD: kind for kind in call_classes()}
 
 

@@ -15,14 +15,14 @@ from typing import Generic, TypeVar
 import attrs
 
 from common.errors import Unavailable
-from protocol.noded.backoff import BackOff
 from protocol.noded.call import NodeCall, request_bodies
-from protocol.noded.certificates import CallerContext, CertificateFiles
-from protocol.noded.channel import HttpRequest
-from protocol.noded.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
-from protocol.noded.judging import after_reply, before_sending, no_reply, no_turn, not_connected, paused
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Breakdown, Failed, FailureKind, Outcome
+from protocol.noded.clients.backoff import BackOff
+from protocol.noded.clients.certificates import CallerContext, CertificateFiles
+from protocol.noded.clients.channel import HttpRequest
+from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
+from protocol.noded.clients.judging import after_reply, before_sending, no_reply, no_turn, not_connected, paused
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Breakdown, Failed, FailureKind, Outcome
 
 R = TypeVar("R")
 
@@ -42,7 +42,7 @@ class _Task(Generic[R]):
 class BlockingNodeClient:
     """Calls node daemons over mutual TLS, at most `MAX_CONNECTIONS` at a time.
 
-    A node that is silent is left alone for growing pauses, as long as this object lives (`protocol.noded.backoff`).
+    A node that is silent is left alone for growing pauses, as long as this object lives (see `backoff`).
 
     Args:
         epoch: epoch of the master that calls, sent with each call; None: it has none.

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 import attrs
 
-from protocol.noded.outcomes import Failed, Skipped
+from protocol.noded.clients.outcomes import Failed, Skipped
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0

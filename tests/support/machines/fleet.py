@@ -13,13 +13,13 @@ from typing import Any, Self
 import attrs
 import orjson
 
-from common.certificates import make_node_certificate, write_certificate
-from common.clustercertificates import make_missing
+from common.nodes.certificates import make_node_certificate, write_certificate
+from common.nodes.clustercertificates import make_missing
 from common.paths import Paths
 from protocol.wconfd.changes import UpdateNode
 from protocol.wconfd.config import GetObject
 from tests.support.cluster import Cluster
-from tests.support.nodes import NOW, free_port
+from tests.support.machines.nodes import NOW, free_port
 from tests.support.wait import wait_until
 
 

@@ -13,9 +13,9 @@ from typing import Final
 
 from common.errors import explain_os_error
 from protocol.dial import is_usable
-from protocol.noded.channel import Channel, HttpReply, HttpRequest
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Breakdown, FailureKind
+from protocol.noded.clients.channel import Channel, HttpReply, HttpRequest
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Breakdown, FailureKind
 
 CHUNK: Final = 64 * 2**10
 # limit for connection and handshake together, seconds

@@ -8,8 +8,8 @@ old certificate is never used again: the node may have stopped to accept it.
 import ssl
 from collections.abc import Iterator
 
-from protocol.noded.connection import NodeConnection
-from protocol.noded.nodes import NodeAddress
+from protocol.noded.clients.connection import NodeConnection
+from protocol.noded.clients.nodes import NodeAddress
 
 
 class KeptConnections:

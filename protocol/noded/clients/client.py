@@ -18,15 +18,15 @@ import trio
 
 from common.errors import Unavailable
 from common.system.inthread import in_thread
-from protocol.noded.backoff import BackOff, Silence
 from protocol.noded.call import NodeCall, request_bodies
-from protocol.noded.certificates import CallerContext, CertificateFiles
-from protocol.noded.channel import HttpReply, HttpRequest
-from protocol.noded.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
-from protocol.noded.judging import after_reply, before_sending, no_reply, no_turn, not_connected, paused
-from protocol.noded.kept import KeptConnections
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Breakdown, Failed, FailureKind, Outcome
+from protocol.noded.clients.backoff import BackOff, Silence
+from protocol.noded.clients.certificates import CallerContext, CertificateFiles
+from protocol.noded.clients.channel import HttpReply, HttpRequest
+from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
+from protocol.noded.clients.judging import after_reply, before_sending, no_reply, no_turn, not_connected, paused
+from protocol.noded.clients.kept import KeptConnections
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Breakdown, Failed, FailureKind, Outcome
 
 # bytes that are packed or read in a thread: the event loop has others to serve
 HEAVY_BYTES: Final = 64 * 2**10
@@ -52,7 +52,7 @@ class NodeClient:
     """Calls node daemons over mutual TLS; its connections are kept for further calls.
 
     Any number of tasks may call at a time; together they have at most `MAX_CONNECTIONS` connections. A node that
-    is silent is left alone for growing pauses (`protocol.noded.backoff`).
+    is silent is left alone for growing pauses (`protocol.noded.clients.backoff`).
 
     Args:
         epoch: returns the epoch of this master, which is sent with each call, or None.

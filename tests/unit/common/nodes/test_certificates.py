@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from common.certificates import (
+from common.errors import DamagedFile, InvalidRequest
+from common.nodes.certificates import (
     digest_of,
     is_signed_by,
     make_cluster_certificate,
@@ -19,10 +20,9 @@ from common.certificates import (
     sign_request,
     write_certificate,
 )
-from common.errors import DamagedFile, InvalidRequest
 
 # key, then certificate, both RSA and of version 1, made by openssl as Ganeti has them made
-RSA = Path(__file__).parents[2] / "data" / "noded" / "rsa"
+RSA = Path(__file__).parents[3] / "data" / "noded" / "rsa"
 NOW = datetime.datetime(2026, 11, 22, 8, 0, tzinfo=datetime.UTC)
 
 
@@ -100,7 +100,7 @@ def test_a_file_of_a_key_is_readable_for_its_owner_and_group_alone(server: bytes
 
 
 def test_only_making_and_reading_certificates_costs_their_library() -> None:
-    code = "import sys, common.certificates, protocol.noded.procedures; print('cryptography' in sys.modules)"
+    code = "import sys, common.nodes.certificates, protocol.noded.procedures; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"

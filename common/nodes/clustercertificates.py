@@ -5,7 +5,7 @@ Source: noded.md 3.
 
 import datetime
 
-from common.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
+from common.nodes.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
 from common.paths import Paths
 
 

@@ -6,11 +6,11 @@ Source: noded.md section 4.
 from typing import TypeVar
 
 from common.errors import GantryError
-from protocol.noded.backoff import Silence
 from protocol.noded.call import MAX_REQUEST, NodeCall
-from protocol.noded.channel import HttpReply
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
+from protocol.noded.clients.backoff import Silence
+from protocol.noded.clients.channel import HttpReply
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
 from protocol.noded.replies import CallRefused, read_reply
 
 R = TypeVar("R")

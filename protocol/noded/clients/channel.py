@@ -12,8 +12,8 @@ import attrs
 import h11
 
 from protocol.noded.call import EPOCH_HEADER
-from protocol.noded.nodes import NodeAddress
-from protocol.noded.outcomes import Breakdown, FailureKind
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Breakdown, FailureKind
 
 # largest reply that is taken, bytes
 MAX_REPLY: Final = 16 * 2**20

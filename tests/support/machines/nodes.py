@@ -15,8 +15,8 @@ import ssl
 from pathlib import Path
 from typing import Any, Final, Self
 
-from common.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
 from common.ids import JobId
+from common.nodes.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
 from common.paths import Paths
 from tests.support.cluster import Cluster
 from tests.support.wait import PATIENCE_S

@@ -1,0 +1,1 @@
+"""Nodes of an installation on several machines: certificates, epochs, places, settings."""

@@ -1,0 +1,1 @@
+"""Send a call to many nodes, with one outcome for each."""

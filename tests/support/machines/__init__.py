@@ -1,0 +1,1 @@
+"""Nodes of tests: daemons, doubles of daemons, and whole fleets."""

@@ -1,0 +1,1 @@
+"""Tests: protocol of node daemons, the clients."""
