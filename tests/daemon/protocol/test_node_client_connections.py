@@ -245,7 +245,7 @@ async def test_at_most_thirty_connections_are_open_at_a_time(
     form: str, cluster: MadeUpCluster, nursery: trio.Nursery, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = "client" if form == "trio" else "blocking"
-    monkeypatch.setattr(f"protocol.noded.{module}.NodeConnection", _Counted)
+    monkeypatch.setattr(f"protocol.noded.clients.{module}.NodeConnection", _Counted)
     monkeypatch.setattr(_Counted, "most", 0)
     seen = Seen()
     daemons = [await serve(nursery, replying(seen, VERSION), cluster.server_context(), seen) for _ in range(70)]

@@ -39,10 +39,10 @@ def test_the_daemons_of_a_master_start_and_stop_with_its_role(node: Node) -> Non
     wait_until(lambda: running(node) == MASTER, what="the daemons of the master run", state=lambda: running(node))
     wait_until(lambda: run("gantry", "--root", node.root, "status").code == 0, what="all are ready")
 
-    # wconfd has written ssconf anew: by the configuration another node is the master, and no node is a candidate
+    # wconfd has written ssconf anew: by the configuration another node is the master; it has this node's certificate
     wait_until(lambda: node.paths.ssconf_file("master_node").read_text() == "node1.test\n", what="ssconf is new")
-    assert node.call("node_stop_master", [], pem=node.server_pem) == [True, None]
+    assert node.call("node_stop_master", []) == [True, None]
     assert running(node) == []
-    assert node.call("node_stop_master", [], pem=node.server_pem) == [True, None]
+    assert node.call("node_stop_master", []) == [True, None]
     # neither was restarted
     assert (find_supervisor(node.paths), find_daemon(node.paths, "noded")) == (supervisor, noded)

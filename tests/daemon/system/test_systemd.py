@@ -11,7 +11,7 @@ import pytest
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "systemd"
 UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.target")])
-PROGRAMS = {"gantry-luxid", "gantry-wconfd", "gantry-forkserver"}
+PROGRAMS = {"gantry-luxid", "gantry-wconfd", "gantry-forkserver", "gantry-noded"}
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd's tools are not installed")
 
