@@ -44,11 +44,9 @@ class Callers:
 
 
 def read_candidates(content: bytes) -> frozenset[str]:
-    """The digests in lines of `node-uuid=DIGEST`."""
+    """The digests in lines of `node-uuid=DIGEST`; an empty one is nobody's."""
     lines = content.decode("ascii", "replace").splitlines()
-    return frozenset(
-        digest.strip().upper() for _, has_digest, digest in (line.partition("=") for line in lines) if has_digest
-    )
+    return frozenset(digest for line in lines if (digest := line.partition("=")[2].strip().upper()))
 
 
 class _Digests:

@@ -52,6 +52,7 @@ class FileLock:
             if time.monotonic() + pause_s > deadline:
                 text = f"another process has held this lock for {self._limit_s:g} s"
                 raise TimeoutError(None, text, str(self._path))
+            # in a thread of its own; the kernel has no wait for an flock with a limit, and tells nobody of its end
             time.sleep(pause_s)
             pause_s = min(pause_s * _GROWTH, _LONGEST_PAUSE_S)
 

@@ -131,8 +131,11 @@ class Follower:
         content = self._contents[part]
         outcome = await self._send(part, content)
         match outcome:
-            case Replied() | Skipped():
+            case Replied():
                 self._note_success(part, content)
+            case Skipped():
+                # nothing was sent: the node is offline, and its follower is about to end
+                await self._news.wait()
             case Failed(FailureKind.OUTDATED, text):
                 effect = "wconfd ends and writes nothing more here"
                 _log.error("master.lost", reason=text, effect=effect)
