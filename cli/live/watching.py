@@ -84,8 +84,9 @@ def _end_if_asked_again(job_ids: Sequence[int]) -> None:
     """End the jobs if the user presses Ctrl-C again at once, as Ctrl-C would end a command that runs here."""
     if not sys.stderr.isatty():
         return
-    remark(f"Ctrl-C again within {AGAIN_S:g} s ends {'it' if len(job_ids) == 1 else 'them'}")
     try:
+        # within the block: the user may press it as soon as he reads this
+        remark(f"Ctrl-C again within {AGAIN_S:g} s ends {'it' if len(job_ids) == 1 else 'them'}")
         time.sleep(AGAIN_S)
     except KeyboardInterrupt:
         with open_luxid() as client:

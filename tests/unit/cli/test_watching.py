@@ -1,0 +1,55 @@
+"""Tests of following one's own jobs, as far as no cluster is needed."""
+
+from types import TracebackType
+from typing import Self
+
+import pytest
+
+from cli.exitcodes import INTERRUPTED
+from cli.live import watching
+from cli.live.outputscreen import OutputScreen
+from common.ids import JobId
+from protocol.luxi.jobs import CancelJob
+
+
+class Luxid:
+    """Takes calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[CancelJob] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    def call(self, request: CancelJob) -> object:
+        self.calls.append(request)
+        return type("Reply", (), {"message": "job 7 is being killed"})
+
+
+def interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    luxid = Luxid()
+
+    def remark(text: str) -> None:
+        if "Ctrl-C again" in text:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(watching, "_follow", interrupted)
+    monkeypatch.setattr(watching, "_goes_on", lambda _: "job 7 goes on")
+    monkeypatch.setattr(watching, "remark", remark)
+    monkeypatch.setattr(watching, "open_luxid", lambda: luxid)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+
+    with pytest.raises(watching.GoesOn) as caught:
+        watching.follow_own([7], (), OutputScreen(is_raw=False), None)
+
+    assert caught.value.code == INTERRUPTED
+    assert luxid.calls == [CancelJob(JobId(7), kill=True)]
