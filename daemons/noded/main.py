@@ -27,6 +27,7 @@ from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
 from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.queue import QueueHandlers
+from daemons.noded.handlers.state import StateHandlers
 from daemons.noded.handlers.uploads import UploadHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
 from daemons.noded.handlers.work import WorkHandlers
@@ -84,6 +85,7 @@ def make_handlers(settings: Settings, queue: QueueFiles, is_leaving: trio.Event)
     version = settings.ganeti.release or release()
     return Handlers(
         queue=QueueHandlers(queue, places),
+        state=StateHandlers(queue, places),
         uploads=UploadHandlers(places, SsconfFiles(paths)),
         facts=FactsHandlers(),
         instances=InstanceHandlers(),
@@ -114,7 +116,7 @@ def _begin(queue: QueueFiles) -> None:
 
 def _remove_leftovers(paths: Paths) -> None:
     """Remove unfinished files of an earlier noded that was killed, as soon as nobody else can be writing them."""
-    for folder in (paths.data, paths.queue):
+    for folder in (paths.data, paths.queue, paths.submissions, paths.waits):
         try:
             left = remove_leftovers(folder, lambda _: True, min_age_s=_LEFT_AFTER_S)
         except OSError as error:

@@ -20,6 +20,7 @@ from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
 from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.queue import QueueHandlers
+from daemons.noded.handlers.state import StateHandlers
 from daemons.noded.handlers.uploads import UploadHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
 from daemons.noded.handlers.work import WorkHandlers
@@ -32,6 +33,7 @@ from protocol.noded.membership import NodeCryptoTokens, NodeDemoteFromMc, NodeEn
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
 from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate
 from protocol.noded.replies import reply_body
+from protocol.noded.statefiles import ListStateFiles, RemoveStateFiles, WriteStateFiles
 from protocol.noded.verifying import NodeVerify, NodeVerifyLight
 from protocol.noded.work import GetWatcherPause, HooksRunner, SetWatcherPause, TestDelay
 from protocol.serving.route import RequestClass
@@ -77,6 +79,7 @@ class Handlers:
     """The handlers, by noun."""
 
     queue: QueueHandlers
+    state: StateHandlers
     uploads: UploadHandlers
     facts: FactsHandlers
     instances: InstanceHandlers
@@ -93,6 +96,9 @@ def rows(to: Handlers) -> Sequence[AnyRow]:
         Row(JobqueueRename, to.queue.rename, changes=True),
         Row(JobqueuePurge, to.queue.purge, changes=True),
         Row(JobqueueSetDrainFlag, to.queue.set_drain_flag, changes=True),
+        Row(WriteStateFiles, to.state.write, changes=True),
+        Row(RemoveStateFiles, to.state.remove, changes=True),
+        Row(ListStateFiles, to.state.names),
         Row(UploadFile, to.uploads.upload_file, changes=True),
         Row(UploadFileSingle, to.uploads.upload_file_single, changes=True),
         Row(WriteSsconfFiles, to.uploads.write_ssconf_files, changes=True),

@@ -104,6 +104,24 @@ class Places:
             _refuse_link(folder)
         return path
 
+    def state_file(self, name: str) -> Path:
+        """A file of the master's state. Args: name: a permitted one, see `protocol.noded.statefiles`.
+
+        Raises: Denied: it is reached over a link. OSError.
+        """
+        path = self._paths.data / name
+        for folder in path.parents:
+            if folder == self._paths.data:
+                break
+            _refuse_link(folder)
+        return path
+
+    def state_folder(self, name: str) -> Path:
+        """A folder of the master's state, otherwise as `state_file`."""
+        path = self.state_file(name)
+        _refuse_link(path)
+        return path
+
     def upload(self, name: str) -> Path:
         """A file that may be uploaded. Raises: InvalidRequest: as `path`. Denied: it is not in the list."""
         path = self.path(name)

@@ -63,7 +63,28 @@ class QueueFiles:
 
         Durability: on return the new content survives a loss of power.
         """
-        await self._updates.commit([FileWrite(path, content, MODE)])
+        await self.replace([FileWrite(path, content, MODE)])
+
+    async def replace(self, writes: Sequence[FileWrite]) -> None:
+        """Replace files. Raises: OSError: each has its old content, or its new one.
+
+        Durability: on return the new contents survive a loss of power.
+        """
+        await self._updates.commit(writes)
+
+    async def remove(self, paths: Sequence[Path]) -> None:
+        """Remove files, as far as they exist. Raises: OSError.
+
+        Durability: on return the removals survive a loss of power.
+        """
+        await in_thread(self._remove, paths)
+
+    def names_in(self, folder: Path) -> Sequence[str]:
+        """The names in a folder; a missing one has none. Raises: OSError."""
+        try:
+            return os.listdir(folder)
+        except FileNotFoundError:
+            return []
 
     async def rename(self, moves: Sequence[tuple[Path, Path]]) -> None:
         """Move files, in order, and make the folders that are missing.
@@ -117,6 +138,10 @@ class QueueFiles:
         with self._lock.held():
             files = [*_plain_files(self._paths.queue), *_plain_files(self._paths.archive)]
             durably(lambda: remove_files(files))
+
+    def _remove(self, paths: Sequence[Path]) -> None:
+        with self._lock.held():
+            durably(lambda: remove_files(paths))
 
     def _set_drain_flag(self, is_drained: bool) -> None:
         with self._lock.held():

@@ -36,7 +36,8 @@ def paused(node: NodeAddress, silence: Silence, now: float) -> Failed:
 def after_reply(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: HttpReply) -> Outcome[R]:
     """The outcome that a reply means. Args: epoch: the caller's."""
     if reply.status != 200:
-        return Failed(FailureKind.REFUSED, f"{node} refused {call.METHOD}: {_status(reply)}")
+        kind = FailureKind.UNKNOWN if reply.status == 404 else FailureKind.REFUSED
+        return Failed(kind, f"{node} refused {call.METHOD}: {_status(reply)}")
     try:
         return Replied(read_reply(call, reply.body), reply.epoch)
     except CallRefused as refusal:

@@ -32,6 +32,8 @@ class FailureKind(enum.Enum):
     OUTDATED = "outdated"
     # a node daemon's own failure: `[false, text]`, or a page with a status other than 200
     REFUSED = "refused"
+    # it does not know this procedure: one of Ganeti's gets a call of ours, or an older one a newer call
+    UNKNOWN = "unknown"
 
     @property
     def may_have_acted(self) -> bool:
@@ -46,7 +48,7 @@ class FailureKind(enum.Enum):
     @property
     def is_sign_of_life(self) -> bool:
         """Whether the node replied, if badly."""
-        return self in (FailureKind.GARBLED, FailureKind.OUTDATED, FailureKind.REFUSED)
+        return self in (FailureKind.GARBLED, FailureKind.OUTDATED, FailureKind.REFUSED, FailureKind.UNKNOWN)
 
 
 _MAY_HAVE_ACTED = frozenset({FailureKind.TIMEOUT, FailureKind.LOST, FailureKind.GARBLED, FailureKind.REFUSED})

@@ -1,0 +1,71 @@
+"""Files of the master's state, by calls of ours.
+
+Source: DESIGN sections 12 and 13.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from common.durable.atomicfile import FileWrite
+from common.errors import Denied, InvalidRequest
+from common.system.inthread import in_thread
+from daemons.noded.files.places import Places
+from daemons.noded.files.queuefiles import MODE, QueueFiles
+from protocol.noded.statefiles import (
+    MOST_FILES,
+    SUBMISSIONS,
+    ListStateFiles,
+    RemoveStateFiles,
+    StateFile,
+    WriteStateFiles,
+    is_archive_folder,
+    may_be_listed,
+    may_be_removed,
+    may_be_written,
+)
+
+# the mode that luxid gives to keys
+_KEY_MODE: Final = 0o600
+
+
+class StateHandlers:
+    """Raises, all: Denied: a name that is not in the list. InvalidRequest: too many names. OSError."""
+
+    def __init__(self, files: QueueFiles, places: Places) -> None:
+        self._files = files
+        self._places = places
+
+    async def write(self, call: WriteStateFiles) -> None:
+        """All names are checked before the first file is written."""
+        _check(call.METHOD, [file.name for file in call.files])
+        await self._files.replace([self._write(file) for file in call.files])
+
+    async def remove(self, call: RemoveStateFiles) -> None:
+        """All names are checked before the first file is removed."""
+        _check(call.METHOD, call.names)
+        for name in call.names:
+            if not may_be_removed(name):
+                raise Denied(f"'{name}' is not a file that may be removed on this node")
+        await self._files.remove([self._places.state_file(name) for name in call.names])
+
+    async def names(self, call: ListStateFiles) -> tuple[str, ...]:
+        if not may_be_listed(call.folder):
+            raise Denied(f"'{call.folder}' is not a folder of the master's state")
+        folder = self._places.state_folder(call.folder)
+        found = [f"{call.folder}/{name}" for name in await in_thread(self._files.names_in, folder)]
+        known = sorted(
+            name for name in found if name > call.after and (may_be_removed(name) or is_archive_folder(name))
+        )
+        return tuple(known[:MOST_FILES])
+
+    def _write(self, file: StateFile) -> FileWrite:
+        if not may_be_written(file.name):
+            raise Denied(f"'{file.name}' is not a file that may be written to this node")
+        is_key = file.name.startswith(f"{SUBMISSIONS}/")
+        mode = _KEY_MODE if is_key else MODE
+        return FileWrite(self._places.state_file(file.name), file.content.data, mode, precedes=is_key)
+
+
+def _check(method: str, names: Sequence[str]) -> None:
+    if len(names) > MOST_FILES:
+        raise InvalidRequest(f"{method} takes at most {MOST_FILES} files, got {len(names)}")
