@@ -9,16 +9,12 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-BIN = Path(sys.executable).parent
 sys.path.insert(0, str(HERE))
 
 from fleet import NODES, UNLUCKY, build_fleet  # noqa: E402  # found by the path set above
 from plan import maintenance_plan  # noqa: E402
 from proof import check, read_job, timeline  # noqa: E402
-
-BOLD, DIM, GREEN, RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"
-if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
-    BOLD = DIM = GREEN = RED = PLAIN = ""
+from stage import DIM, PLAIN, quietly, say, show, show_claims  # noqa: E402
 
 
 def main() -> int:
@@ -61,10 +57,7 @@ def demo(folder: Path) -> int:
 
 def submit(file: Path) -> list[int]:
     print(f"{DIM}$ gnt-job submit {file.name}{PLAIN}")
-    done = subprocess.run(
-        [str(BIN / "gnt-job"), "submit", "--output", "json", str(file)], stdout=subprocess.PIPE, text=True, check=True
-    )
-    ids = [answer[1] for answer in json.loads(done.stdout)]
+    ids = [answer[1] for answer in json.loads(quietly("gnt-job", "submit", "--output", "json", str(file)))]
     print(f"jobs {ids[0]} to {ids[-1]}")
     return ids
 
@@ -80,23 +73,7 @@ def prove(folder: Path, ids: list[str]) -> bool:
     claims.append(
         (not any(lock["owners"] or lock["pending"] for lock in locks), "no lock is held or waited for any more")
     )
-    for holds, claim in claims:
-        print(f"  {GREEN}yes{PLAIN}  {claim}" if holds else f"  {RED}NO{PLAIN}   {claim}")
-    return all(holds for holds, _ in claims)
-
-
-def say(text: str) -> None:
-    print(f"\n{BOLD}== {text}{PLAIN}", flush=True)
-
-
-def show(*command: str, check: bool = True) -> None:
-    words = [command[0], *command[1:3], "..."] if len(command) > 6 else command
-    print(f"{DIM}$ {' '.join(words)}{PLAIN}", flush=True)
-    subprocess.run([str(BIN / command[0]), *command[1:]], check=check)
-
-
-def quietly(*command: str) -> str:
-    return subprocess.run([str(BIN / command[0]), *command[1:]], capture_output=True, text=True, check=False).stdout
+    return show_claims(claims)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,42 @@
+"""What a demo shows: headings, commands with their output, and claims with whether they hold."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+_BIN = Path(sys.executable).parent
+_BOLD, DIM, _GREEN, _RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"
+if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
+    _BOLD = DIM = _GREEN = _RED = PLAIN = ""
+# words of a command above which it is shown shortened
+_WORDS = 8
+
+
+def say(text: str) -> None:
+    print(f"\n{_BOLD}== {text}{PLAIN}", flush=True)
+
+
+def show(*command: str, check: bool = True, where: str = "") -> None:
+    """Show a command, run it, and show its output. Args: where: the machine that it runs on."""
+    words = [*command[:3], "..."] if len(command) > _WORDS else command
+    print(f"{DIM}{where}$ {' '.join(words)}{PLAIN}", flush=True)
+    subprocess.run(_argv(command), check=check)
+
+
+def quietly(*command: str) -> str:
+    """Run a command and return its output."""
+    return subprocess.run(_argv(command), capture_output=True, text=True, check=False).stdout
+
+
+def show_claims(claims: Iterable[tuple[bool, str]]) -> bool:
+    """Show each claim with whether it holds; return whether all do."""
+    shown = list(claims)
+    for holds, claim in shown:
+        print(f"  {_GREEN}yes{PLAIN}  {claim}" if holds else f"  {_RED}NO{PLAIN}   {claim}")
+    return all(holds for holds, _ in shown)
+
+
+def _argv(command: tuple[str, ...]) -> list[str]:
+    return [str(_BIN / command[0]), *command[1:]]
