@@ -7,7 +7,7 @@ Source: DESIGN section 7; wconfd.md 2.3.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Self, TypeVar, assert_never
 
 import attrs
@@ -20,7 +20,7 @@ from common.objects.config import Config
 from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
 from common.objects.index import ConfigIndex
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
-from common.objects.kinds import AdminState, AdminStateSource
+from common.objects.kinds import AdminState, AdminStateSource, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
@@ -47,6 +47,7 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.config import ReadConfig, RedistributeConfig
+from protocol.wconfd.nodes import ChangeNodes
 
 R = TypeVar("R")
 V = TypeVar("V", Cluster, Node, NodeGroup, Network, AnyInstance, AnyDisk)
@@ -149,6 +150,29 @@ class UnitConfig(ConfigIndex):
         """
         serial_no, mtime = self._ask(_update_of(changed))
         return attrs.evolve(changed, serial_no=serial_no, mtime=mtime)
+
+    def change_nodes(
+        self,
+        nodes: Sequence[Node] = (),
+        *,
+        removed: Sequence[NodeUuid] = (),
+        certificates: Mapping[NodeUuid, str] | None = None,
+        may_fall_short: bool = False,
+    ) -> None:
+        """Add, replace and remove nodes in one change; the certificates of candidates follow from the roles.
+
+        Args:
+            nodes: as they should be; a new one with the serial number 0.
+            certificates: digests, at least those of the nodes that become candidates.
+            may_fall_short: whether fewer candidates may be left than the pool should have.
+        """
+        call = ChangeNodes(
+            nodes=tuple(map(to_json, nodes)),
+            removed=tuple(removed),
+            certificates=certificates or {},
+            may_fall_short=may_fall_short,
+        )
+        self._ask(call)
 
     def redistribute(self) -> tuple[str, ...]:
         """Have the configuration sent to all nodes again; return the names of those that were not reached."""

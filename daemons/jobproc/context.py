@@ -88,13 +88,13 @@ class UnitContext:
 
     @property
     def config(self) -> UnitConfig:
-        """The cluster's configuration: read once, and again after each change that the unit makes with it.
+        """The cluster's configuration: read once, and again with the locks held and after each change of the unit.
 
         Raises: Unavailable: wconfd did not reply for minutes. RemoteError.
         """
         if self._config is None:
             owner = Owner(self.job_id, self.livelock.path)
-            self._config = UnitConfig.read(Wconfd(self._connect_wconfd, owner, self.wait, self._forget_config))
+            self._config = UnitConfig.read(Wconfd(self._connect_wconfd, owner, self.wait, self.forget_config))
         return self._config
 
     @cached_property
@@ -146,8 +146,9 @@ class UnitContext:
         """Keep the opcode's locks until the last of its background processes ends."""
         self.leash = leash
 
+    def forget_config(self) -> None:
+        """Let the configuration be read again when it is used next."""
+        self._config = None
+
     def _connect_wconfd(self) -> BlockingClient:
         return BlockingClient(self.settings.paths.wconfd_socket, daemon="the lock daemon")
-
-    def _forget_config(self) -> None:
-        self._config = None

@@ -200,6 +200,8 @@ class _Life:
         context = self._context(index)
         unit.expand_names(context)
         self._take_locks(index, op, unit, context)
+        # what was read without locks may have changed
+        context.forget_config()
         if self._record.job.ops[index].start_at is not None and self._is_paused():
             raise Paused
         self._record.begin_running(index)

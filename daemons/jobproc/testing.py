@@ -49,6 +49,7 @@ class UnitTrial(TrialRecord):
         made = unit(kept)
         made.expand_names(context)
         self._take_locks(made, context)
+        context.forget_config()
         made.check_prereq(context)
         result = None if kept.dry_run else made.run(context)
         check_result(result)

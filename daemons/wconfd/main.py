@@ -34,6 +34,7 @@ from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers, tell_config
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from daemons.wconfd.lockfiles import journal_of
@@ -156,6 +157,7 @@ def make_handlers(
         config=ConfigHandlers(config, locks),
         file=ConfigFileHandlers(config, locks),
         changes=ChangeHandlers(short_lock, reservations),
+        nodes=NodeHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
     )

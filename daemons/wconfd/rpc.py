@@ -12,6 +12,7 @@ from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
 from protocol.peer import Peer
@@ -72,6 +73,7 @@ from protocol.wconfd.locks import (
     UpdateLocksWaiting,
     WaitLocks,
 )
+from protocol.wconfd.nodes import ChangeNodes
 from protocol.wconfd.reservations import (
     AllocateDrbdMinor,
     CommitReleaseTemporaryIp,
@@ -101,6 +103,7 @@ class Handlers:
     config: ConfigHandlers
     file: ConfigFileHandlers
     changes: ChangeHandlers
+    nodes: NodeHandlers
     reservations: ReservationHandlers
     cluster: ClusterHandlers
 
@@ -159,6 +162,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(UpdateNodeGroup, to.changes.update_node_group, role=Role.FULL),
         Route(UpdateNetwork, to.changes.update_network, role=Role.FULL),
         Route(UpdateDisk, to.changes.update_disk, role=Role.FULL),
+        Route(ChangeNodes, to.nodes.change_nodes, role=Role.FULL),
         Route(ReplaceFilter, to.changes.replace_filter, role=Role.FULL),
         Route(DeleteFilter, to.changes.delete_filter, role=Role.FULL),
         Route(SetJobLimits, to.changes.set_job_limits, role=Role.FULL),

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import attrs
 import orjson
 
 from common.objects.codec import decode_object
@@ -11,6 +12,7 @@ from common.objects.disk import AnyDisk
 from common.objects.initial import NewUuids, initial_config
 from common.objects.instance import AnyInstance
 from common.objects.kinds import GroupUuid, NodeUuid
+from common.objects.node import Node
 
 RECORDED = Path(__file__).parents[1] / "data" / "ganeti-3.0.2"
 UUIDS = NewUuids(cluster="uuid-cluster", node=NodeUuid("uuid-node"), group=GroupUuid("uuid-group"))
@@ -63,3 +65,10 @@ def disk_json(uuid: str, **changes: Any) -> dict[str, Any]:
 def disk(uuid: str, **changes: Any) -> AnyDisk:
     value: AnyDisk = decode_object(disk_json(uuid, **changes), AnyDisk, "disk")  # type: ignore[arg-type]
     return value
+
+
+def node(name: str, *, candidate: bool = False, **changes: Any) -> Node:
+    """An online node of the small configuration's group."""
+    values = {"master_candidate": candidate, "offline": False, "drained": False, "master_capable": True, **changes}
+    (first,) = small_config().nodes.values()
+    return attrs.evolve(first, name=name, uuid=f"uuid-{name}", **values)

@@ -31,6 +31,7 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.nodes import ChangeNodes
 
 # request -> table of the object that it replaces, and the level of the locks that guard it
 _TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {
@@ -53,6 +54,7 @@ _Change = (
     | AllocatePort
     | AddTcpUdpPort
     | UpdateCall
+    | ChangeNodes
 )
 _FIRST_PORT: Final = 11000
 
@@ -67,7 +69,10 @@ class _Object(TypedDict, total=False):
     # an instance
     disks: list[str]
     primary_node: str
+    # a node
+    master_candidate: bool
     # the cluster
+    candidate_certs: Mapping[str, str]
     tcpudp_port_pool: Sequence[int]
     highest_used_port: int | None
 
@@ -127,6 +132,8 @@ class FakeWconfd:
                 | UpdateDisk() as update
             ):
                 return self._replace(update)
+            case ChangeNodes():
+                return self._change_nodes(request)
             case _:
                 assert_never(request)
         return True
@@ -154,6 +161,20 @@ class FakeWconfd:
             return str(value["name"])
         owners = [each for each in self._table("instances").values() if value["uuid"] in each.get("disks", ())]
         return str(owners[0]["name"]) if owners else str(value["uuid"])
+
+    def _change_nodes(self, request: ChangeNodes) -> object:
+        nodes = self._table("nodes")
+        for fresh in (cast(_Object, dict(node)) for node in request.nodes):
+            self.guard(member_lock(LockLevel.NODE, fresh["uuid"]))
+            nodes[fresh["uuid"]] = {**fresh, "serial_no": fresh["serial_no"] + 1}
+        for uuid in request.removed:
+            self.guard(member_lock(LockLevel.NODE, uuid))
+            del nodes[self._known(nodes, uuid, "nodes")["uuid"]]
+        certificates = dict(self._cluster.get("candidate_certs", {}))
+        certificates.update((str(uuid), digest) for uuid, digest in request.certificates.items())
+        candidates = {uuid for uuid, node in nodes.items() if node.get("master_candidate")}
+        self._cluster["candidate_certs"] = {uuid: text for uuid, text in certificates.items() if uuid in candidates}
+        return self.config["serial_no"], self.config.get("mtime", 0)
 
     def _set_instance(self, request: SetInstanceStatus | SetInstancePrimaryNode) -> object:
         instance = self._instance(request.instance)

@@ -58,7 +58,8 @@ class Fleet:
         self._port = free_port()
         self.master = Cluster(root / "node1", settings=self._settings("node1.test", "127.0.0.1", cluster))
         make_missing(self.master.paths, "node1.test")
-        self.nodes = [self._node(root, number) for number in range(2, count + 2)]
+        self._root = root
+        self.nodes = [self._node(number) for number in range(2, count + 2)]
         self._add_nodes()
 
     def __enter__(self) -> Self:
@@ -106,9 +107,14 @@ class Fleet:
         own = f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n{cluster}'
         return f'{own}[noded]\naddress = "{ip}"\nport = {self._port}\n'
 
-    def _node(self, root: Path, number: int) -> FleetNode:
+    def new_node(self) -> FleetNode:
+        """One more node, which has certificates; the cluster does not know it yet."""
+        self.nodes.append(self._node(len(self.nodes) + 2))
+        return self.nodes[-1]
+
+    def _node(self, number: int) -> FleetNode:
         name, ip = f"node{number}.test", f"127.0.0.{number}"
-        node = FleetNode(name, ip, Cluster(root / f"node{number}", settings=self._settings(name, ip)))
+        node = FleetNode(name, ip, Cluster(self._root / f"node{number}", settings=self._settings(name, ip)))
         for path in (node.paths.config_data, *node.paths.data.glob("ssconf_*")):
             path.unlink()
         server_pem = self.master.paths.server_pem.read_bytes()
@@ -123,6 +129,7 @@ class Fleet:
         for node in self.nodes:
             uuid = node.name.partition(".")[0]
             config["nodes"][uuid] = {**first, "uuid": uuid, "name": node.name, "primary_ip": node.ip}
+            config["nodes"][uuid]["secondary_ip"] = node.ip
         path.write_bytes(orjson.dumps(config))
 
 

@@ -1,0 +1,1 @@
+"""The opcodes on nodes: `add`, `remove`, `setparams`; what they decide is in `roles` and `parameters`."""
