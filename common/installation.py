@@ -42,7 +42,7 @@ def check_safe(settings: Settings) -> None:
     if settings.source is not None:
         check_trusted(Path(os.path.abspath(settings.source)))
     for folder in sorted(settings.paths.folders()):
-        check_trusted(folder, frozenset(settings.access.gids))
+        check_trusted(folder, frozenset(settings.access.gids), frozenset(settings.access.uids))
 
 
 def _close_to_others(folder: Path, mode: int) -> None:

@@ -243,11 +243,17 @@ class Paths:
     def make_folders(self) -> None:
         """Make the missing folders, with their modes; existing folders stay unchanged.
 
+        Those that root makes belong to the owner of the folder for data: the other daemons may not run as root.
+
         Raises:
             OSError: a folder cannot be made.
         Durability: on return the folders for data survive a loss of power.
         """
         made = [folder for folder, mode in self._folders() if _make_folder(folder, mode)]
+        if made and os.geteuid() == 0:
+            owner = self.data.stat()
+            for folder in made:
+                os.chown(folder, owner.st_uid, owner.st_gid)
         # files are synced with their folder, but a lost folder loses its files
         sync_folders(folder.parent for folder in made if folder.is_relative_to(self.data))
 

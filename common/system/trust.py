@@ -2,8 +2,8 @@
 
 Theory. A user who can write to a folder can plant a job file, a settings file or a link in it, and a user who can
 write to a folder above it can put another folder in its place. So every part of the path counts, and every part of
-the path behind each link. A part is trusted if it belongs to the daemons' user or root, and only its owner and
-the groups of the daemons can write to it. A folder of root with the sticky bit, such as /tmp, may be writable by
+the path behind each link. A part is trusted if it belongs to the daemons' user, to a user with all its rights, or to
+root, and only its owner and the groups of the daemons can write to it. A folder of root with the sticky bit, such as /tmp, may be writable by
 all: users can rename or remove only their own entries in it, and the next part has an owner, too.
 A link is judged only by its owner; its mode means nothing.
 
@@ -23,7 +23,7 @@ from common.errors import Denied
 _LINKS: Final = 40
 
 
-def check_trusted(path: Path, gids: Set[int] = frozenset()) -> None:
+def check_trusted(path: Path, gids: Set[int] = frozenset(), uids: Set[int] = frozenset()) -> None:
     """Refuse a path that another user could have made, or could replace.
 
     Missing parts are skipped: the process that makes them will own them.
@@ -31,22 +31,23 @@ def check_trusted(path: Path, gids: Set[int] = frozenset()) -> None:
     Args:
         path: absolute; a folder or a file.
         gids: groups whose members may write, beside our own.
+        uids: users to whom parts may belong, beside root and ourselves.
     Raises:
         Denied: a part is not trusted; the message names it, and what to do.
         OSError: a part cannot be looked at.
     """
-    trusted_gids = {os.getegid(), *gids}
+    trusted_uids, trusted_gids = {0, os.geteuid(), *uids}, {os.getegid(), *gids}
     for part, status in _parts(path):
-        if (reason := _distrust(status, trusted_gids)) is not None:
+        if (reason := _distrust(status, trusted_uids, trusted_gids)) is not None:
             raise Denied(
                 f"'{path}' is not safe to use: '{part}' {reason}; take that away, or use a folder of your own",
                 path=str(part),
             )
 
 
-def _distrust(status: os.stat_result, gids: Set[int]) -> str | None:
+def _distrust(status: os.stat_result, uids: Set[int], gids: Set[int]) -> str | None:
     """What is wrong with a part of a path; None: nothing is."""
-    if status.st_uid not in (0, os.geteuid()):
+    if status.st_uid not in uids:
         return f"belongs to {_user(status.st_uid)}"
     if stat.S_ISLNK(status.st_mode):
         return None

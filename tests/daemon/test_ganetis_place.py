@@ -91,7 +91,9 @@ def test_it_starts_all_the_same_when_that_is_accepted(idle: Cluster) -> None:
 
 
 def test_the_settings_for_ganetis_place_can_be_read(tmp_path: Path) -> None:
-    text = (CHECKOUT / "deploy/ganeti/gantry.toml").read_text().replace('"gnt-daemons"', json.dumps("root"))
+    text = (CHECKOUT / "deploy/ganeti/gantry.toml").read_text()
+    for name in ("gnt-daemons", "gnt-masterd"):
+        text = text.replace(json.dumps(name), json.dumps("root"))
     (tmp_path / "gantry.toml").write_text(text)
 
     settings = load_settings(tmp_path)

@@ -6,6 +6,7 @@ fsyncs. The functions that are not async are for threads.
 Source: noded.md 6 and 9.
 """
 
+import errno
 import os
 import stat
 from collections.abc import Iterator, Sequence
@@ -119,7 +120,7 @@ class QueueFiles:
                 self._make_folder(folder)
             durably(lambda: _move(possible))
         if missing is not None:
-            raise FileNotFoundError(None, "there is no such file to move", str(moves[missing][0]))
+            raise FileNotFoundError(errno.ENOENT, "there is no such file to move", str(moves[missing][0]))
 
     def _make_folder(self, folder: Path) -> None:
         """Make a folder of archived jobs, and the archive, for the owner of the queue."""

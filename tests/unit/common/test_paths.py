@@ -111,6 +111,18 @@ def test_folders_that_exist_keep_their_modes(tmp_path: Path) -> None:
     assert stat.S_IMODE(paths.queue.stat().st_mode) == 0o700
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
+def test_folders_that_root_makes_belong_to_the_user_whose_data_it_is(tmp_path: Path) -> None:
+    paths = Paths.under_root(tmp_path)
+    paths.data.mkdir()
+    os.chown(paths.data, 65534, 65533)
+
+    paths.make_folders()
+
+    owners = {(folder.stat().st_uid, folder.stat().st_gid) for folder in paths.folders()}
+    assert owners == {(65534, 65533)}
+
+
 def test_a_file_in_the_place_of_a_folder_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "queue").touch()

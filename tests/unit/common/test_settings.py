@@ -211,8 +211,9 @@ def test_each_key_of_the_sample_is_explained() -> None:
 
 
 def test_the_file_for_a_ganeti_cluster_is_read(tmp_path: Path) -> None:
-    # the group is there where Ganeti is installed
-    settings = read(tmp_path, (DEPLOY / "ganeti" / "gantry.toml").read_text().replace("gnt-daemons", "root"))
+    # group and user are there where Ganeti is installed
+    text = (DEPLOY / "ganeti" / "gantry.toml").read_text()
+    settings = read(tmp_path, text.replace("gnt-daemons", "root").replace("gnt-masterd", "root"))
 
     assert settings.paths.query_socket == Path("/run/ganeti/socket/ganeti-query")
     assert settings.luxid.executor[-1].endswith("exec.py")

@@ -59,6 +59,7 @@ def test_a_folder_of_another_user_is_refused_wherever_it_is_in_the_path(tmp_path
 
     with pytest.raises(Denied, match=f"'{theirs}' belongs to user 'nobody'"):
         check_trusted(theirs / "lib" / "queue")
+    check_trusted(theirs / "lib" / "queue", uids={NOBODY})
 
 
 @only_root
