@@ -3,8 +3,9 @@
 Theory. A user who can write to a folder can plant a job file, a settings file or a link in it, and a user who can
 write to a folder above it can put another folder in its place. So every part of the path counts, and every part of
 the path behind each link. A part is trusted if it belongs to the daemons' user, to a user with all its rights, or to
-root, and only its owner and the groups of the daemons can write to it. A folder of root with the sticky bit, such as /tmp, may be writable by
-all: users can rename or remove only their own entries in it, and the next part has an owner, too.
+root, and only its owner and the groups of the daemons can write to it. A folder of root with the sticky bit, such as
+/tmp, may be writable by all: users can rename or remove only their own entries in it, and the next part has an owner,
+too.
 A link is judged only by its owner; its mode means nothing.
 
 Source: DESIGN section 4; path_resolution(7).

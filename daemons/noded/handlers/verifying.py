@@ -30,6 +30,8 @@ from protocol.noded.verifying import NodeVerify, NodeVerifyLight
 
 # time in which a node must accept a connection
 _CONNECT_S: Final = 5.0
+# checks that are left out on a node that can have no instances
+_OF_INSTANCES: Final = ("hvinfo", "instancelist")
 _NEEDED_FOLDERS: Final = (Path("/proc/sys"), Path("/sys/block"))
 # time before its end when a certificate is complained about
 _SOON: Final = datetime.timedelta(days=30)
@@ -76,7 +78,12 @@ class VerifyHandlers:
     async def _run(self, asked: JsonObject) -> JsonObject:
         if unknown := sorted(set(asked) - set(self._checks)):
             _log.info("verify.not_checked", checks=",".join(unknown))
-        return {name: await self._checks[name](what) for name, what in asked.items() if name in self._checks}
+        instances = () if self._own_name not in _texts(asked.get("nonvmnodes", ()), "nonvmnodes") else _OF_INSTANCES
+        return {
+            name: await self._checks[name](what)
+            for name, what in asked.items()
+            if name in self._checks and name not in instances
+        }
 
     async def _files(self, what: object) -> object:
         paths = [self._places.path(name) for name in _texts(what, "filelist")]
@@ -114,13 +121,16 @@ class VerifyHandlers:
         return []
 
     async def _master_ip(self, what: object) -> object:
-        _, address = structure(what, tuple[str, str], "master-ip")
-        return await self._reaches(address)
+        _, address, testers = structure(what, tuple[str, str, tuple[str, ...]], "master-ip")
+        return await self._reaches(address) if self._own_name in testers else None
 
     async def _node_net(self, what: object) -> object:
-        """The nodes that cannot be reached, each with what fails."""
-        nodes = [_node_addresses(row) for row in structure(what, tuple[tuple[object, ...], ...], "node-net-test")]
+        """The nodes that cannot be reached, each with what fails; the test is made by some of the nodes only."""
+        rows, testers = structure(what, tuple[tuple[tuple[object, ...], ...], tuple[str, ...]], "node-net-test")
         failures: dict[str, str] = {}
+        if self._own_name not in testers:
+            return failures
+        nodes = [_node_addresses(row) for row in rows]
         if self._own_name not in [name for name, _ in nodes]:
             failures[self._own_name] = "this node is not in the list of nodes"
         async with trio.open_nursery() as nursery:

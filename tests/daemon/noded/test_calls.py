@@ -170,8 +170,9 @@ def test_the_checks_of_a_verification_are_made_and_unknown_ones_left_out(node: N
         "time": None,
         "client-cert": None,
         "nodesetup": None,
-        "node-net-test": [[NAME, "127.0.0.1", "127.0.0.1"], ["node3.test", "127.0.0.77", "127.0.0.77"]],
-        "master-ip": [NAME, "127.0.0.1"],
+        "node-net-test": [[[NAME, "127.0.0.1", "127.0.0.1"], ["node3.test", "127.0.0.77", "127.0.0.77"]], [NAME]],
+        "master-ip": [NAME, "127.0.0.1", [NAME]],
+        "instancelist": ["fake"],
         "drbd-list": None,
     }
 
@@ -185,7 +186,21 @@ def test_the_checks_of_a_verification_are_made_and_unknown_ones_left_out(node: N
     assert found["nodesetup"] == []
     assert list(found["node-net-test"]) == ["node3.test"]
     assert found["master-ip"] is True
+    assert found["instancelist"] == []
     assert "drbd-list" not in found
+
+
+def test_others_are_reached_only_from_the_nodes_that_are_asked_to_and_instances_looked_for_where_they_can_be(
+    node: Node,
+) -> None:
+    asked = {
+        "node-net-test": [[["node3.test", "127.0.0.77", "127.0.0.77"]], ["node1.test"]],
+        "master-ip": [NAME, "127.0.0.77", ["node1.test"]],
+        "instancelist": ["fake"],
+        "nonvmnodes": [NAME],
+    }
+
+    assert node.call("node_verify", [asked, "cluster.test", {}]) == [True, {"node-net-test": {}, "master-ip": None}]
 
 
 def test_a_candidate_that_is_demoted_keeps_a_copy_of_its_configuration(own: Node) -> None:
