@@ -1,11 +1,14 @@
 """`gnt-cluster verify`: check the configuration and the files of this node."""
 
+from collections.abc import Container
+
 import click
 
 from cli.cluster.nodefiles import check_files
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import installation, paths, uses_color, wants_json
+from cli.copies import check_queue
 from cli.exitcodes import DONE, FAILED
 from cli.queuelags import ask_lags, lag_words
 from cli.screen import complain, say_json, say_styled
@@ -18,29 +21,32 @@ from protocol.wconfd.config import ListNodesBehind, VerifyConfig
 _SOUND = "ok"
 
 
-def _style(text: str) -> str:
-    return text if text == _SOUND else click.style(text, fg="red")
-
-
-_COLUMNS = (Column("CHECK"), Column("RESULT", style=_style))
-
-
 @click.command("verify", cls=Command, examples=("gnt-cluster verify", "gnt-cluster verify --output json"))
 def verify() -> int:
     """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none."""
     found = {"configuration": _config_problems(), **check_files(paths()), "processes": _left_processes()}
+    notes: dict[str, list[str]] = {}
     if installation().cluster.has_nodes:
         found["copies"] = [*_nodes_behind(), *_queue_lags()]
+        found["queue copies"], notes["queue copies"] = _queue_copies()
     if wants_json():
-        say_json(found)
+        say_json({**found, "notes": notes} if notes else found)
     else:
-        rows = [[name, problem] for name, problems in found.items() for problem in problems or [_SOUND]]
-        for line in render(_COLUMNS, rows, Layout(has_color=uses_color())):
+        rows = [
+            [name, text] for name, problems in found.items() for text in [*problems, *notes.get(name, ())] or [_SOUND]
+        ]
+        unremarkable = {_SOUND, *(text for texts in notes.values() for text in texts)}
+        columns = (Column("CHECK"), Column("RESULT", style=lambda text: _style(text, unremarkable)))
+        for line in render(columns, rows, Layout(has_color=uses_color())):
             say_styled(line)
     count = sum(map(len, found.values()))
     if count:
         complain(f"{count} problem{'s' if count > 1 else ''} found; mend them, and run this again")
     return FAILED if count else DONE
+
+
+def _style(text: str, unremarkable: Container[str]) -> str:
+    return text if text in unremarkable else click.style(text, fg="red")
 
 
 def _left_processes() -> list[str]:
@@ -72,6 +78,15 @@ def _queue_lags() -> list[str]:
         return [lag_words(lag) for lag in ask_lags() or () if lag.failure]
     except (GantryError, OSError):
         return []
+
+
+def _queue_copies() -> tuple[list[str], list[str]]:
+    """Problems and notes; empty if luxid cannot be asked, as above."""
+    try:
+        findings = check_queue()
+    except (GantryError, OSError):
+        return [], []
+    return ([], []) if findings is None else (findings.problems, findings.notes)
 
 
 def _config_problems() -> list[str]:

@@ -10,6 +10,7 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import installation, up_command, uses_color, wants_json
+from cli.copies import last_verdicts, status_words, verdicts_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
 from cli.queuelags import ask_lags, lag_words, lags_json
@@ -74,9 +75,10 @@ def tell_status(settings: Settings) -> int:
     jobs = _count_jobs() if has_luxid else None
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
     lags = ask_lags() if has_luxid else None
+    verdicts = last_verdicts() if has_luxid else None
     supervisor = _supervisor(paths)
     if wants_json():
-        copies = {} if lags is None else {"queue_lags": lags_json(lags)}
+        copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
         say_json({**_as_json(daemons, supervisor, jobs, drained), **copies})
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
@@ -85,6 +87,8 @@ def tell_status(settings: Settings) -> int:
             say(_queue_line(jobs, bool(drained)))
         for lag in lags or ():
             say(f"copies: {lag_words(lag)}")
+        if verdicts and not lags and (words := status_words(verdicts)) is not None:
+            say(f"copies: {words}")
     if not is_up:
         complain(_what_is_wrong(daemons, paths))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:

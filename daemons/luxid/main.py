@@ -28,6 +28,7 @@ from daemons.luxid.files.submissionkeys import SubmissionKeys
 from daemons.luxid.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.following import Following
 from daemons.luxid.handlers.cluster import ClusterFacts
+from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
@@ -98,6 +99,7 @@ async def serve(
             async with trio.open_nursery() as nursery:
                 if nodes is not None:
                     await nursery.start(nodes.run)
+                    nursery.start_soon(store.files.end_after, nodes.until_outdated)
                 early = _early_parts(settings, store, watch, nodes)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
@@ -279,8 +281,13 @@ def _service(
                 queue=Queue(store),
                 output=Output(jobs, store, OutputWatch(settings.paths, nursery)),
                 cluster=ClusterFacts(
-                    settings.paths, config, settings.ganeti.release, lags=early.nodes.lags if early.nodes else None
+                    settings.paths,
+                    config,
+                    settings.ganeti.release,
+                    lags=early.nodes.lags if early.nodes else None,
+                    verdicts=early.nodes.verdicts if early.nodes else None,
                 ),
+                copies=CopyChecks(early.nodes),
                 objects=ObjectQueries(rows, jobs.queue, config, early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, config, settings.paths.wconfd_socket),

@@ -8,6 +8,7 @@ import attrs
 from common.access import Role
 from daemons.luxid.configcache import ConfigCache, needing_config
 from daemons.luxid.handlers.cluster import ClusterFacts
+from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue
 from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
@@ -20,6 +21,7 @@ from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
+from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
@@ -53,6 +55,7 @@ class Handlers:
     queue: Queue
     output: Output
     cluster: ClusterFacts
+    copies: CopyChecks
     objects: ObjectQueries
     filters: Filters
     limits: Limits
@@ -85,6 +88,7 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(SetWatcherPause, to.queue.set_watcher_pause, role=Role.OPERATE),
         Route(QueryJobs, to.objects.query_jobs, role=Role.READ),
         Route(QueryConfigValues, to.cluster.query_config_values, role=Role.READ),
+        Route(CheckQueueCopies, to.copies.check_queue_copies, only_waits=True, role=Role.OPERATE),
         Route(QueryClusterInfo, to.cluster.query_cluster_info, role=Role.READ),
         Route(ReadJobOutput, to.output.read_job_output, only_waits=True, role=Role.READ),
         Route(Query, to.objects.query, role=Role.READ),

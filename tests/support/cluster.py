@@ -50,6 +50,8 @@ class Cluster:
         self.root = root
         self.paths = Paths.under_root(root)
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        # modules that are run instead of a daemon's own, by its name
+        self.modules: dict[str, str] = {}
         self._clients: dict[Path, BlockingClient] = {}
         root.mkdir(parents=True, exist_ok=True)
         self.configure(settings)
@@ -189,7 +191,7 @@ class Cluster:
             # a file, since the job processes keep it open when the fork server is gone
             with self._errors(name).open("wb") as errors:
                 daemon = subprocess.Popen(
-                    [sys.executable, "-P", "-m", daemon_named(name).module, "--root", str(self.root)],
+                    [sys.executable, "-P", "-m", self._module(name), "--root", str(self.root)],
                     env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
                     stderr=errors,
                     preexec_fn=self._limit if self._descriptors else None,
@@ -199,6 +201,9 @@ class Cluster:
             text = self._errors(name).read_text()
             raise AssertionError(f"{name} ended with {daemon.returncode}: {text}\n{self.log(name)[-2000:]}")
         return daemon
+
+    def _module(self, name: str) -> str:
+        return self.modules.get(name, daemon_named(name).module)
 
     def _limit(self) -> None:
         assert self._descriptors

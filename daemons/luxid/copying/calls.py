@@ -14,6 +14,7 @@ from daemons.luxid.core.copies.backlog import Fact
 from protocol.noded.call import NodeCall
 from protocol.noded.contents import Content
 from protocol.noded.queue import JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate, Move
+from protocol.noded.statefiles import StateFile, WriteStateFiles
 from protocol.noded.verifying import Check, NodeVerify
 from protocol.noded.virtualpaths import WireNames
 from protocol.noded.work import SetWatcherPause
@@ -25,6 +26,10 @@ class QueueCalls:
     def __init__(self, paths: Paths, names: WireNames) -> None:
         self._paths = paths
         self._names = names
+
+    def write(self, files: Mapping[str, bytes]) -> NodeCall[None]:
+        """Write many files at once: a call of ours. Args: files: by their names below the folder of data."""
+        return WriteStateFiles(tuple(StateFile(name, Content(content)) for name, content in files.items()))
 
     def content(self, job_id: JobId, content: bytes) -> NodeCall[None]:
         """Write the file of a job as that of a live one."""
@@ -50,8 +55,15 @@ class QueueCalls:
 
     def digests(self, job_ids: Sequence[JobId]) -> NodeVerify:
         """Ask for the digests of the files of these jobs, live and archived."""
-        names = [name(job_id) for name in (self._live, self._archived) for job_id in job_ids]
-        return NodeVerify({Check.FILES.value: names}, "", {})
+        return _digests([name(job_id) for name in (self._live, self._archived) for job_id in job_ids])
+
+    def digests_of(self, names: Sequence[str]) -> NodeVerify:
+        """Ask for the digests of files, by their names below the folder of data."""
+        return _digests([self._wire(name) for name in names])
+
+    def told(self, names: Sequence[str], found: Mapping[str, str]) -> Mapping[str, str]:
+        """The digests that a node has found, by the names below the folder of data."""
+        return {name: found[wire] for name in names if (wire := self._wire(name)) in found}
 
     def live(self, job_ids: Iterable[JobId], found: Mapping[str, str]) -> Mapping[JobId, str]:
         """The digests of live jobs among those that a node has found."""
@@ -60,8 +72,15 @@ class QueueCalls:
     def archived(self, job_ids: Iterable[JobId], found: Mapping[str, str]) -> Mapping[JobId, str]:
         return {job_id: found[name] for job_id in job_ids if (name := self._archived(job_id)) in found}
 
+    def _wire(self, name: str) -> str:
+        return self._names.to_wire(self._paths.data / name)
+
     def _live(self, job_id: JobId) -> str:
         return self._names.to_wire(self._paths.job_file(job_id))
 
     def _archived(self, job_id: JobId) -> str:
         return self._names.to_wire(self._paths.archived_job_file(job_id))
+
+
+def _digests(names: Sequence[str]) -> NodeVerify:
+    return NodeVerify({Check.FILES.value: list(names)}, "", {})

@@ -13,11 +13,17 @@ import attrs
 
 from common.ids import JobId
 from common.paths import Paths
+from common.system.log import get_log
+from daemons.luxid.core.copies.backlog import StateName
 from daemons.luxid.core.copies.comparing import JobDigest
+from protocol.noded.statefiles import ARCHIVE, QUEUE, SUBMISSIONS, WAITS, may_be_written
 
 # jobs of which master and node are compared at a time
 COMPARED_AT_ONCE: Final = 500
+# bytes of a file of ours beyond which other nodes do not get it
+MOST_STATE_BYTES: Final = 4 * 2**20
 _JOB: Final = "job-"
+_log: Final = get_log(__name__)
 
 
 @attrs.frozen
@@ -54,10 +60,12 @@ def read_jobs(paths: Paths, job_ids: Iterable[JobId]) -> FoundJobs:
 
 
 def digests(jobs: FoundJobs) -> Mapping[JobId, JobDigest]:
-    return {
-        job_id: JobDigest(hashlib.sha1(job.content, usedforsecurity=False).hexdigest(), job.is_archived)
-        for job_id, job in jobs.found.items()
-    }
+    return {job_id: JobDigest(digest(job.content), job.is_archived) for job_id, job in jobs.found.items()}
+
+
+def digest(content: bytes) -> str:
+    """As node daemons tell it."""
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
 def all_jobs(paths: Paths) -> Iterator[Sequence[JobId]]:
@@ -95,3 +103,49 @@ def _jobs_in(folder: Path) -> list[JobId]:
     return sorted(
         JobId(int(name[len(_JOB) :])) for name in names if name.startswith(_JOB) and name[len(_JOB) :].isdigit()
     )
+
+
+def read_states(paths: Paths, names: Iterable[StateName]) -> Mapping[StateName, bytes | None]:
+    """Read files of ours; None: there is no such file, or it is too large for other nodes. Raises: OSError."""
+    return {name: _read_state(paths.data / name) for name in names}
+
+
+def _read_state(path: Path) -> bytes | None:
+    content = read_text(path)
+    if content is None or len(content) <= MOST_STATE_BYTES:
+        return content
+    _log.warning("copies.too_large", file=path, bytes=len(content), limit=MOST_STATE_BYTES, effect="it is not copied")
+    return None
+
+
+def all_states(paths: Paths) -> Iterator[Sequence[StateName]]:
+    """The names of all files of ours that other nodes get, some at a time. Raises: OSError."""
+    for folder in (SUBMISSIONS, WAITS):
+        names = [f"{folder}/{name}" for name in sorted(os.listdir(paths.data / folder))]
+        found = [StateName(name) for name in names if may_be_written(name)]
+        for start in range(0, len(found), COMPARED_AT_ONCE):
+            yield found[start : start + COMPARED_AT_ONCE]
+
+
+def strangers(paths: Paths, names: Iterable[str]) -> list[str]:
+    """Those of these files of a node that the master has not. Raises: OSError.
+
+    A job whose file lies elsewhere on the master is not a stranger: it is compared, and moved. Nor is one whose file is
+    damaged here: a candidate may have the last good one.
+    """
+    return [name for name in names if not _has(paths, name)]
+
+
+def _has(paths: Paths, name: str) -> bool:
+    job = _job_of(name)
+    if job is None:
+        return os.path.lexists(paths.data / name)
+    # in this order: a job is moved from the one to the others, and never back
+    others = (paths.archived_job_file(job), paths.damaged / f"{_JOB}{job}")
+    places = others if name.startswith(ARCHIVE) else (paths.job_file(job), *others)
+    return any(map(os.path.lexists, places))
+
+
+def _job_of(name: str) -> JobId | None:
+    folder, _, number = name.rpartition(f"/{_JOB}")
+    return JobId(int(number)) if folder.startswith(QUEUE) and number.isdigit() else None

@@ -17,25 +17,34 @@ import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite
+from common.errors import GantryError, explain_os_error
 from common.ids import JobId
 from common.nodes.epochs import read_epoch
 from common.objects.index import ConfigIndex
-from common.paths import Paths
+from common.paths import WAITS_FILE_JOBS, Paths
 from common.replication import NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.candidates import candidates
+from daemons.luxid.copying.checking import check
+from daemons.luxid.copying.line import NotSent
+from daemons.luxid.copying.purgeturn import PurgeTurn
 from daemons.luxid.copying.sending import NodeSender
-from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
+from daemons.luxid.core.copies.backlog import Backlog, Fact, Key, StateName
+from daemons.luxid.core.copies.verdict import Verdict
 from protocol.luxi.cluster import QueueLag
+from protocol.luxi.copies import QueueVerdict
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.statefiles import SUBMISSIONS, WAITS
 from protocol.noded.virtualpaths import WireNames
 
 # seconds that a change waits for the attempt to copy it
 ATTEMPT_S: Final = 1.0
+# seconds that a check may take
+CHECK_S: Final = 120.0
 _JOB: Final = "job-"
 K = TypeVar("K", bound=Key)
 _log: Final = get_log(__name__)
@@ -64,6 +73,8 @@ class NodeCopies:
             paths.drain_file: Fact.DRAIN,
             paths.watcher_pause: Fact.WATCHER_PAUSE,
         }
+        self._turn_to_purge = PurgeTurn()
+        self._is_outdated = trio.Event()
         self._client: NodeClient | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -78,6 +89,12 @@ class NodeCopies:
             self._client, self._nursery = client, nursery
             task_status.started()
             await trio.sleep_forever()
+
+    async def until_outdated(self) -> NoLongerMaster:
+        """Return when a node says that another one is the master, though nothing may have changed here."""
+        await self._is_outdated.wait()
+        reasons = [sender.failure or "" for sender in self._senders.values() if sender.is_outdated]
+        return NoLongerMaster(reasons[0] if reasons else "a node that has left the candidates has another master")
 
     def follow(self, index: ConfigIndex) -> None:
         """Send to the candidates of this configuration from now on."""
@@ -103,6 +120,35 @@ class NodeCopies:
             if sender.behind_since is not None
         ]
 
+    def verdicts(self) -> Sequence[QueueVerdict]:
+        """What the last comparisons with each candidate have shown."""
+        return [_verdict(sender, sender.verdict) for sender in self._senders.values()]
+
+    async def check(self) -> tuple[QueueVerdict, ...]:
+        """Compare with each candidate now."""
+        found: dict[str, QueueVerdict] = {}
+
+        async def ask(sender: NodeSender) -> None:
+            found[sender.node.name] = await self._check(sender)
+
+        async with trio.open_nursery() as nursery:
+            for sender in self._senders.values():
+                nursery.start_soon(ask, sender)
+        return tuple(found[name] for name in sorted(found))
+
+    async def _check(self, sender: NodeSender) -> QueueVerdict:
+        failure = f"{sender.node} has not told which files it has within {CHECK_S:g} s"
+        with trio.move_on_after(CHECK_S):
+            try:
+                sender.verdict = await check(self._paths, sender)
+            except NotSent as error:
+                failure = error.failed.text
+            except (OSError, GantryError) as error:
+                failure = explain_os_error(error) if isinstance(error, OSError) else error.message
+            else:
+                return _verdict(sender, sender.verdict)
+        return QueueVerdict(sender.node.name, failure=failure, takes_ours=sender.backlog.takes_ours)
+
     async def replaced(self, files: Sequence[FileWrite]) -> None:
         await self._changed([write.path for write in files])
 
@@ -122,21 +168,29 @@ class NodeCopies:
         jobs = [job_id for path in paths if (job_id := self._job(path)) is not None]
         await self._note(jobs, lambda backlog, job_id, number: backlog.removed(job_id, number))
         await self._changed([path for path in paths if path in self._facts])
+        # one that is left too long on a node does no harm
+        states = [name for path in paths if (name := self._state(path)) is not None]
+        await self._note(states, lambda backlog, name, number: backlog.discarded(name, number), is_awaited=False)
 
     async def _changed(self, paths: Sequence[Path]) -> None:
         keys = [key for path in paths if (key := self._key(path)) is not None]
         await self._note(keys, lambda backlog, key, number: backlog.changed(key, number))
 
-    async def _note(self, keys: Sequence[K], note: Callable[[Backlog, K, int], None]) -> None:
+    async def _note(
+        self, keys: Sequence[K], note: Callable[[Backlog, K, int], None], *, is_awaited: bool = True
+    ) -> None:
         self._check_mastership()
         if not keys:
             return
+        # histories are written by luxid and by job processes; both write before or just after the job's file
+        waits = {StateName(f"{WAITS}/{key // WAITS_FILE_JOBS}") for key in keys if isinstance(key, int)}
         self._number = number = self._number + 1
         for sender in self._senders.values():
             for key in keys:
                 note(sender.backlog, key, number)
             sender.wake()
-        if self._rules.waits:
+            sender.compare_later(waits)
+        if self._rules.waits and is_awaited:
             await self._wait(keys, number)
             self._check_mastership()
 
@@ -160,7 +214,11 @@ class NodeCopies:
                 raise NoLongerMaster(sender.failure or "")
 
     def _key(self, path: Path) -> Key | None:
-        return self._facts.get(path) or self._job(path)
+        return self._facts.get(path) or self._job(path) or self._state(path)
+
+    def _state(self, path: Path) -> StateName | None:
+        """The name of a file of ours; None: another file."""
+        return StateName(f"{SUBMISSIONS}/{path.name}") if path.parent == self._paths.submissions else None
 
     def _job(self, path: Path) -> JobId | None:
         """The id of a live job's file; None: another file."""
@@ -171,10 +229,22 @@ class NodeCopies:
     def _begin(self, node: NodeAddress, *, is_new: bool) -> None:
         assert self._client is not None, "run has not begun"
         assert self._nursery is not None
-        sender = NodeSender(node, self._paths, self._calls, self._client, is_new=is_new)
+        sender = NodeSender(node, self._paths, self._calls, self._client, self._turn_to_purge, is_new=is_new)
         self._senders[node.name] = sender
         _log.info("copies.begin", node=node.name, address=node.place, is_new=is_new)
-        self._nursery.start_soon(sender.run)
+        self._nursery.start_soon(self._run, sender)
+
+    async def _run(self, sender: NodeSender) -> None:
+        await sender.run()
+        if sender.is_outdated:
+            self._is_outdated.set()
+
+
+def _verdict(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
+    name, takes_ours = sender.node.name, sender.backlog.takes_ours
+    if verdict is None:
+        return QueueVerdict(name, failure=sender.failure, takes_ours=takes_ours)
+    return QueueVerdict(name, verdict.at, verdict.count, verdict.names, takes_ours=takes_ours)
 
 
 def _text(lacking: Sequence[NodeSender], count: int) -> str:

@@ -6,8 +6,8 @@ the master, nothing counts any more: this caller and all later ones are refused,
 `run` ends luxid.
 
 `take_up` reports the writes of job processes, when luxid has learned of them and before any client does.
-Files of this node alone are handled elsewhere: messages to job processes, log lines of running jobs, and the wait
-histories, which are not durable.
+Files that are not durable are handled elsewhere: messages to job processes, log lines of running jobs, and the wait
+histories, whose copies follow the changes of their jobs.
 
 Source: DESIGN sections 6, 12 and 14.
 """
@@ -74,6 +74,10 @@ class QueueFiles:
             await nursery.start(self._commits.run)
             task_status.started()
             await self._mastership.until_lost()
+
+    async def end_after(self, loss: Callable[[], Awaitable[NoLongerMaster]]) -> None:
+        """Let `run` end luxid when a way of copying has learned that another node has taken over."""
+        self._mastership.lose(await loss())
 
     async def replace(self, *groups: Sequence[FileWrite]) -> None:
         """Replace files, group by group; a group may share a write with simultaneous changes of other callers.

@@ -16,6 +16,7 @@ from common.wire import unstructure
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from protocol.luxi.cluster import QUEUE_LAGS, QueryClusterInfo, QueryConfigValues, QueueLag
+from protocol.luxi.copies import QUEUE_VERDICTS, QueueVerdict
 from protocol.luxi.queries import FieldValue
 from protocol.peer import Peer
 
@@ -31,6 +32,7 @@ class ClusterFacts:
     Args:
         told_release: version reported to clients; empty: our own.
         lags: what the candidates lack of the queue; None: it is not copied.
+        verdicts: what the last comparisons with the candidates have shown, likewise.
     """
 
     def __init__(
@@ -39,11 +41,13 @@ class ClusterFacts:
         config: ConfigCache,
         told_release: str = "",
         lags: Callable[[], Sequence[QueueLag]] | None = None,
+        verdicts: Callable[[], Sequence[QueueVerdict]] | None = None,
     ) -> None:
         self._paths = paths
         self._config = config
         self._release = told_release or release()
         self._lags = lags
+        self._verdicts = verdicts
 
     async def query_config_values(self, call: QueryConfigValues, peer: Peer) -> tuple[FieldValue, ...]:
         """Raises:
@@ -72,6 +76,8 @@ class ClusterFacts:
             return _watcher_pause(self._paths)
         if name == QUEUE_LAGS:
             return None if self._lags is None else unstructure(self._lags())
+        if name == QUEUE_VERDICTS:
+            return None if self._verdicts is None else unstructure(self._verdicts())
         read = _FROM_CONFIG.get(name)
         return read(config) if read is not None and config is not None else None
 

@@ -38,6 +38,10 @@ class FleetNode:
     def start(self) -> None:
         self.cluster.start("noded")
 
+    def be_of_ganeti(self, is_so: bool = True) -> None:
+        """Let the node daemons that are started from now on know no calls of ours."""
+        self.cluster.modules = {"noded": "tests.support.machines.ganetinoded"} if is_so else {}
+
     def kill(self) -> None:
         self.cluster.kill("noded", signal.SIGKILL)
 
@@ -103,6 +107,15 @@ class Fleet:
                 state=lambda at=node.paths: differing(queue_files(at), queue_files(self.master.paths)),  # type: ignore[misc]
             )
 
+    def until_same_state(self, *nodes: FleetNode) -> None:
+        """Wait until these nodes have our files beside the queue byte for byte as the master."""
+        for node in nodes:
+            wait_until(
+                lambda at=node.paths: state_files(at) == state_files(self.master.paths),  # type: ignore[misc]
+                what=f"{node.name} has the state of the master",
+                state=lambda at=node.paths: differing(state_files(at), state_files(self.master.paths)),  # type: ignore[misc]
+            )
+
     def _settings(self, name: str, ip: str, cluster: str = "") -> str:
         own = f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n{cluster}'
         return f'{own}[noded]\naddress = "{ip}"\nport = {self._port}\n'
@@ -131,6 +144,16 @@ class Fleet:
             config["nodes"][uuid] = {**first, "uuid": uuid, "name": node.name, "primary_ip": node.ip}
             config["nodes"][uuid]["secondary_ip"] = node.ip
         path.write_bytes(orjson.dumps(config))
+
+
+def state_files(paths: Paths) -> dict[str, bytes]:
+    """The contents of the files of ours that candidates get, by name in the folder of data."""
+    found = {}
+    for path in (*paths.submissions.iterdir(), *paths.waits.iterdir()):
+        with contextlib.suppress(FileNotFoundError):
+            if path.suffix != ".tmp":
+                found[str(path.relative_to(paths.data))] = path.read_bytes()
+    return found
 
 
 def files(paths: Paths) -> dict[str, bytes]:

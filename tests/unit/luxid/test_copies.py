@@ -6,7 +6,7 @@ from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid
 from daemons.luxid.copying.candidates import candidates
-from daemons.luxid.core.copies.backlog import Backlog, Fact, Key
+from daemons.luxid.core.copies.backlog import Backlog, Fact, Key, StateName
 from daemons.luxid.core.copies.comparing import JobDigest, differing
 from protocol.noded.clients.nodes import NodeAddress
 from tests.support.configs import UUIDS, small_config
@@ -65,8 +65,55 @@ def test_the_serial_travels_before_jobs_and_the_oldest_jobs_first() -> None:
     assert dict(batch.jobs) == {TWO: True}
 
 
-def test_a_node_that_never_had_a_removed_job_is_not_purged() -> None:
+def _of_ganeti() -> Backlog:
     backlog = _settled()
+    backlog.is_of_ganeti()
+    return backlog
+
+
+def test_a_removed_job_is_an_entry_and_no_reason_to_purge() -> None:
+    backlog = _settled()
+    backlog.removed(ONE, 1)
+
+    assert dict(backlog.take(9).jobs) == {ONE: True}
+    assert not backlog.needs_purge
+
+
+def test_the_note_of_a_batch_arrives_before_its_jobs_and_leaves_after_them() -> None:
+    backlog = _settled()
+    note = StateName("submissions/batch-1-2")
+    keys: tuple[Key, ...] = (note, ONE, TWO)
+    for number, key in enumerate(keys, 1):
+        backlog.changed(key, number)
+    first = backlog.take(2)
+    backlog.discarded(note, 4)
+
+    assert (first.states, dict(first.jobs)) == ((note,), {ONE: True})
+    assert (backlog.take(2).states, backlog.take(3).states) == ((), (note,))
+
+
+def test_ganetis_node_gets_no_files_of_ours_and_everything_when_it_is_replaced() -> None:
+    backlog, key = _of_ganeti(), StateName("submissions/key")
+    backlog.changed(key, 1)
+    is_empty = backlog.is_empty
+
+    backlog.is_of_ours()
+
+    assert is_empty
+    assert backlog.needs_comparison
+
+
+def test_a_new_node_of_ganeti_is_purged() -> None:
+    new, known = Backlog(is_new=True), Backlog(is_new=False)
+
+    new.is_of_ganeti()
+    known.is_of_ganeti()
+
+    assert (new.needs_purge, known.needs_purge) == (True, False)
+
+
+def test_a_node_that_never_had_a_removed_job_is_not_purged() -> None:
+    backlog = _of_ganeti()
     backlog.changed(TWO, 1)
     backlog.removed(TWO, 2)
 
@@ -74,7 +121,7 @@ def test_a_node_that_never_had_a_removed_job_is_not_purged() -> None:
 
 
 def test_a_node_that_may_have_a_removed_job_is_purged() -> None:
-    backlog = _settled()
+    backlog = _of_ganeti()
     backlog.removed(ONE, 1)
     assert backlog.needs_purge
 

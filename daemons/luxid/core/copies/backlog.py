@@ -9,19 +9,27 @@ alone is sent to a node that has the content.
 Changes are numbered in the order in which they happened. A batch bears the number of the last change that it can hold;
 what changes while it is under way has a higher number, and stays in the backlog when the batch has arrived.
 
-Ganeti's calls cannot remove a single job. A node that may have a job that the master has no longer is purged, and gets
-everything anew. A node of which nothing is known is compared file by file, and gets what differs; one that joins or
-returns is purged first, since it may have jobs that nobody remembers.
+Files of ours beside the jobs (`StateName`) are entries too, and a removed file is an entry that is found missing when
+its turn comes. A removal goes to the end: the note of a batch arrives before the batch's jobs and leaves after them.
+
+A node of which nothing is known is compared file by file: it gets what differs, and loses what the master has not.
+Ganeti's node daemon cannot remove a single job, and takes no file of ours. There, a node that may have a job that the
+master has no longer is purged, and gets everything anew; one that joins or returns is purged first, since it may have
+jobs that nobody remembers.
 
 Source: noded.md 6, 8 and trap 5; DESIGN sections 12 and 13.
 """
 
 import enum
 from collections.abc import Iterable, Mapping
+from typing import NewType
 
 import attrs
 
 from common.ids import JobId
+
+# name of a file of ours below the folder of data, as in `protocol.noded.statefiles`
+StateName = NewType("StateName", str)
 
 
 class Fact(enum.Enum):
@@ -33,7 +41,7 @@ class Fact(enum.Enum):
 
 
 # what may be lacking, each a file or two of which one is there
-Key = JobId | Fact
+Key = JobId | Fact | StateName
 
 
 @attrs.frozen
@@ -47,17 +55,19 @@ class _Lack:
 
 @attrs.frozen
 class Batch:
-    """What is sent next; the facts come first, the serial before all jobs."""
+    """What is sent next: files of ours, then facts, the serial before all jobs."""
 
     # the last change that it can hold
     number: int
     facts: tuple[Fact, ...] = ()
     # job -> whether its content is sent
     jobs: Mapping[JobId, bool] = attrs.field(factory=dict)
+    # each is written, or removed if the master has it no longer; removals come last
+    states: tuple[StateName, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        return not self.facts and not self.jobs
+        return not self.facts and not self.jobs and not self.states
 
 
 class Backlog:
@@ -68,8 +78,12 @@ class Backlog:
 
     def __init__(self, *, is_new: bool) -> None:
         self._lacks: dict[Key, _Lack] = {}
+        # whether the node takes files of ours and can remove single files; Ganeti's does not
+        self._takes_ours = True
+        # whether the node may have jobs that nobody remembers
+        self._has_strangers = is_new
         # whether the node must lose all it has
-        self.needs_purge = is_new
+        self.needs_purge = False
         # whether it must be found out which files differ
         self.needs_comparison = True
         # whether every job that the node has is known
@@ -90,8 +104,26 @@ class Backlog:
         """Whether the node lacks a change of one of these up to this number."""
         return any((lack := self._lacks.get(key)) is not None and lack.first <= number for key in keys)
 
+    @property
+    def takes_ours(self) -> bool:
+        """Whether calls of ours are sent to the node."""
+        return self._takes_ours
+
+    def is_of_ganeti(self) -> None:
+        """The node does not know calls of ours."""
+        self._takes_ours = False
+        self._lacks = {key: lack for key, lack in self._lacks.items() if not isinstance(key, str)}
+        self.needs_purge = self.needs_purge or self._has_strangers
+
+    def is_of_ours(self) -> None:
+        """The node knows calls of ours."""
+        if not self._takes_ours:
+            self._takes_ours = self.needs_comparison = True
+            # the comparison finds what there is to lose
+            self.needs_purge = False
+
     def changed(self, key: Key, number: int) -> None:
-        """A job's file, or a fact, has another content."""
+        """A file has another content; one of ours may also be gone."""
         self._note(key, number, needs_content=True)
 
     def archived(self, job_id: JobId, number: int) -> None:
@@ -100,10 +132,17 @@ class Backlog:
 
     def removed(self, job_id: JobId, number: int) -> None:
         """A job is gone from the master."""
+        if self._takes_ours:
+            self._note_removal(job_id, number)
+            return
         self._number = max(self._number, number)
         self._lacks.pop(job_id, None)
         if not self._is_known or job_id <= self._highest:
             self.needs_purge = True
+
+    def discarded(self, name: StateName, number: int) -> None:
+        """A file of ours is gone from the master."""
+        self._note_removal(name, number)
 
     def differs(self, key: Key, *, needs_content: bool = True) -> None:
         """A comparison has found that the node has something else."""
@@ -122,26 +161,32 @@ class Backlog:
         """All files of the master were compared with the node's."""
         self.needs_comparison = False
         self._is_known = True
+        if self._takes_ours:
+            self._has_strangers = False
 
     def purged(self) -> None:
         """The node has lost everything."""
         self.needs_purge = False
         self.needs_comparison = True
         self._is_known = True
+        self._has_strangers = False
         self._highest = 0
         for key, lack in self._lacks.items():
             self._lacks[key] = attrs.evolve(lack, needs_content=True)
 
     def take(self, most: int) -> Batch:
-        """The batch to send next; it stays in the backlog until its parts have arrived. Args: most: of its jobs."""
+        """The batch to send next; it stays in the backlog until its parts have arrived. Args: most: files."""
         facts = [fact for fact in Fact if fact in self._lacks]
         jobs: dict[JobId, bool] = {}
+        states: list[StateName] = []
         for key, lack in self._lacks.items():
-            if len(jobs) >= most:
+            if len(jobs) + len(states) >= most:
                 break
-            if not isinstance(key, Fact):
+            if isinstance(key, str):
+                states.append(key)
+            elif not isinstance(key, Fact):
                 jobs[key] = lack.needs_content
-        return Batch(self._number, tuple(facts), jobs)
+        return Batch(self._number, tuple(facts), jobs, tuple(states))
 
     def arrived(self, batch: Batch, key: Key) -> None:
         """The node has what the batch sent of this."""
@@ -154,7 +199,7 @@ class Backlog:
             self._lacks[key] = attrs.evolve(lack, first=max(lack.first, batch.number + 1))
 
     def gone(self, batch: Batch, job_id: JobId) -> None:
-        """The master has no file of a job that was to be sent."""
+        """The master has no file of a job that was to be sent to a node of Ganeti."""
         lack = self._lacks.get(job_id)
         if lack is not None and lack.last <= batch.number:
             self.removed(job_id, batch.number)
@@ -180,8 +225,16 @@ class Backlog:
         self._lacks.clear()
         self.needs_comparison = True
 
+    def _note_removal(self, key: Key, number: int) -> None:
+        had = self._lacks.pop(key, None)
+        self._note(key, number, needs_content=True)
+        if had is not None and key in self._lacks:
+            self._lacks[key] = _Lack(had.first, number, needs_content=True)
+
     def _note(self, key: Key, number: int, *, needs_content: bool) -> None:
         self._number = max(self._number, number)
+        if isinstance(key, str) and not self._takes_ours:
+            return
         had = self._lacks.get(key)
         first = number if had is None else had.first
         self._lacks[key] = _Lack(first, number, needs_content or (had is not None and had.needs_content))

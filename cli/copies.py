@@ -1,0 +1,80 @@
+"""Whether the copies on other nodes are the master's, in words."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from cli.connection import ask_luxid
+from common.wire import structure
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.copies import QUEUE_VERDICTS, CheckQueueCopies, QueueVerdict
+
+_BEYOND = "keys of submissions and histories of waits"
+
+
+@attrs.frozen
+class CopyFindings:
+    """What a comparison with the other nodes has shown."""
+
+    # what is wrong, a text for each node
+    problems: list[str]
+    # what an operator should know
+    notes: list[str]
+
+
+def check_queue() -> CopyFindings | None:
+    """Compare the queue with all candidates; None: it is not copied. Raises: as `ask_luxid`."""
+    verdicts = ask_luxid(CheckQueueCopies())
+    if verdicts is None:
+        return None
+    problems = [text for verdict in verdicts if (text := _problem(verdict)) is not None]
+    same = [verdict.node for verdict in verdicts if verdict.failure is None and not verdict.differ]
+    notes = [same_words(same)] if same else []
+    notes += [
+        f"node '{verdict.node}' runs Ganeti's node daemon: it does not get {_BEYOND}; "
+        "after a move of the master there, a client that repeats a submission may submit twice"
+        for verdict in verdicts
+        if not verdict.takes_ours
+    ]
+    return CopyFindings(problems, notes)
+
+
+def last_verdicts() -> Sequence[QueueVerdict] | None:
+    """What the last comparisons have shown; None: the queue is not copied. Raises: as `ask_luxid`."""
+    (value,) = ask_luxid(QueryConfigValues((QUEUE_VERDICTS,)))
+    return None if value is None else structure(value, tuple[QueueVerdict, ...], QUEUE_VERDICTS)
+
+
+def same_words(nodes: Sequence[str]) -> str:
+    return f"same on {', '.join(nodes)}"
+
+
+def differ_words(node: str, count: int, files: Sequence[str]) -> str:
+    more = ", ..." if count > len(files) else ""
+    return f"node '{node}' differed in {count} file{'' if count == 1 else 's'}: {', '.join(files)}{more}"
+
+
+def status_words(verdicts: Sequence[QueueVerdict]) -> str | None:
+    """One line about the last comparisons; None: there are no candidates."""
+    if not verdicts:
+        return None
+    compared = [verdict for verdict in verdicts if verdict.at is not None]
+    open_ones = len(verdicts) - len(compared)
+    differed = [verdict for verdict in compared if verdict.differ]
+    words = [f"queue compared with {len(compared)} of {len(verdicts)} candidates"] if open_ones else []
+    if compared and not differed:
+        words.append(f"same on {len(compared)} candidate{'' if len(compared) == 1 else 's'} when last compared")
+    words += [differ_words(verdict.node, verdict.differ, verdict.files) for verdict in differed]
+    return "; ".join(words)
+
+
+def verdicts_json(verdicts: Sequence[QueueVerdict] | None) -> object:
+    return [attrs.asdict(verdict) for verdict in verdicts or ()]
+
+
+def _problem(verdict: QueueVerdict) -> str | None:
+    if verdict.failure is not None:
+        return f"node '{verdict.node}' could not be compared: {verdict.failure}"
+    if verdict.differ:
+        return f"{differ_words(verdict.node, verdict.differ, verdict.files)}; they are being sent"
+    return None
