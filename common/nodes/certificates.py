@@ -43,7 +43,8 @@ VALIDITY: Final = datetime.timedelta(days=5 * 365)
 _EARLIER: Final = datetime.timedelta(days=1)
 # a common name is no longer (X.520)
 _NAME_MAX: Final = 64
-_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
+_CERTIFICATE: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----\n?", re.DOTALL)
+_KEY: Final = re.compile(rb"-----BEGIN ([A-Z ]*PRIVATE KEY)-----.+?-----END \1-----\n?", re.DOTALL)
 
 
 @attrs.frozen
@@ -100,13 +101,13 @@ def make_node_certificate(server_pem: bytes, node_name: str, now: datetime.datet
     return request.key + sign_request(server_pem, request.request, node_name, now)
 
 
-def make_request(node_name: str) -> CertificateRequest:
-    """Make a key, and the request to sign it."""
+def make_request(node_name: str, key_pem: bytes | None = None) -> CertificateRequest:
+    """Make a key, and the request to sign it. Args: key_pem: a key that was made before; None: a new one."""
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.serialization import Encoding
 
-    key = _new_key()
+    key = _new_key() if key_pem is None else _key_of(key_pem)
     request = x509.CertificateSigningRequestBuilder(_named(node_name)).sign(key, hashes.SHA256())
     return CertificateRequest(_key_pem(key), request.public_bytes(Encoding.PEM))
 
@@ -177,6 +178,43 @@ def digest_of(pem: bytes) -> str:
 
     Raises: DamagedFile: there is none.
     """
+    return hashlib.sha1(_der_of(pem), usedforsecurity=False).digest().hex(":").upper()
+
+
+def fingerprint_of(pem: bytes) -> str:
+    """SHA-256 of the first certificate in this content, in hexadecimal digits. Raises: DamagedFile: there is none."""
+    return hashlib.sha256(_der_of(pem)).hexdigest()
+
+
+def public_digest_of(request: bytes) -> str:
+    """SHA-256 of the public key in a request for a certificate. Raises: InvalidRequest."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    asked = _parsed(x509.load_pem_x509_csr, request, InvalidRequest("the request for a certificate cannot be read"))
+    public = asked.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return hashlib.sha256(public).hexdigest()
+
+
+def certificates_in(pem: bytes) -> list[bytes]:
+    """The PEM of each certificate in this content, without keys."""
+    return [match[0] for match in _CERTIFICATE.finditer(pem)]
+
+
+def has_key(pem: bytes) -> bool:
+    """Whether this content has a private key."""
+    return _KEY.search(pem) is not None
+
+
+def key_in(pem: bytes) -> bytes:
+    """The PEM of the private key in this content. Raises: DamagedFile: there is none."""
+    match = _KEY.search(pem)
+    if match is None:
+        raise DamagedFile("there is no private key where one was expected")
+    return match[0]
+
+
+def _der_of(pem: bytes) -> bytes:
     match = _CERTIFICATE.search(pem)
     try:
         der = base64.b64decode(b"".join(match[1].split()), validate=True) if match else b""
@@ -184,7 +222,7 @@ def digest_of(pem: bytes) -> str:
         der = b""
     if not der:
         raise DamagedFile("there is no certificate where one was expected")
-    return hashlib.sha1(der, usedforsecurity=False).digest().hex(":").upper()
+    return der
 
 
 def write_certificate(path: Path, pem: bytes, owner: tuple[int, int] | None = None) -> None:

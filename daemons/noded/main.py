@@ -64,7 +64,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     is_leaving = trio.Event()
     table = rows(make_handlers(settings, queue, is_leaving))
     app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
-    connections = Connections(app, TlsIdentity(paths.server_pem), rules)
+    connections = Connections(app, TlsIdentity(paths), rules)
     await in_thread(_begin, queue)
     await in_thread(_remove_leftovers, paths)
     with open_listener(rules.address, rules.port) as listener:
