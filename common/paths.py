@@ -73,6 +73,16 @@ class Paths:
         return self.data / "epoch"
 
     @property
+    def join_tokens(self) -> Path:
+        """The folder of the tokens with which machines may join; ours, on the master."""
+        return self.data / "join-tokens"
+
+    @property
+    def joining(self) -> Path:
+        """The folder of a machine that is joining, until it is a node; ours."""
+        return self.data / "joining"
+
+    @property
     def watcher_pause(self) -> Path:
         return self.data / "watcher.pause"
 

@@ -11,6 +11,7 @@ VERBS: Final = {
     "modify": Verb("cli.cluster.modify:modify", "Change the limits of the cluster."),
     "verify": Verb("cli.cluster.verify:verify", "Check the configuration and the files of this node."),
     "redist-conf": Verb("cli.cluster.redist_conf:redist_conf", "Send the configuration to all nodes again."),
+    "join-token": Verb("cli.cluster.join_token:join_token", "Make a token with which one machine joins."),
     "queue": Verb("cli.cluster.queue:queue", "Close or open the queue to new jobs."),
     "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
 }

@@ -41,13 +41,13 @@ def up(detach: bool) -> int:
     paths = settings.paths
     take_up(settings)
     if (supervisor := find_supervisor(paths)) is not None:
-        _tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
+        tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
         return _tell_status(settings) if wants_json() else DONE
     _refuse_others(paths)
     _make_cluster(settings)
     if not detach:
         _up_here()
-    code = _up_detached(paths, len(daemons_here(settings)))
+    code = up_detached(paths, len(daemons_here(settings)))
     return _tell_status(settings) if code == DONE and wants_json() else code
 
 
@@ -79,7 +79,7 @@ def _make_cluster(settings: Settings) -> None:
     from common.clusterinit import create_cluster
 
     create_cluster(paths, _CLUSTER, node, primary_ip=settings.own_address, has_nodes=settings.cluster.has_nodes)
-    _tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
+    tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 
 def _up_here() -> NoReturn:
@@ -99,7 +99,8 @@ def _supervisor(*words: str) -> list[str]:
     return python_command(SUPERVISOR_MODULE, *place, *words)
 
 
-def _tell(text: str) -> None:
+def tell(text: str) -> None:
+    """Tell a step of the way."""
     if wants_json():
         # progress goes to standard error; the result comes last
         remark(text)
@@ -108,7 +109,8 @@ def _tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def _up_detached(paths: Paths, daemons: int) -> int:
+def up_detached(paths: Paths, daemons: int) -> int:
+    """Start a supervisor in the background; return when so many daemons are ready. Raises: Unavailable: it ended."""
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
         with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
@@ -139,5 +141,5 @@ def _relay(line: str) -> str:
     if line.startswith(("error: ", "  ")):
         remark(line)
     else:
-        _tell(line)
+        tell(line)
     return line

@@ -56,6 +56,8 @@ class ClusterSettings:
 class NodedSettings:
     # address to listen at; empty: all
     address: str = ""
+    # port of the master for machines that join; it is open only while a token is valid
+    join_port: int = attrs.field(default=1812, validator=port)
     port: int = attrs.field(default=1811, validator=port)
     # connections at once, also those whose handshake is not over
     max_clients: int = attrs.field(default=200, validator=positive)

@@ -31,6 +31,7 @@ from daemons.noded.handlers.state import StateHandlers
 from daemons.noded.handlers.uploads import UploadHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
 from daemons.noded.handlers.work import WorkHandlers
+from daemons.noded.joining.gate import JoinGate
 from daemons.noded.rpc import Handlers, Procedures, rows
 from daemons.noded.transport.application import Application
 from daemons.noded.transport.body import Bodies
@@ -65,6 +66,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     table = rows(make_handlers(settings, queue, is_leaving))
     app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
     connections = Connections(app, TlsIdentity(paths), rules)
+    gate = JoinGate(settings)
     await in_thread(_begin, queue)
     await in_thread(_remove_leftovers, paths)
     with open_listener(rules.address, rules.port) as listener:
@@ -72,6 +74,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             await writers.start(queue.run)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(connections.serve, listener)
+                nursery.start_soon(gate.run)
                 nursery.start_soon(_end_after, is_leaving)
                 _log.info("state.read", epoch=epochs.highest, port=rules.port, is_new=callers.is_new)
                 task_status.started()

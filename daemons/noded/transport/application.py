@@ -71,13 +71,13 @@ class Application:
 
     def _refusal(self, scope: HTTPScope, procedure: str) -> Page | None:
         """The page for a request that is not carried out, whatever its body is."""
-        digest = _digest(scope)
+        digest = caller_of(scope)
         try:
             may_call = self._answering.may_call(digest)
         except GantryError as error:
             return self._failure(error.message)
         if not may_call:
-            _log.warning("caller.refused", peer=_peer(scope), certificate=digest, procedure=procedure)
+            _log.warning("caller.refused", peer=peer_of(scope), certificate=digest, procedure=procedure)
             return error_page(403, "only master candidates may call this node")
         if scope["method"] != "POST":
             return error_page(400, "procedures are called by POST")
@@ -115,7 +115,7 @@ def _epoch(scope: HTTPScope) -> str | None:
     return None
 
 
-def _digest(scope: HTTPScope) -> str:
+def caller_of(scope: HTTPScope) -> str:
     """The digest of the caller's certificate; that of nobody if there is none."""
     chain = scope["extensions"].get("tls", {}).get("client_cert_chain") or ("",)
     try:
@@ -124,6 +124,7 @@ def _digest(scope: HTTPScope) -> str:
         return _NO_CALLER
 
 
-def _peer(scope: HTTPScope) -> str:
+def peer_of(scope: HTTPScope) -> str:
+    """Address and port of the caller."""
     client = scope.get("client") or ("unknown", 0)
     return f"{client[0]}:{client[1]}"

@@ -41,10 +41,12 @@ _REQUESTS: Final = 2**62
 _log: Final = get_log(__name__)
 
 
-def open_listener(address: str, port: int) -> socket.socket:
+def open_listener(address: str, port: int, *, keys: str = "'address' and 'port'") -> socket.socket:
     """Make the socket that listens; the caller closes it.
 
-    Args: address: empty: all addresses.
+    Args:
+        address: empty: all addresses.
+        keys: names of the settings, for an error.
     Raises: Unavailable: another process has the port, or the address is not of this machine.
     """
     try:
@@ -53,7 +55,7 @@ def open_listener(address: str, port: int) -> socket.socket:
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
         raise Unavailable(
-            f"cannot listen at '{address or '*'}' port {port}: {reason}; see 'address' and 'port' in [noded]"
+            f"cannot listen at '{address or '*'}' port {port}: {reason}; see {keys} in [noded]"
         ) from error
     listener.setblocking(False)
     return listener

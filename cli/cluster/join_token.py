@@ -1,0 +1,135 @@
+"""`gnt-cluster join-token`: let a machine join the cluster."""
+
+import socket
+import time
+from typing import Final
+
+import click
+
+from cli.commands import Command
+from cli.context import installation, uses_color, wants_json
+from cli.durations import POSITIVE_DURATION
+from cli.exitcodes import DONE
+from cli.screen import remark, say, say_json, warn
+from cli.tables import Column, Layout, render
+from common.daemons import Place
+from common.errors import Conflict
+from common.nodes.certificates import fingerprint_of
+from common.nodes.jointoken import EXPIRES_S, JoinToken, TokenText
+from common.nodes.jointokenfiles import JoinTokenFiles
+from common.nodes.nodeplace import place_of
+from common.settings import Settings
+from common.words.times import clock
+from protocol.dial import pauses
+
+# time for the node daemon to open its port
+_OPENING_S: Final = 5.0
+_COLUMNS: Final = (Column("TOKEN"), Column("STATE"), Column("EXPIRES"), Column("FOR"), Column("USED BY"))
+
+
+@click.command(
+    "join-token",
+    cls=Command,
+    examples=("gnt-cluster join-token", "gnt-cluster join-token --expires 10m", "gnt-cluster join-token --readd web2"),
+)
+@click.option("--expires", type=POSITIVE_DURATION, default=EXPIRES_S, help="How long it may be used (1h).")
+@click.option("--readd", metavar="NODE", default="", help="Let this node of the cluster come back, and no new one.")
+@click.option("--list", "is_list", is_flag=True, help="List the tokens, without their secrets.")
+@click.option("--revoke", metavar="TOKEN", help="Let this token be used no more; the first eight digits name it.")
+def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) -> int:
+    """Make a token, and print the command with which one new machine joins; to be run on the master."""
+    settings = installation()
+    files = JoinTokenFiles(settings.paths)
+    if is_list:
+        return _list(files.list(), time.time())
+    if revoke is not None:
+        files.revoke(revoke[:8])
+        if wants_json():
+            say_json({"revoked": revoke[:8]})
+        else:
+            say(f"token '{revoke[:8]}' is revoked")
+        return DONE
+    _refuse_others(settings)
+    fingerprint = fingerprint_of(settings.paths.server_pem.read_bytes())
+    token, secret = files.make(expires, readd, time.time())
+    _tell(settings, token, TokenText(token.id, secret, fingerprint))
+    return DONE
+
+
+def _refuse_others(settings: Settings) -> None:
+    """Raises: Conflict: machines cannot join here."""
+    if not settings.cluster.has_nodes:
+        raise Conflict('this cluster is one machine: set replication = "nodes" in [cluster], and restart the daemons')
+    if place_of(settings) is not Place.MASTER or not settings.paths.config_data.exists():
+        raise Conflict("this node is not the master; make the token there ('gnt-cluster info' tells which it is)")
+
+
+def _tell(settings: Settings, token: JoinToken, text: TokenText) -> None:
+    rules = settings.noded
+    address = rules.address or _own_address()
+    place = f"[{address}]:{rules.join_port}" if ":" in address else f"{address}:{rules.join_port}"
+    command = f"gantry join {place} --token {text}" + (f" --force --node {token.readd}" if token.readd else "")
+    if wants_json():
+        say_json({"command": command, "token": str(text), "id": token.id, "expires_at": token.expires_at})
+    else:
+        say(command)
+        remark(f"for one machine, until {clock(token.expires_at)}; run the command there, as root")
+    if not _is_open(address, rules.join_port):
+        warn(f"nothing listens at {place} yet: the node daemon opens that port; does it run (gantry status)?")
+
+
+def _own_address() -> str:
+    """The address of this machine as others see it, if that can be told; else its name."""
+    name = socket.gethostname()
+    try:
+        address = str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
+    except OSError:
+        return name
+    return name if address.startswith("127.") or address == "::1" else address
+
+
+def _is_open(address: str, port: int) -> bool:
+    deadline = time.monotonic() + _OPENING_S
+    for pause_s in pauses():
+        try:
+            socket.create_connection((address, port), _OPENING_S).close()
+            return True
+        except OSError:
+            if time.monotonic() + pause_s >= deadline:
+                return False
+        time.sleep(pause_s)
+    raise AssertionError("pauses() has no end")
+
+
+def _list(tokens: list[JoinToken], now: float) -> int:
+    if wants_json():
+        say_json([_json(token, now) for token in tokens])
+        return DONE
+    rows = [
+        [token.id, _state(token, now), clock(token.expires_at), token.readd or "a new node", _user(token)]
+        for token in tokens
+    ]
+    for line in render(_COLUMNS, rows, Layout(has_color=uses_color())):
+        say(line)
+    return DONE
+
+
+def _json(token: JoinToken, now: float) -> dict[str, object]:
+    return {
+        "id": token.id,
+        "state": _state(token, now),
+        "expires_at": token.expires_at,
+        "readd": token.readd or None,
+        "used_by": token.use.node if token.use else None,
+        "job": token.use.job_id if token.use else None,
+    }
+
+
+def _state(token: JoinToken, now: float) -> str:
+    if token.use is not None:
+        return "used"
+    return "valid" if now < token.expires_at else "expired"
+
+
+def _user(token: JoinToken) -> str:
+    return f"{token.use.node} ({token.use.address})" if token.use else ""

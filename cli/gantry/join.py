@@ -1,0 +1,151 @@
+"""`gantry join`: make this machine a node of a cluster."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import attrs
+import click
+
+from cli.commands import Command
+from cli.context import command_line, effective_root, wants_json
+from cli.durations import DURATION
+from cli.exitcodes import DONE, FAILED
+from cli.gantry.up import tell, up_detached
+from cli.screen import complain, remark, say_json
+from common.daemons import start_order
+from common.errors import Conflict, InvalidRequest, Unavailable
+from common.installation import take_up
+from common.nodes.joiningfiles import JoiningFiles, JoiningPlan
+from common.nodes.joinsettings import NodeSettings, settle_settings
+from common.nodes.jointoken import TokenText
+from common.nodes.nodeplace import daemons_here
+from common.objects.config import CONFIG_VERSION
+from common.queue.jobs import FINAL_NAMES
+from common.settings import Settings, load_settings
+from common.system.running import find_daemon
+from protocol.noded.clients.joining import MasterDoor
+from protocol.noded.joining import JOIN_PORT, Admitted, AskNews, Join, News, Ready, TakingIn
+
+# time to wait for the master's port, which a new token opens
+_OPENING_S: Final = 10.0
+_SUCCESS: Final = "success"
+_SYSTEMD: Final = Path("/run/systemd/system")
+
+
+@click.command(
+    "join",
+    cls=Command,
+    examples=("gantry join master1 --token TOKEN", "gantry join 10.0.0.1:1812 --token TOKEN --address 10.0.0.7"),
+)
+@click.option("--token", "text", required=True, help="What 'gnt-cluster join-token' has printed on the master.")
+@click.option("--node", metavar="NAME", help="The name of this node; the settings' or the host's if left out.")
+@click.option("--address", metavar="IP", help="The address of this node; the one that reaches the master if left out.")
+@click.option("--timeout", type=DURATION, default=600.0, help="How long the cluster may take (10m).")
+@click.option("--force", "is_forced", is_flag=True, help="Put the files of an earlier cluster aside first.")
+@click.argument("master", metavar="MASTER[:PORT]")
+def join(master: str, text: str, node: str | None, address: str | None, timeout: float, is_forced: bool) -> int:
+    """Make this machine a node of the cluster whose MASTER has made the token.
+
+    Killed or failed in the middle, the same command goes on where it was.
+    """
+    token = TokenText.parse(text)
+    host, port = _place(master)
+    settings = load_settings(effective_root())
+    take_up(settings)
+    files = JoiningFiles(settings.paths)
+    _make_room(settings, files, token, is_forced=is_forced)
+    name = node or settings.cluster.own_name
+    door = MasterDoor(host, port, token.fingerprint, address or settings.noded.address)
+    door.reach(_OPENING_S)
+    plan = JoiningPlan(token.id, name)
+    admitted = door.ask(_request(files, plan, token, door.own_address), Admitted)
+    written = settle_settings(settings, NodeSettings(name, door.own_address, admitted.port))
+    files.install(admitted.certificate, admitted.cluster_certificate, admitted.ssconf)
+    tell(f"admitted    as '{name}' at {door.own_address} to the cluster '{admitted.cluster_name}'")
+    if written is not None:
+        tell(f"settings    written to {written}")
+    _start_daemons(load_settings(effective_root()))
+    return _be_taken_in(door, files, plan, admitted.cluster_name, time.monotonic() + timeout)
+
+
+def _place(text: str) -> tuple[str, int]:
+    """Host and port; an IPv6 address with a port stands in brackets."""
+    has_port = text.count(":") == 1 or (text.startswith("[") and "]:" in text)
+    host, _, port = text.rpartition(":") if has_port else (text, "", str(JOIN_PORT))
+    if not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 2**16):
+        raise InvalidRequest(f"'{text}' is no MASTER[:PORT]; write a name or an address, as in 10.0.0.1:{JOIN_PORT}")
+    return host.strip("[]"), int(port)
+
+
+def _make_room(settings: Settings, files: JoiningFiles, token: TokenText, *, is_forced: bool) -> None:
+    """Refuse a machine that belongs to a cluster, unless its files may be put aside."""
+    plan = files.plan()
+    if plan is not None and (plan.token_id == token.id or not is_forced):
+        # an earlier command has begun, and this one goes on
+        return
+    if not is_forced:
+        files.refuse_member()
+        return
+    for daemon in start_order(has_nodes=True):
+        if find_daemon(settings.paths, daemon.name) is not None:
+            raise Conflict(f"{daemon.name} still runs for the cluster before; end it: {command_line('gantry', 'down')}")
+    aside = files.put_aside()
+    if aside is not None:
+        tell(f"put aside   the files of the cluster before: {aside}")
+        take_up(settings)
+
+
+def _request(files: JoiningFiles, plan: JoiningPlan, token: TokenText, address: str) -> Join:
+    request = files.begin(plan).request.decode()
+    return Join(token.id, token.secret, request, plan.node_name, address, CONFIG_VERSION, time.time())
+
+
+def _start_daemons(settings: Settings) -> None:
+    """Start what belongs on this node; what runs already goes on."""
+    if find_daemon(settings.paths, "noded") is not None:
+        return
+    if settings.root is None and _SYSTEMD.exists():
+        raise Unavailable(
+            "the node daemon does not run, and systemd is to start it: systemctl enable --now gantry-noded; then "
+            "repeat the same command, which goes on from here"
+        )
+    if up_detached(settings.paths, len(daemons_here(settings))) != DONE:
+        raise Unavailable("the daemons of this node did not start; mend that, and repeat the same command")
+
+
+def _be_taken_in(door: MasterDoor, files: JoiningFiles, plan: JoiningPlan, cluster: str, deadline: float) -> int:
+    own = files.certificate
+    job_id = door.ask(Ready(plan.token_id), TakingIn, certificate=own, patience_s=_OPENING_S).job_id
+    tell(f"taken in    by job {job_id} of the master")
+    news = News("", 0)
+    for news in _all_news(door, plan, own, deadline):
+        for line in news.lines:
+            tell(f"job {job_id}  {line}")
+    if news.status not in FINAL_NAMES:
+        complain(f"job {job_id} has not ended in time, it is {news.status}; repeat the same command to wait on")
+        return FAILED
+    if news.status != _SUCCESS:
+        reason = news.error or f"it ended as {news.status}"
+        complain(f"the cluster has not taken the node in, job {job_id} failed: {reason}; then repeat the same command")
+        return FAILED
+    files.finish()
+    if wants_json():
+        say_json({"cluster": cluster, "job": job_id, **attrs.asdict(plan)})
+    else:
+        tell(f"joined      '{plan.node_name}' is a node of the cluster '{cluster}'")
+    return DONE
+
+
+def _all_news(door: MasterDoor, plan: JoiningPlan, own: Path, deadline: float) -> Iterator[News]:
+    """The news of the job until it has ended, or the time is over."""
+    news = News("", 0)
+    while news.status not in FINAL_NAMES and time.monotonic() < deadline:
+        asked = AskNews(plan.token_id, news.status, news.serial)
+        try:
+            news = door.ask(asked, News, certificate=own, patience_s=deadline - time.monotonic())
+        except Unavailable as error:
+            remark(f"warning: {error.message}; asking again")
+            continue
+        yield news

@@ -1,0 +1,89 @@
+"""The door is open as long as a token can be used: its port listens then, and only then.
+
+Source: DESIGN section 13, "Joining".
+"""
+
+import time
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import GantryError, Unavailable, explain_os_error
+from common.nodes.jointokenfiles import JoinTokenFiles
+from common.settings import Settings
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
+from common.system.watch import EventKind, FolderWatch
+from daemons.noded.joining.admission import Admission
+from daemons.noded.joining.jobs import AddJobs
+from daemons.noded.joining.joinapplication import JoinApplication
+from daemons.noded.transport.connections import Connections, open_listener
+from daemons.noded.transport.identity import TlsIdentity
+
+# connections at once; further machines wait
+_CLIENTS: Final = 16
+_IDLE_S: Final = 30.0
+# longest wait without a look at the clock, which somebody may set
+_LOOK_S: Final = 300.0
+_CHANGES: Final = EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
+_log: Final = get_log(__name__)
+
+
+class JoinGate:
+    """Opens and closes the port for machines that join."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._tokens = JoinTokenFiles(settings.paths)
+        jobs = AddJobs(settings.paths.query_socket)
+        app = JoinApplication(Admission(settings, self._tokens, jobs))
+        rules = attrs.evolve(settings.noded, max_clients=_CLIENTS, idle_timeout_s=_IDLE_S)
+        identity = TlsIdentity(settings.paths, needs_caller=False)
+        self._connections = Connections(app, identity, rules)
+
+    async def run(self) -> None:
+        """Open and close the port until cancelled. A fault of disk or port is logged, and waited out."""
+        pauses = retry_pauses()
+        while True:
+            try:
+                await in_thread(self._tokens.make_folder)
+                async with FolderWatch(self._tokens.folder, kinds=_CHANGES) as watch:
+                    await self._follow(watch)
+            except (OSError, GantryError) as error:
+                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+                pause_s = next(pauses)
+                _log.error("join.closed", reason=reason, retry_s=pause_s)
+                await trio.sleep(pause_s)
+
+    async def _follow(self, watch: FolderWatch) -> None:
+        while True:
+            if await self._open_s() <= 0:
+                await self._changed(watch, None)
+            else:
+                await self._serve(watch)
+
+    async def _serve(self, watch: FolderWatch) -> None:
+        """Keep the port open until no token can be used any more. Raises: Unavailable: it is not free."""
+        rules = self._settings.noded
+        with open_listener(rules.address, rules.join_port, keys="'address' and 'join_port'") as listener:
+            _log.info("join.open", port=rules.join_port)
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(self._connections.serve, listener)
+                while (left_s := await self._open_s()) > 0:
+                    await self._changed(watch, min(left_s, _LOOK_S))
+                nursery.cancel_scope.cancel()
+        _log.info("join.over", port=rules.join_port)
+
+    async def _changed(self, watch: FolderWatch, within_s: float | None) -> None:
+        """Wait until a token was made or removed, or the time is over."""
+        with trio.move_on_after(float("inf") if within_s is None else within_s):
+            events = await watch.events()
+            if any(event.kind & EventKind.FOLDER_GONE for event in events):
+                raise Unavailable(f"somebody has removed '{self._tokens.folder}'")
+
+    async def _open_s(self) -> float:
+        """Seconds for which a token can be used; 0: none can."""
+        tokens = await in_thread(self._tokens.list)
+        return max([0.0, *(token.is_over_at - time.time() for token in tokens)])
