@@ -159,11 +159,13 @@ class OpNodeSetParams(OnNode):
     powered: bool | None = None
 
     def lock_rules(self) -> LockRules:
-        nodes = ALL_EXCLUSIVE if self._may_promote_others() else exclusive("node_name")
+        nodes = ALL_EXCLUSIVE if self.may_promote_others else exclusive("node_name")
         rules = {LockLevel.NODE: nodes, LockLevel.NODE_RES: nodes}
         return rules | {LockLevel.INSTANCE: SOME_SHARED} if self.secondary_ip else rules
 
-    def _may_promote_others(self) -> bool:
+    @property
+    def may_promote_others(self) -> bool:
+        """Whether other nodes may become candidates in the place of this one."""
         leaves = self.offline or self.drained or self.master_candidate is False or self.master_capable is False
         return self.auto_promote and bool(leaves)
 

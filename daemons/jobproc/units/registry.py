@@ -23,6 +23,8 @@ _OWN: Final = (
     "daemons.jobproc.units.jqueue",
     "daemons.jobproc.units.redistconf",
     "daemons.jobproc.units.nodes.add",
+    "daemons.jobproc.units.nodes.remove",
+    "daemons.jobproc.units.nodes.setparams",
 )
 GROUP: Final = "gantry.units"
 

@@ -16,8 +16,8 @@ import orjson
 from common.nodes.certificates import make_node_certificate, write_certificate
 from common.nodes.clustercertificates import make_missing
 from common.paths import Paths
-from protocol.wconfd.changes import UpdateNode
-from protocol.wconfd.config import GetObject
+from protocol.wconfd.changes import UpdateCluster, UpdateNode
+from protocol.wconfd.config import GetObject, ReadConfig
 from tests.support.cluster import Cluster
 from tests.support.machines.nodes import NOW, free_port
 from tests.support.wait import wait_until
@@ -50,6 +50,22 @@ class FleetNode:
 
     def thaw(self) -> None:
         self.cluster.daemons["noded"].send_signal(signal.SIGCONT)
+
+
+@attrs.frozen
+class Ended:
+    """How a job of one opcode has ended."""
+
+    status: str
+    result: Any
+    # texts of its log
+    log: tuple[str, ...]
+
+    @property
+    def refusal(self) -> str:
+        """The text of its error."""
+        assert self.status == "error", self
+        return str(self.result[1][0])
 
 
 class Fleet:
@@ -85,6 +101,33 @@ class Fleet:
         """Change attributes of a node in the configuration; returns when wconfd does."""
         found: Mapping[str, Any] = self.master.wconf(GetObject("node", node.name))
         assert self.master.wconf(UpdateNode({**found, **values}))
+
+    def carry_out(self, op_id: str, **parameters: object) -> Ended:
+        """Carry out an opcode by a job; its job daemons must be running."""
+        job_id = self.master.submit({"OP_ID": op_id, **parameters})
+        self.master.wait(job_id)
+        status, (result,), (log,) = self.master.job(job_id, "status", "opresult", "oplog")
+        return Ended(status, result, tuple(entry[3] for entry in log))
+
+    def start_node(self) -> FleetNode:
+        """As `new_node`, with its daemon."""
+        node = self.new_node()
+        node.start()
+        return node
+
+    def nodes_by_name(self) -> dict[str, dict[str, Any]]:
+        config: Any = self.master.wconf(ReadConfig())
+        return {node["name"]: node for node in config["nodes"].values()}
+
+    def certificates(self) -> dict[str, str]:
+        """Digests by the names of the nodes."""
+        config: Any = self.master.wconf(ReadConfig())
+        certificates = config["cluster"]["candidate_certs"]
+        return {config["nodes"][uuid]["name"]: digest for uuid, digest in certificates.items()}
+
+    def set_pool_size(self, size: int) -> None:
+        config: Any = self.master.wconf(ReadConfig())
+        assert self.master.wconf(UpdateCluster({**config["cluster"], "candidate_pool_size": size}))
 
     def files_of_master(self) -> dict[str, bytes]:
         return files(self.master.paths)

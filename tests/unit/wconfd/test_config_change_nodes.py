@@ -67,14 +67,15 @@ def test_a_demoted_node_loses_its_certificate() -> None:
     assert after.nodes[OTHER].serial_no == config.nodes[OTHER].serial_no + 1
 
 
-def test_a_candidate_is_not_lost_while_it_is_missing_in_the_pool() -> None:
+def test_a_candidate_is_not_lost_while_another_node_could_take_its_place() -> None:
     config = config_with()
     demoted = attrs.evolve(config.nodes[OTHER], master_candidate=False)
+    third = new()
+    with_third = attrs.evolve(config, nodes={**config.nodes, NodeUuid(third.uuid): third})
 
-    assert refused(config, demoted).startswith("not enough master candidates would be left: 1 of 10")
-    change_nodes(config, NodeChange(nodes=(demoted,), may_fall_short=True), NOW)
-    smaller = config_with(size=1)
-    change_nodes(smaller, NodeChange(nodes=(demoted,)), NOW)
+    assert refused(with_third, demoted).startswith("not enough master candidates would be left: 1 of 10")
+    change_nodes(with_third, NodeChange(nodes=(demoted,), may_fall_short=True), NOW)
+    change_nodes(config, NodeChange(nodes=(demoted,)), NOW)
 
 
 def test_a_change_of_what_was_read_too_long_ago_is_refused() -> None:

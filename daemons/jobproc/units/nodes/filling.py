@@ -24,9 +24,14 @@ class Promotions:
     nodes: tuple[Node, ...] = ()
     certificates: Mapping[NodeUuid, str] = attrs.field(factory=dict)
 
+    def tell(self, context: UnitContext) -> None:
+        """Tell of them in the job's log."""
+        for node in self.nodes:
+            context.feedback(f"node '{node.name}' becomes a master candidate")
+
 
 def fill_pool(context: UnitContext, nodes: Collection[Node], pool_size: int) -> Promotions:
-    """Choose the nodes to promote, and tell of them in the job's log; nodes that do not reply are passed over.
+    """Choose the nodes to promote; those that do not reply are passed over, with a line in the job's log.
 
     Args: nodes: all of the cluster, as they will be otherwise.
     """
@@ -56,7 +61,6 @@ def _answering(context: UnitContext, calls: "NodeCalls", nodes: list[Node]) -> M
         digest = digests[node.name]
         if isinstance(digest, str):
             found[NodeUuid(node.uuid)] = (node, digest)
-            context.feedback(f"node '{node.name}' becomes a master candidate")
         else:
             context.feedback(f"warning: node '{node.name}' cannot become a master candidate: {digest.text}")
     return found

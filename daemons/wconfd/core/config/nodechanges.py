@@ -124,8 +124,10 @@ def _certificates(
 
 
 def _check_pool(config: Config, nodes: Mapping[NodeUuid, Node]) -> None:
+    """Refuse to lose a candidate whose place another node could take; the lost one does not count, as in Ganeti."""
     lost = _candidates(config.nodes.values()) - _candidates(nodes.values())
-    missing = missing_candidates(nodes.values(), config.cluster.candidate_pool_size)
+    others = [node for node in nodes.values() if node.uuid not in lost]
+    missing = missing_candidates(others, config.cluster.candidate_pool_size)
     if lost and missing:
         raise Conflict(
             f"not enough master candidates would be left: {missing} of {config.cluster.candidate_pool_size} would be "
