@@ -41,6 +41,8 @@ class LuxidSettings:
     executor: tuple[str, ...] = ()
     # interval of the backstop behind the events
     sweep_s: float = attrs.field(default=5.0, validator=positive)
+    # time that a query waits for the live data of one node; for all nodes together it waits at most twice as long
+    live_data_s: float = attrs.field(default=10.0, validator=positive)
     # whether lock weight decides the order; false: jobs of one priority start in the order of their arrival
     predictive: bool = True
     # weight of a job that blocks no other

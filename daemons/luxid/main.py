@@ -35,6 +35,7 @@ from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.jobrows import JobRows
 from daemons.luxid.handlers.limits import Limits
+from daemons.luxid.handlers.objectkinds import Sources
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.submission import Submission
@@ -63,6 +64,7 @@ from protocol.subscription import WconfdEvents
 
 if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
+    from daemons.luxid.livedata.nodesdata import NodesData
 
 NAME: Final = "luxid"
 AWAY: Final = "nobody makes processes"
@@ -100,7 +102,10 @@ async def serve(
                 if nodes is not None:
                     await nursery.start(nodes.run)
                     nursery.start_soon(store.files.end_after, nodes.until_outdated)
-                early = _early_parts(settings, store, watch, nodes)
+                live = _live_data(settings)
+                if live is not None:
+                    await nursery.start(live.run)
+                early = _early_parts(settings, store, watch, nodes, live)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
@@ -130,6 +135,15 @@ def _node_copies(settings: Settings) -> "NodeCopies | None":
     )
 
 
+def _live_data(settings: Settings) -> "NodesData | None":
+    """What asks node daemons for queries; None: the settings know no other nodes."""
+    if settings.cluster.replication != BY_NODES:
+        return None
+    from daemons.luxid.livedata.nodesdata import NodesData
+
+    return NodesData(settings.paths, settings.noded.port, settings.luxid.live_data_s)
+
+
 @attrs.frozen
 class _EarlyParts:
     """The parts that exist before the queue is read."""
@@ -140,9 +154,12 @@ class _EarlyParts:
     config: ConfigCache
     rules: FilterRules
     nodes: "NodeCopies | None"
+    live: "NodesData | None"
 
 
-def _early_parts(settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None") -> _EarlyParts:
+def _early_parts(
+    settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None", live: "NodesData | None"
+) -> _EarlyParts:
     parts = Parts.make(store, settings.luxid)
     # until the launcher is connected
     parts.scheduler.obstruct(AWAY)
@@ -157,7 +174,7 @@ def _early_parts(settings: Settings, store: Store, watch: QueueWatch, nodes: "No
             nodes.follow(index)
 
     config = ConfigCache(settings.paths.config_data, wconfd, on_read)
-    return _EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes)
+    return _EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live)
 
 
 async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
@@ -288,7 +305,7 @@ def _service(
                     verdicts=early.nodes.verdicts if early.nodes else None,
                 ),
                 copies=CopyChecks(early.nodes),
-                objects=ObjectQueries(rows, jobs.queue, config, early.wconfd),
+                objects=ObjectQueries(rows, jobs.queue, Sources(config, early.live), early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),

@@ -3,31 +3,25 @@
 Source: luxid.md 2.2, 7.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
-from typing import Final, Generic, Protocol, TypeVar, assert_never
-
-import attrs
+from typing import assert_never
 
 from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
-from common.objects.index import ConfigIndex, Named, find_named
+from common.objects.index import ConfigIndex
 from common.query.kinds import QueryKind, TagKind
-from daemons.luxid.configcache import WAIT_S, ConfigCache
-from daemons.luxid.core.query.engine import Plan, Things
-from daemons.luxid.core.query.groups import GROUPS
-from daemons.luxid.core.query.instances import INSTANCES
+from daemons.luxid.configcache import WAIT_S
+from daemons.luxid.core.query.engine import Plan
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JOBS, JobRow
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
-from daemons.luxid.core.query.networks import NETWORKS
-from daemons.luxid.core.query.nodes import EXPORTS, NODES
-from daemons.luxid.core.query.rows import Row, rows_of
 from daemons.luxid.core.query.rules import RULES
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
+from daemons.luxid.handlers.objectkinds import OBJECTS, TAGGED, Objects, Sources
 from daemons.luxid.handlers.rowreplies import classic_reply, one_piece, query_reply
 from daemons.luxid.jobviews import JobViews
 from protocol.client import Client
@@ -53,72 +47,14 @@ from protocol.serving.pieces import Pieces
 from protocol.wconfd.locks import ListLocksWaitingStatus
 
 
-class _Tagged(Named, Protocol):
-    @property
-    def tags(self) -> frozenset[str]: ...
-
-
-O_co = TypeVar("O_co", bound=_Tagged, covariant=True)
-
-
-@attrs.frozen
-class _Objects(Generic[O_co]):
-    """A kind of configuration objects that have names."""
-
-    things: Things[Row[O_co]]
-    every: Callable[[ConfigIndex], Sequence[O_co]]
-    is_host: bool = False
-
-    async def query(self, call: Query, cache: ConfigCache) -> Pieces[QueryResult]:
-        """All objects of the kind, or those whose names are looked up. Raises: as `ObjectQueries.query`."""
-        plan = self.things.plan(call.fields, call.filter)
-        config = await cache.current()
-        found = self.every(config)
-        if plan.asked is not None:
-            found = find_named(found, plan.asked, self.things.what, is_host=self.is_host)
-        return query_reply(plan, one_piece(rows_of(found, config)))
-
-    async def classic(
-        self, names: Sequence[str], fields: Sequence[str], cache: ConfigCache, *, by: Sequence[str]
-    ) -> Pieces[Rows]:
-        """Args: by: the fields that may have one of the names."""
-        plan = self.things.plan_classic(fields, self.things.named(names, *by))
-        config = await cache.current()
-        return classic_reply(plan, one_piece(rows_of(self.every(config), config)))
-
-    def tags(self, name: str, config: ConfigIndex) -> frozenset[str]:
-        """Raises: PrerequisiteError: there is no such object."""
-        (found,) = find_named(self.every(config), [name], self.things.what, is_host=self.is_host)
-        return found.tags
-
-
-_NODES: Final = _Objects(NODES, lambda config: config.nodes, is_host=True)
-_GROUPS: Final = _Objects(GROUPS, lambda config: config.groups)
-_NETWORKS: Final = _Objects(NETWORKS, lambda config: config.networks)
-_INSTANCES: Final = _Objects(INSTANCES, lambda config: config.instances, is_host=True)
-_EXPORTS: Final = _Objects(EXPORTS, lambda config: config.nodes, is_host=True)
-_OBJECTS: Final[Mapping[QueryKind, _Objects[_Tagged]]] = {
-    QueryKind.NODE: _NODES,
-    QueryKind.GROUP: _GROUPS,
-    QueryKind.NETWORK: _NETWORKS,
-    QueryKind.INSTANCE: _INSTANCES,
-    QueryKind.EXPORT: _EXPORTS,
-}
-_TAGGED: Final[Mapping[TagKind, _Objects[_Tagged]]] = {
-    TagKind.NODE: _NODES,
-    TagKind.NODEGROUP: _GROUPS,
-    TagKind.NETWORK: _NETWORKS,
-    TagKind.INSTANCE: _INSTANCES,
-}
-
-
 class ObjectQueries:
     """The methods that show things as rows. Replies are JSON in pieces: the many rows are never in memory together."""
 
-    def __init__(self, jobs: JobRows, queue: JobQueue, config: ConfigCache, wconfd: Client) -> None:
+    def __init__(self, jobs: JobRows, queue: JobQueue, sources: Sources, wconfd: Client) -> None:
         self._jobs = jobs
         self._queue = queue
-        self._config = config
+        self._sources = sources
+        self._config = sources.config
         self._wconfd = wconfd
 
     async def query(self, call: Query, peer: Peer) -> Pieces[QueryResult]:
@@ -136,7 +72,7 @@ class ObjectQueries:
                 rules = RULES.plan(call.fields, call.filter)
                 return query_reply(rules, one_piece(_rules(await self._config.current())))
             case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
-                return await _OBJECTS[call.what].query(call, self._config)
+                return await OBJECTS[call.what].query(call, self._sources)
             case QueryKind.CLUSTER | QueryKind.OS:
                 raise _only_by_opcodes(call.what)
             case _:
@@ -151,19 +87,21 @@ class ObjectQueries:
         return classic_reply(plan, rows)
 
     async def query_nodes(self, call: QueryNodes, peer: Peer) -> Pieces[Rows]:
-        return await self._classic(_NODES, call.names, call.fields, lock=call.lock)
+        return await self._classic(OBJECTS[QueryKind.NODE], call.names, call.fields, lock=call.lock)
 
     async def query_groups(self, call: QueryGroups, peer: Peer) -> Pieces[Rows]:
-        return await self._classic(_GROUPS, call.names, call.fields, lock=call.lock)
+        return await self._classic(OBJECTS[QueryKind.GROUP], call.names, call.fields, lock=call.lock)
 
     async def query_networks(self, call: QueryNetworks, peer: Peer) -> Pieces[Rows]:
-        return await self._classic(_NETWORKS, call.names, call.fields, lock=call.lock)
+        return await self._classic(OBJECTS[QueryKind.NETWORK], call.names, call.fields, lock=call.lock)
 
     async def query_instances(self, call: QueryInstances, peer: Peer) -> Pieces[Rows]:
-        return await self._classic(_INSTANCES, call.names, call.fields, lock=call.lock)
+        return await self._classic(OBJECTS[QueryKind.INSTANCE], call.names, call.fields, lock=call.lock)
 
     async def query_exports(self, call: QueryExports, peer: Peer) -> Pieces[Rows]:
-        return await self._classic(_EXPORTS, call.nodes, ("node", "export"), lock=call.lock, by=("node",))
+        return await self._classic(
+            OBJECTS[QueryKind.EXPORT], call.nodes, ("node", "export"), lock=call.lock, by=("node",)
+        )
 
     async def query_filters(self, call: QueryFilters, peer: Peer) -> Pieces[Rows]:
         plan = RULES.plan_classic(call.fields, RULES.named(call.uuids or (), "uuid"))
@@ -174,11 +112,11 @@ class ObjectQueries:
         config = await self._config.current()
         if call.kind is TagKind.CLUSTER:
             return tuple(sorted(config.config.cluster.tags))
-        return tuple(sorted(_TAGGED[call.kind].tags(call.name, config)))
+        return tuple(sorted(TAGGED[call.kind].tags(call.name, config)))
 
     async def _classic(
         self,
-        objects: _Objects[_Tagged],
+        objects: Objects,
         names: Sequence[str],
         fields: Sequence[str],
         *,
@@ -187,7 +125,7 @@ class ObjectQueries:
     ) -> Pieces[Rows]:
         if lock:
             raise PrerequisiteError("queries that take locks are not supported; ask with lock = false", "wrong_input")
-        return await objects.classic(names, fields, self._config, by=by)
+        return await objects.classic(names, fields, self._sources, by=by)
 
     def _job_rows(
         self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer
@@ -217,7 +155,7 @@ def _definitions(what: QueryKind, names: Sequence[str] | None) -> list[FieldDefi
         case QueryKind.FILTER:
             return RULES.definitions(names)
         case QueryKind.NODE | QueryKind.INSTANCE | QueryKind.GROUP | QueryKind.NETWORK | QueryKind.EXPORT:
-            return _OBJECTS[what].things.definitions(names)
+            return OBJECTS[what].definitions(names)
         case QueryKind.CLUSTER | QueryKind.OS:
             raise _only_by_opcodes(what)
         case _:

@@ -28,10 +28,12 @@ async def one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
     yield things
 
 
-def query_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[QueryResult]:
-    """Definitions and rows of cells; at the end the plan's notes on the filter."""
+def query_reply(
+    plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None], notes: Sequence[str] = ()
+) -> Pieces[QueryResult]:
+    """Definitions and rows of cells; at the end these notes, and the plan's on the filter."""
     head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
-    return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), plan.notes)
+    return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), lambda: [*notes, *plan.notes()])
 
 
 def classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:

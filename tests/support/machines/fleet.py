@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import attrs
-import orjson
 
 from common.nodes.certificates import make_node_certificate, write_certificate
 from common.nodes.clustercertificates import make_missing
@@ -20,6 +19,7 @@ from protocol.wconfd.changes import UpdateCluster, UpdateNode
 from protocol.wconfd.config import GetObject, ReadConfig
 from tests.support.cluster import Cluster
 from tests.support.machines.nodes import NOW, free_port
+from tests.support.machines.simulated import add_nodes
 from tests.support.wait import wait_until
 
 
@@ -80,7 +80,7 @@ class Fleet:
         make_missing(self.master.paths, "node1.test")
         self._root = root
         self.nodes = [self._node(number) for number in range(2, count + 2)]
-        self._add_nodes()
+        add_nodes(self.master.paths.config_data, {node.name: node.ip for node in self.nodes})
 
     def __enter__(self) -> Self:
         return self
@@ -159,6 +159,11 @@ class Fleet:
                 state=lambda at=node.paths: differing(state_files(at), state_files(self.master.paths)),  # type: ignore[misc]
             )
 
+    @property
+    def port(self) -> int:
+        """Port of all node daemons."""
+        return self._port
+
     def _settings(self, name: str, ip: str, cluster: str = "") -> str:
         own = f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n{cluster}'
         return f'{own}[noded]\naddress = "{ip}"\nport = {self._port}\n'
@@ -177,16 +182,6 @@ class Fleet:
         write_certificate(node.paths.server_pem, server_pem)
         write_certificate(node.paths.client_pem, make_node_certificate(server_pem, name, NOW))
         return node
-
-    def _add_nodes(self) -> None:
-        path = self.master.paths.config_data
-        config = orjson.loads(path.read_bytes())
-        (first,) = config["nodes"].values()
-        for node in self.nodes:
-            uuid = node.name.partition(".")[0]
-            config["nodes"][uuid] = {**first, "uuid": uuid, "name": node.name, "primary_ip": node.ip}
-            config["nodes"][uuid]["secondary_ip"] = node.ip
-        path.write_bytes(orjson.dumps(config))
 
 
 def state_files(paths: Paths) -> dict[str, bytes]:

@@ -53,6 +53,8 @@ class Seen:
     most_connected: int = 0
     requests: list[h11.Request] = attrs.field(factory=list)
     bodies: list[bytes] = attrs.field(factory=list)
+    # procedures whose caller closed the connection before it had its reply
+    given_up: list[str] = attrs.field(factory=list)
     # set whenever something above changes, and replaced
     changed: trio.Event = attrs.field(factory=trio.Event)
 
@@ -101,11 +103,11 @@ def replying(seen: Seen, body: bytes, *, status: int = 200, most: int | None = N
         http = h11.Connection(h11.SERVER)
         count = 0
         while True:
-            request = await _next(stream, http)
+            request = await next_event(stream, http)
             if not isinstance(request, h11.Request):
                 return
             received = bytearray()
-            while isinstance(event := await _next(stream, http), h11.Data):
+            while isinstance(event := await next_event(stream, http), h11.Data):
                 received += event.data
             seen.requests.append(request)
             seen.bodies.append(bytes(received))
@@ -122,7 +124,7 @@ def replying(seen: Seen, body: bytes, *, status: int = 200, most: int | None = N
     return behave
 
 
-async def _next(stream: trio.abc.Stream, http: h11.Connection) -> object:
+async def next_event(stream: trio.abc.Stream, http: h11.Connection) -> object:
     while (event := http.next_event()) is h11.NEED_DATA:
         http.receive_data(bytes(await stream.receive_some()))
     return event

@@ -10,17 +10,19 @@ from common.errors import PrerequisiteError
 from common.objects.codec import decode_object, to_json
 from common.objects.config import Config
 from common.objects.index import ConfigIndex, find_named
-from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.query.qlang import Expression
 from daemons.luxid.core.query.engine import Things
+from daemons.luxid.core.query.exports import EXPORTS, export_rows
 from daemons.luxid.core.query.groups import GROUPS
+from daemons.luxid.core.query.instancelive import InstanceRow, instance_rows
 from daemons.luxid.core.query.instances import INSTANCES
 from daemons.luxid.core.query.networks import NETWORKS
-from daemons.luxid.core.query.nodes import EXPORTS, NODES
+from daemons.luxid.core.query.nodelive import NodeRow, node_rows
+from daemons.luxid.core.query.nodes import NODES
 from daemons.luxid.core.query.rows import Row, rows_of
 from tests.support.configs import UUIDS, disk, instance, small_config
 
@@ -43,8 +45,8 @@ def with_instances(config: Config, *instances: Any, disks: tuple[Any, ...] = ())
     )
 
 
-def nodes_of(index: ConfigIndex) -> list[Row[Node]]:
-    return rows_of(index.nodes, index)
+def nodes_of(index: ConfigIndex) -> list[NodeRow]:
+    return node_rows(index.nodes, index)
 
 
 def groups_of(index: ConfigIndex) -> list[Row[NodeGroup]]:
@@ -55,8 +57,8 @@ def networks_of(index: ConfigIndex) -> list[Row[Network]]:
     return rows_of(index.networks, index)
 
 
-def instances_of(index: ConfigIndex) -> list[Row[AnyInstance]]:
-    return rows_of(index.instances, index)
+def instances_of(index: ConfigIndex) -> list[InstanceRow]:
+    return instance_rows(index.instances, index)
 
 
 def cells(things: Things[Any], rows: Any, *names: str, filter: Any = None) -> list[list[Any]]:
@@ -95,7 +97,9 @@ def test_a_node_has_one_role() -> None:
         ["O", False, "status 4"],
         ["R", False, "status 2"],
     ]
-    assert [row[1] for row in cells(EXPORTS, nodes_of(config), "node", "export")] == ["status 2"] * 3 + [
+    assert [row[1] for row in cells(EXPORTS, export_rows(config.nodes, config), "node", "export")] == [
+        "status 2"
+    ] * 3 + [
         "status 4",
         "status 2",
     ]

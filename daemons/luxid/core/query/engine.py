@@ -11,9 +11,10 @@ import attrs
 
 from common.errors import PrerequisiteError
 from common.objects.naming import natural_key
-from common.query.predicate import Field, compile_expression
-from common.query.qlang import Compare, Expression, Order, Some, Value, named_values
-from daemons.luxid.core.query.fields import NORMAL, QueryField, Status, unknown_field
+from common.query.implied import implied
+from common.query.predicate import Field, FilterError, compile_expression
+from common.query.qlang import Compare, Expression, Not, Order, Some, Value, named_values
+from daemons.luxid.core.query.fields import NORMAL, Need, QueryField, Status, unknown_field
 from protocol.luxi.queries import FieldDefinition
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -45,11 +46,14 @@ class Things(Generic[T_contra]):
         """
         fields = tuple(self._field(name) for name in names)
         if filter is None:
-            return Plan(fields, None, frozenset(names), None)
+            return Plan(fields, None, frozenset(names), self._needs(names), None)
         asked = named_values(filter, self.name_field)
         lacking: Counter[str] = Counter()
         test = compile_expression(filter, self._filtered, missing=lambda name: lacking.update((name,)))
-        return Plan(fields, asked, frozenset((*names, *filter.field_names())), test, self.what, lacking)
+        used = frozenset((*names, *filter.field_names()))
+        needs = self._needs(used)
+        hopeless = self._hopeless(filter) if needs else None
+        return Plan(fields, asked, used, needs, test, self.what, lacking, hopeless)
 
     def plan_classic(self, names: Sequence[str], filter: Expression | None = None) -> "Plan[T_contra]":
         """Prepare a query of the old form.
@@ -68,6 +72,15 @@ class Things(Generic[T_contra]):
             return None
         return Some(tuple(Compare(field, Order.EQUAL, name) for field in fields for name in names))
 
+    def _needs(self, names: Iterable[str]) -> frozenset[Need]:
+        found = (self._field(name).need for name in names)
+        return frozenset(need for need in found if need is not None)
+
+    def _hopeless(self, filter: Expression) -> Callable[[T_contra], bool]:
+        """Whether the filter is false for a thing, whatever node daemons will tell."""
+        is_false = Not(implied(filter, lambda name: self._field(name).need is None))
+        return compile_expression(is_false, self._filtered)
+
     def _field(self, name: str) -> QueryField[T_contra]:
         return self.fields.get(name) or unknown_field(name)
 
@@ -83,14 +96,30 @@ class Plan(Generic[T_contra]):
     asked: tuple[Value, ...] | None
     # names of fields that are shown or filtered by
     used: frozenset[str]
+    # what node daemons must be asked for them
+    needs: frozenset[Need]
     _test: Callable[[T_contra], bool] | None
     # access as in `Things`
     _what: str = ""
     # field -> how many things were left out for want of its value, so far
     _lacking: Mapping[str, int] = attrs.field(factory=dict)
+    _hopeless: Callable[[T_contra], bool] | None = None
 
     def definitions(self) -> list[FieldDefinition]:
         return [field.definition() for field in self.fields]
+
+    def hopeful(self, things: Iterable[T_contra]) -> list[T_contra]:
+        """Those of the things that may pass the filter, judged before node daemons are asked."""
+        if self._hopeless is None:
+            return list(things)
+        return [thing for thing in things if not self._is_hopeless(thing)]
+
+    def _is_hopeless(self, thing: T_contra) -> bool:
+        try:
+            return self._hopeless is not None and self._hopeless(thing)
+        except FilterError:
+            # the filter may stop before it comes to the mistake
+            return False
 
     def rows(self, things: Iterable[T_contra]) -> list[list[tuple[int, object]]]:
         """The rows of those things that pass the filter; cells are (status, value).

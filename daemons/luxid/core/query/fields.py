@@ -47,6 +47,20 @@ class Status(enum.Enum):
 NORMAL: Final = 0
 
 
+class Need(enum.Enum):
+    """The facts of node daemons that a field is read from; see `live`."""
+
+    # what every reply to `node_info` has
+    NODE = "node"
+    # memory and processors
+    HYPERVISOR = "hypervisor"
+    STORAGE = "storage"
+    # instances that run on a node
+    INSTANCES = "instances"
+    CONSOLES = "consoles"
+    EXPORTS = "exports"
+
+
 @attrs.frozen
 class QueryField(Generic[T_contra]):
     """One field of the things of a kind."""
@@ -61,6 +75,8 @@ class QueryField(Generic[T_contra]):
     comparable: Callable[[object], object] | None = None
     # what else a filter's `==` takes for the same as a value
     aliases: Callable[[object], Iterable[Value]] | None = None
+    # what node daemons must be asked; None: nothing
+    need: Need | None = None
 
     def definition(self) -> FieldDefinition:
         """As clients get it."""

@@ -1,4 +1,4 @@
-"""The fields of instances, without those of their disks, interfaces and hypervisors.
+"""The fields of instances, without those of their disks, interfaces and hypervisors, and those that are live.
 
 Source: luxid.md 7.6, "instance".
 """
@@ -7,47 +7,23 @@ from collections.abc import Callable
 from typing import Final
 
 from common.objects.codec import to_json
-from common.objects.instance import AnyInstance, ForthcomingInstance
+from common.objects.instance import ForthcomingInstance
 from common.objects.kinds import AdminState
 from common.objects.nodegroup import NodeGroup
-from common.objects.params import BeParams, filled
 from daemons.luxid.core.query.diskfields import disk_fields
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields
-from daemons.luxid.core.query.fields import Kind, QueryField, Status, host_aliases, or_unavailable
-from daemons.luxid.core.query.hvfields import NAMES, hv_fields
+from daemons.luxid.core.query.fields import Kind, QueryField, host_aliases, or_unavailable
+from daemons.luxid.core.query.hvfields import hv_fields
+from daemons.luxid.core.query.instancelive import InstanceRow, live_instance_fields
+from daemons.luxid.core.query.instanceparams import be_params, hv_params, os_params
 from daemons.luxid.core.query.nicfields import nic_fields
-from daemons.luxid.core.query.rows import Row
 
-InstanceRow = Row[AnyInstance]
 _Field = QueryField[InstanceRow]
 
 
-def _be_params(row: InstanceRow) -> BeParams:
-    return filled(row.config.config.cluster.beparams["default"], row.object.beparams)
-
-
 def _be_param(name: str) -> Callable[[InstanceRow], object]:
-    return lambda row: getattr(_be_params(row), name)
-
-
-def _hv_params(row: InstanceRow) -> dict[str, object]:
-    """What an instance may set, with the values of the operating system and the cluster where it does not."""
-    instance, cluster = row.object, row.config.config.cluster
-    if instance.hypervisor is None:
-        return dict(instance.hvparams)
-    of_system = cluster.os_hvp.get(instance.os or "", {}).get(instance.hypervisor, {})
-    every = {**cluster.hvparams.get(instance.hypervisor, {}), **of_system, **instance.hvparams}
-    return {name: value for name, value in every.items() if name in _HV_NAMES}
-
-
-_HV_NAMES: Final = frozenset(NAMES)
-
-
-def _os_params(row: InstanceRow) -> dict[str, str]:
-    """Those of the operating system, then of its variant, then the instance's own; secret ones are not shown."""
-    name, params = row.object.os or "", row.config.config.cluster.osparams
-    return {**params.get(name.partition("+")[0], {}), **params.get(name, {}), **row.object.osparams}
+    return lambda row: getattr(be_params(row), name)
 
 
 def _group(row: InstanceRow) -> NodeGroup | None:
@@ -65,11 +41,6 @@ def _own(name: str) -> Callable[[InstanceRow], object]:
 
 def _own_word(name: str) -> Callable[[InstanceRow], object]:
     return lambda row: or_unavailable(getattr(getattr(row.object, name), "value", None))
-
-
-def _live(row: InstanceRow) -> Status:
-    node = row.config.config.nodes.get(row.object.primary_node) if row.object.primary_node is not None else None
-    return Status.OFFLINE if node is not None and node.offline else Status.NO_DATA
 
 
 _PLAIN: Final[tuple[_Field, ...]] = (
@@ -141,16 +112,16 @@ _PARAMS: Final[tuple[_Field, ...]] = (
         "HypervisorParameters",
         Kind.OTHER,
         "hypervisor parameters, with those of system and cluster",
-        _hv_params,
+        hv_params,
     ),
     _Field(
         "beparams",
         "BackendParameters",
         Kind.OTHER,
         "backend parameters, with the cluster's",
-        lambda row: to_json(_be_params(row)),
+        lambda row: to_json(be_params(row)),
     ),
-    _Field("osparams", "OpSysParameters", Kind.OTHER, "parameters of the system, with the cluster's", _os_params),
+    _Field("osparams", "OpSysParameters", Kind.OTHER, "parameters of the system, with the cluster's", os_params),
     _Field(
         "custom_hvparams",
         "CustomHypervisorParameters",
@@ -195,28 +166,16 @@ _BE: Final[tuple[_Field, ...]] = tuple(
     )
 )
 
-# of the node daemon
-_LIVE: Final[tuple[_Field, ...]] = tuple(
-    _Field(name, title, kind, doc, _live)
-    for name, title, kind, doc in (
-        ("status", "Status", Kind.TEXT, "what it does, beside what it should do"),
-        ("oper_state", "Running", Kind.BOOL, "whether it runs"),
-        ("oper_ram", "Memory", Kind.UNIT, "memory that it has"),
-        ("oper_vcpus", "VCPUs", Kind.NUMBER, "virtual processors that it has"),
-        ("console", "Console", Kind.OTHER, "how to reach its console"),
-    )
-)
-
 INSTANCES: Final[Things[InstanceRow]] = Things.of(
     "instance",
     (
         *_PLAIN,
         *_PARAMS,
         *_BE,
-        *_LIVE,
+        *live_instance_fields(),
         *disk_fields(),
         *nic_fields(),
-        *hv_fields(_hv_params),
+        *hv_fields(hv_params),
         *entity_fields("instance"),
     ),
     name_field="name",

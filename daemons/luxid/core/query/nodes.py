@@ -1,20 +1,18 @@
-"""The fields of nodes, and of their exports.
+"""The fields of nodes; `nodelive` has those that their node daemons know.
 
-Source: luxid.md 7.6, "node", "export".
+Source: luxid.md 7.6, "node".
 """
 
 from collections.abc import Callable
 from typing import Final
 
 from common.objects.codec import to_json
-from common.objects.node import Node
 from common.objects.params import NdParams
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields, nd_param_fields
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, host_aliases, or_unavailable
-from daemons.luxid.core.query.rows import Row
+from daemons.luxid.core.query.nodelive import NodeRow, live_node_fields
 
-NodeRow = Row[Node]
 _Field = QueryField[NodeRow]
 
 
@@ -40,10 +38,6 @@ def _powered(row: NodeRow) -> object:
 
 def _group(name: str) -> Callable[[NodeRow], object]:
     return lambda row: or_unavailable(getattr(row.config.config.nodegroups.get(row.object.group), name, None))
-
-
-def _live(row: NodeRow) -> Status:
-    return Status.OFFLINE if row.object.offline else Status.NO_DATA
 
 
 _CONFIGURED: Final[tuple[_Field, ...]] = (
@@ -118,41 +112,13 @@ _CONFIGURED: Final[tuple[_Field, ...]] = (
     _Field("disk_state", "DiskState", Kind.OTHER, "state of the storage", lambda _: Status.UNAVAILABLE),
 )
 
-# of the node daemon
-_LIVE: Final[tuple[_Field, ...]] = tuple(
-    _Field(name, title, kind, doc, _live)
-    for name, title, kind, doc in (
-        ("bootid", "BootID", Kind.TEXT, "changes with each boot"),
-        ("cnodes", "CNodes", Kind.NUMBER, "number of NUMA domains"),
-        ("cnos", "CNOs", Kind.NUMBER, "processors that the node itself uses"),
-        ("csockets", "CSockets", Kind.NUMBER, "number of processor sockets"),
-        ("ctotal", "CTotal", Kind.NUMBER, "number of logical processors"),
-        ("dfree", "DFree", Kind.UNIT, "free storage for instances"),
-        ("dtotal", "DTotal", Kind.UNIT, "all storage for instances"),
-        ("mfree", "MFree", Kind.UNIT, "free memory for instances"),
-        ("mnode", "MNode", Kind.UNIT, "memory that the node itself uses"),
-        ("mtotal", "MTotal", Kind.UNIT, "all memory"),
-        ("spfree", "SpFree", Kind.NUMBER, "free spindles"),
-        ("sptotal", "SpTotal", Kind.NUMBER, "all spindles"),
-    )
-)
-
 NODES: Final[Things[NodeRow]] = Things.of(
     "node",
     (
         *_CONFIGURED,
-        *_LIVE,
+        *live_node_fields(),
         *nd_param_fields(_nd_params),
         *entity_fields("node"),
     ),
     name_field="name",
-)
-
-EXPORTS: Final[Things[NodeRow]] = Things.of(
-    "node",
-    (
-        _Field("node", "Node", Kind.TEXT, "name of the node", lambda row: row.object.name, aliases=host_aliases),
-        _Field("export", "Export", Kind.TEXT, "name of an export on it", _live),
-    ),
-    name_field="node",
 )

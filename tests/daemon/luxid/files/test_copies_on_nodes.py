@@ -22,7 +22,7 @@ from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 
 # what makes calls to other nodes dear to load
-FOR_NODES = ("h11", "protocol.noded.clients.client", "daemons.luxid.copying.nodecopies")
+FOR_NODES = ("h11", "protocol.noded.clients.client", "daemons.luxid.copying.nodecopies", "protocol.noded.call")
 
 
 @pytest.fixture
@@ -217,7 +217,10 @@ def test_one_machine_loads_nothing_for_others() -> None:
     loads = (
         "import sys, daemons.luxid.main as main; from common.settings import load_settings; from pathlib import Path"
     )
-    asks = "assert main._node_copies(load_settings(Path('/nowhere'))) is None; print(*sys.modules)"
+    asks = (
+        "settings = load_settings(Path('/nowhere')); assert main._node_copies(settings) is None; "
+        "assert main._live_data(settings) is None; print(*sys.modules)"
+    )
     program = subprocess.run([sys.executable, "-c", f"{loads}; {asks}"], capture_output=True, text=True, check=False)
 
     assert program.returncode == 0, program.stderr

@@ -23,7 +23,7 @@ OF_THE_CLUSTER = {
     *("uuid", "group.uuid", "pnode.group.uuid", "nic.uuid/0", "nic.uuids"),
     *("mac", "nic.mac/0", "nic.macs", "ctime", "mtime"),
 }
-# nobody asks the nodes yet; all these answer "no data"
+# one machine asks no node daemons; all these are without data (test_live_replay has them with data)
 LIVE = {
     *(
         "bootid",

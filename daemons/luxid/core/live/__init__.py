@@ -1,0 +1,1 @@
+"""What luxid asks node daemons for queries, and what their replies mean."""

@@ -1,0 +1,1 @@
+"""Asks node daemons what only they know, for queries."""

@@ -1,0 +1,87 @@
+"""Asks many node daemons at a time, within a limit of time for each and for all.
+
+Theory. A query waits for the slowest node, so its limits are short. They count from the node's turn: nodes that
+hang take turns of others only as long as one limit, and those that were silent last time come last. A node is asked
+at each query, even if it has just been silent: whoever has mended it wants to see that.
+
+Source: luxid.md 7.6; noded.md 2.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import trio
+
+from common.objects.node import Node
+from common.system.log import get_log
+from protocol.noded.call import NodeCall
+from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.connection import MAX_CONNECTIONS
+from protocol.noded.clients.judging import no_reply, no_turn
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, Outcome, Replied
+
+R = TypeVar("R")
+Calls = Sequence[tuple[Node, NodeCall[R]]]
+
+# the limit for all nodes together, in limits for one
+_LIMITS: Final = 2
+_log: Final = get_log(__name__)
+
+
+class NodeAsking:
+    """Asks nodes on behalf of queries; any number of them at a time.
+
+    Args:
+        client: no other part uses it: its back-off says nothing about other calls.
+        limit_s: seconds for one node.
+    """
+
+    def __init__(self, client: NodeClient, port: int, limit_s: float) -> None:
+        self._client = client
+        self._port = port
+        self._limit_s = limit_s
+        # as many as the client has connections, so that a turn need not wait for one
+        self._turns = trio.CapacityLimiter(MAX_CONNECTIONS)
+        # names of nodes whose last call failed
+        self._silent: set[str] = set()
+
+    async def ask(self, calls: Calls[R]) -> dict[str, Outcome[R]]:
+        """Send each node its call; return what it came to, by the node's UUID.
+
+        Cancellation: calls under way are given up.
+        """
+        outcomes: dict[str, Outcome[R]] = {}
+        with trio.move_on_after(self._limit_s * _LIMITS):
+            async with trio.open_nursery() as nursery:
+                for node, call in sorted(calls, key=lambda pair: pair[0].name in self._silent):
+                    turn = object()
+                    await self._turns.acquire_on_behalf_of(turn)
+                    nursery.start_soon(self._ask_one, node, call, turn, outcomes)
+        return {node.uuid: self._noted(node, call, outcomes) for node, call in calls}
+
+    async def _ask_one(self, node: Node, call: NodeCall[R], turn: object, outcomes: dict[str, Outcome[R]]) -> None:
+        address, uuid = self._address(node), node.uuid
+        # stays if the time of all is over
+        outcomes[uuid] = no_reply(address, call, self._limit_s * _LIMITS)
+        try:
+            found = await self._client.call_nodes([address], call, self._limit_s, even_paused=True)
+            outcomes[uuid] = found[node.name]
+        finally:
+            self._turns.release_on_behalf_of(turn)
+
+    def _noted(self, node: Node, call: NodeCall[R], outcomes: dict[str, Outcome[R]]) -> Outcome[R]:
+        """The outcome at a node; logs whether it has begun or ceased to be silent."""
+        outcome = outcomes.get(node.uuid)
+        if outcome is None:
+            return no_turn(self._address(node), call, self._limit_s * _LIMITS)
+        if isinstance(outcome, Failed) and node.name not in self._silent:
+            self._silent.add(node.name)
+            _log.warning("livedata.missing", node=node.name, error=outcome.text, effect="queries show no live data")
+        elif isinstance(outcome, Replied) and node.name in self._silent:
+            self._silent.discard(node.name)
+            _log.info("livedata.back", node=node.name)
+        return outcome
+
+    def _address(self, node: Node) -> NodeAddress:
+        return NodeAddress(node.name, node.primary_ip, self._port, offline=node.offline)
