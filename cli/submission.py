@@ -6,7 +6,7 @@ Source: cli.md 1.2; luxid.md 2.2.
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypedDict, TypeVar
 
 import attrs
@@ -115,8 +115,13 @@ def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
     return changed
 
 
-def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
-    """Submit, print the ids, and follow the jobs if wanted; return the exit code."""
+def submit_jobs(
+    jobs: Sequence[Sequence[OpInput]], wishes: Wishes, succeeded: Callable[[Sequence[JobId]], None] | None = None
+) -> int:
+    """Submit, print the ids, and follow the jobs if wanted; return the exit code.
+
+    Args: succeeded: called when the jobs were followed and all have ended well.
+    """
     if wishes.is_waiting:
         # imported late: most submissions are not followed; imported now, Ctrl-C works as soon as the id is printed
         pass
@@ -132,7 +137,10 @@ def submit_jobs(jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> int:
     from cli.live.watching import streams_of
 
     streams = streams_of(op for job in jobs for op in job)
-    return _follow(ids, streams, wishes, are_all_taken=len(ids) == len(jobs))
+    code = _follow(ids, streams, wishes, are_all_taken=len(ids) == len(jobs))
+    if code == DONE and succeeded is not None:
+        succeeded(ids)
+    return code
 
 
 def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes, *, are_all_taken: bool) -> int:

@@ -16,10 +16,10 @@ from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
 from common.wire import structure
-from protocol.luxi.queries import QueryJobs
+from protocol.luxi.queries import QueryJobs, QueryNodes
 from protocol.wconfd.locks import ListAllLocks
 
-PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-cluster")
+PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-cluster")
 SHELLS: Final = ("bash", "zsh", "fish")
 _PATIENCE_S: Final = 0.5
 _MOST_ITEMS: Final = 200
@@ -58,6 +58,18 @@ def _job_items(incomplete: str) -> list[CompletionItem]:
     summaries = structure([row[2] for row in found], tuple[tuple[str, ...], ...], "summaries")
     rows_with_texts = zip(found, map(",".join, summaries), strict=True)
     return [CompletionItem(str(row[0]), help=f"{row[1]} {text}") for row, text in rows_with_texts]
+
+
+def complete_nodes(incomplete: str) -> list[CompletionItem]:
+    """The names of nodes that begin with the typed text."""
+    return _quietly(lambda: _node_items(incomplete))
+
+
+def _node_items(incomplete: str) -> list[CompletionItem]:
+    with open_luxid() as client:
+        rows = client.call(QueryNodes((), ("name",)), timeout_s=_PATIENCE_S)
+    names = [str(name) for (name,) in rows]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST_ITEMS]
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:

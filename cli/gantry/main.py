@@ -13,6 +13,7 @@ VERBS: Final = {
     "job": Verb("cli.job.main:group", "Submit, watch and cancel jobs (gnt-job)."),
     "filter": Verb("cli.filter.main:group", "Which jobs may run, and how many at once (gnt-filter)."),
     "debug": Verb("cli.debug.main:group", "Look into the engine, and try it (gnt-debug)."),
+    "node": Verb("cli.node.main:group", "The nodes of the cluster (gnt-node)."),
     "cluster": Verb("cli.cluster.main:group", "The cluster and its queue (gnt-cluster)."),
     "completion": Verb("cli.gantry.completion:completion", "Print the completion script of a shell."),
     "help": Verb("cli.gantry.help:help_on", "Tell about a topic, such as exit codes."),

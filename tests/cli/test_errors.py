@@ -97,7 +97,7 @@ def test_an_unexpected_error_is_one_line_and_its_traceback_is_in_the_log(tmp_pat
     assert "TypeError" in log
 
 
-@pytest.mark.parametrize("program", ["gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-cluster"])
+@pytest.mark.parametrize("program", ["gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-cluster"])
 def test_help_lists_every_command_and_each_has_help_of_its_own(program: str) -> None:
     ended = run(program, "--help")
 

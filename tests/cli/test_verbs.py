@@ -7,6 +7,7 @@ import cli.debug.main
 import cli.filter.main
 import cli.gantry.main
 import cli.job.main
+import cli.node.main
 from cli.commands import Verb
 
 GROUPS = {
@@ -15,6 +16,7 @@ GROUPS = {
     "filter": cli.filter.main.VERBS,
     "gantry": cli.gantry.main.VERBS,
     "job": cli.job.main.VERBS,
+    "node": cli.node.main.VERBS,
 }
 ALL = [(group, name, verb) for group, verbs in GROUPS.items() for name, verb in verbs.items()]
 

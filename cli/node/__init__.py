@@ -1,0 +1,1 @@
+"""The program `gnt-node`: one module for each verb."""

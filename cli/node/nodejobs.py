@@ -1,0 +1,37 @@
+"""Jobs of one opcode on a node: submitted, and followed to the end unless the user does not want to wait.
+
+Source: cli.md 1.2.
+"""
+
+from collections.abc import Callable, Sequence
+
+import attrs
+
+from cli.connection import ask_luxid
+from cli.submission import SubmitOptions, Wishes, submit_jobs, with_wishes
+from common.ids import JobId
+from protocol.luxi.queries import QueryJobs
+from protocol.luxi.submission import OpInput
+
+
+def carry_out(op: OpInput, options: SubmitOptions, verb: str, tell: Callable[[object], None] | None = None) -> int:
+    """Carry out an opcode by a job; return the exit code.
+
+    As with Ganeti's command it is waited for, except with `--submit`.
+
+    Args: tell: prints the opcode's result, after a success.
+    """
+    is_waiting = options["is_waiting"] or not options["is_ganeti_form"]
+    wishes = attrs.evolve(Wishes(**options, program="gnt-node"), is_waiting=is_waiting)
+
+    def succeeded(job_ids: Sequence[JobId]) -> None:
+        if tell is not None:
+            tell(_result(job_ids[0]))
+
+    return submit_jobs([[with_wishes(op, wishes, verb)]], wishes, succeeded)
+
+
+def _result(job_id: JobId) -> object:
+    """The result of the job's only opcode."""
+    ((results,),) = ask_luxid(QueryJobs((job_id,), ("opresult",)))
+    return results[0] if isinstance(results, list) and results else None
