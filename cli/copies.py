@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import attrs
 
-from cli.connection import ask_luxid
+from cli.connection import ask_luxid, ask_wconfd
 from common.wire import structure
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.copies import QUEUE_VERDICTS, CheckQueueCopies, QueueVerdict
+from protocol.wconfd.copies import ConfigVerdict, VerifyConfigCopies
 
 _BEYOND = "keys of submissions and histories of waits"
 
@@ -37,6 +38,14 @@ def check_queue() -> CopyFindings | None:
         if not verdict.takes_ours
     ]
     return CopyFindings(problems, notes)
+
+
+def check_config() -> CopyFindings:
+    """Compare the configuration with all other nodes. Raises: as `ask_wconfd`."""
+    verdicts = ask_wconfd(VerifyConfigCopies())
+    problems = [text for verdict in verdicts if (text := _problem(verdict)) is not None]
+    same = [verdict.node for verdict in verdicts if verdict.failure is None and not verdict.differ]
+    return CopyFindings(problems, [same_words(same)] if same else [])
 
 
 def last_verdicts() -> Sequence[QueueVerdict] | None:
@@ -72,7 +81,7 @@ def verdicts_json(verdicts: Sequence[QueueVerdict] | None) -> object:
     return [attrs.asdict(verdict) for verdict in verdicts or ()]
 
 
-def _problem(verdict: QueueVerdict) -> str | None:
+def _problem(verdict: QueueVerdict | ConfigVerdict) -> str | None:
     if verdict.failure is not None:
         return f"node '{verdict.node}' could not be compared: {verdict.failure}"
     if verdict.differ:

@@ -24,6 +24,11 @@ class NotCopied(GantryError):
 
     code = "unavailable"
 
+    def __init__(self, message: str, *, is_most: bool = False) -> None:
+        super().__init__(message)
+        # whether more than half of the nodes lack it
+        self.is_most = is_most
+
 
 class NoLongerMaster(Unavailable):
     """another node is the master now; this one must not write any more"""

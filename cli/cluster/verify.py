@@ -1,6 +1,6 @@
 """`gnt-cluster verify`: check the configuration and the files of this node."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container
 
 import click
 
@@ -8,7 +8,7 @@ from cli.cluster.nodefiles import check_files
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import installation, paths, uses_color, wants_json
-from cli.copies import check_queue
+from cli.copies import CopyFindings, check_config, check_queue
 from cli.exitcodes import DONE, FAILED
 from cli.queuelags import ask_lags, lag_words
 from cli.screen import complain, say_json, say_styled
@@ -28,7 +28,8 @@ def verify() -> int:
     notes: dict[str, list[str]] = {}
     if installation().cluster.has_nodes:
         found["copies"] = [*_nodes_behind(), *_queue_lags()]
-        found["queue copies"], notes["queue copies"] = _queue_copies()
+        found["queue copies"], notes["queue copies"] = _compared(check_queue)
+        found["configuration copies"], notes["configuration copies"] = _compared(check_config)
     if wants_json():
         say_json({**found, "notes": notes} if notes else found)
     else:
@@ -80,10 +81,10 @@ def _queue_lags() -> list[str]:
         return []
 
 
-def _queue_copies() -> tuple[list[str], list[str]]:
-    """Problems and notes; empty if luxid cannot be asked, as above."""
+def _compared(check: Callable[[], CopyFindings | None]) -> tuple[list[str], list[str]]:
+    """Problems and notes; empty if the daemon cannot be asked, as above."""
     try:
-        findings = check_queue()
+        findings = check()
     except (GantryError, OSError):
         return [], []
     return ([], []) if findings is None else (findings.problems, findings.notes)

@@ -19,18 +19,20 @@ import trio
 
 from common.errors import Conflict, Unavailable
 from common.objects.config import Config
-from common.objects.kinds import GroupUuid, NodeUuid
+from common.objects.kinds import GroupUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
 from common.system.log import get_log
 from common.system.mastership import Mastership
 from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
-from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, nodes_of_group, reloaded
+from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, reloaded
 from daemons.wconfd.core.config.deliveries import Deliveries, Delivery, Stamp
 from daemons.wconfd.distribution import Distribution, LocalDistribution
+from daemons.wconfd.spreading import Spreading
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.copies import ConfigVerdict
 
 T = TypeVar("T")
 # (configuration, seconds since the epoch) -> (new configuration, result)
@@ -39,10 +41,7 @@ Step = Callable[[Config, float], tuple[Config, T]]
 UpdateStep = Callable[[Config, float, Stamp | None], tuple[Config, Stamp]]
 
 _log: Final = get_log(__name__)
-_RETRY_S: Final = 5.0
 _RELOAD_TRIES: Final = 10
-# names of nodes in a line of the log
-_MOST_NAMES: Final = 10
 _TOUCHED: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 
 
@@ -64,11 +63,9 @@ class ConfigStore:
         self._written = self._state = ConfigState.of(config)
         self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
-        self._changed = trio.Event()
         self._told: Callable[[Config, Config], None] = _ignore
         self._mastership = Mastership("wconfd")
-        # nodes that were not reached last
-        self._left_out: frozenset[NodeUuid] = frozenset()
+        self._spreading = Spreading(distribution, lambda: self._state, self._mastership)
         # last result of `foreign_change`
         self._foreign: str | None = None
 
@@ -138,7 +135,7 @@ class ConfigStore:
 
         answer, must_be_told = await self._writer.change(weighed)
         if must_be_told:
-            await self._try_spread(anew=True)
+            await self._spreading.attempt(anew=True)
         return answer
 
     async def settled(self) -> ConfigState:
@@ -156,7 +153,7 @@ class ConfigStore:
         """
         await self._writer.flush()
         try:
-            return await self._spread(group, anew=True)
+            return await self._spreading.spread(group, anew=True)
         except OSError as error:
             reason = error.strerror or error
             raise Unavailable(f"the ssconf files could not be written: {reason}; repeat the call") from error
@@ -164,6 +161,10 @@ class ConfigStore:
     def nodes_behind(self) -> tuple[NodeBehind, ...]:
         """The online nodes that lack the latest configuration, as far as known."""
         return self._distribution.behind()
+
+    async def check_copies(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
+        """Whether the other nodes have this configuration. Args: asks: now; false: as far as was found before."""
+        return await self._distribution.check(asks=asks)
 
     async def foreign_change(self) -> str | None:
         """What another program has done to the file, and what to do; None: it is unchanged since our last write.
@@ -233,7 +234,7 @@ class ConfigStore:
         """
         self._told = told or _ignore
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(self._spread_changes)
+            nursery.start_soon(self._spreading.run)
             await nursery.start(self._writer.run)
             task_status.started()
             await self._mastership.until_lost()
@@ -269,44 +270,8 @@ class ConfigStore:
 
     def _publish(self, _: Sequence[object]) -> None:
         before, self._state = self._state.config, self._written
-        self._changed.set()
+        self._spreading.tell()
         self._told(before, self._state.config)
-
-    async def _spread_changes(self) -> None:
-        """Send every change to the nodes; first the state at the start."""
-        while True:
-            self._changed = trio.Event()
-            if await self._try_spread():
-                await self._changed.wait()
-            else:
-                await trio.sleep(_RETRY_S)
-
-    async def _try_spread(self, *, anew: bool = False) -> bool:
-        try:
-            await self._spread(None, anew=anew)
-        except OSError as error:
-            _log.warning("ssconf.unwritten", error=error, retry_s=_RETRY_S)
-            return False
-        return True
-
-    async def _spread(self, group: GroupUuid | None, *, anew: bool) -> tuple[str, ...]:
-        """Return the names of the nodes that were not reached."""
-        state = self._state
-        only = None if group is None else nodes_of_group(state.config, group)
-        try:
-            left_out = await self._distribution.spread(state, only, anew=anew)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-        names = tuple(sorted(node.name for uuid, node in state.config.nodes.items() if uuid in left_out))
-        # in the background, a node that stays silent is not told of with every change
-        if left_out and (anew or left_out != self._left_out):
-            serial = state.config.serial_no
-            _log.warning(
-                "config.undistributed", nodes=len(left_out), names=",".join(names[:_MOST_NAMES]), serial=serial
-            )
-        if only is None:
-            self._left_out = left_out
-        return names
 
 
 def _ignore(_: Config, __: Config) -> None:

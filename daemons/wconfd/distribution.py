@@ -23,6 +23,7 @@ from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.wconfd.core.config.configstate import ConfigState
 from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.copies import ConfigVerdict
 
 _log: Final = get_log(__name__)
 
@@ -61,6 +62,13 @@ class Distribution(Protocol):
         """The online nodes that lack the latest state, as far as known, by name; none if nothing is copied."""
         ...
 
+    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
+        """Compare with the other nodes that should have the state, by name; none if nothing is copied.
+
+        Args: asks: whether the nodes are asked now; false: what the last comparison has shown.
+        """
+        ...
+
 
 class LocalDistribution:
     """Serves only this node, the master: its ssconf files. It reports all other nodes as not reached."""
@@ -87,6 +95,9 @@ class LocalDistribution:
         return nodes - {master}
 
     def behind(self) -> tuple[NodeBehind, ...]:
+        return ()
+
+    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         return ()
 
     def _write(self, config: Config) -> None:

@@ -54,6 +54,7 @@ from protocol.wconfd.config import (
     WriteConfig,
     WriteConfigAndUnlock,
 )
+from protocol.wconfd.copies import VerifyConfigCopies
 from protocol.wconfd.explain import ExplainHoldings, ExplainWait
 from protocol.wconfd.locks import (
     CleanupLocks,
@@ -143,6 +144,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(FlushConfigGroup, to.config.flush_config_group, role=Role.FULL),
         Route(RedistributeConfig, to.config.redistribute_config, role=Role.FULL),
         Route(ListNodesBehind, to.config.list_nodes_behind, role=Role.READ),
+        Route(VerifyConfigCopies, to.config.verify_config_copies, role=Role.OPERATE),
         Route(GetObject, to.config.get_object, role=Role.OPERATE),
         Route(GetConfigStatus, to.file.config_status, role=Role.READ),
         Route(ReloadConfig, to.file.reload_config, role=Role.FULL),

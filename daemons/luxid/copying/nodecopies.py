@@ -205,7 +205,7 @@ class NodeCopies:
         for sender in lacking:
             sender.made_wait()
         if lacking:
-            raise NotCopied(_text(lacking, len(senders)))
+            raise _not_copied(lacking, len(senders))
 
     def _check_mastership(self) -> None:
         """Raises: NoLongerMaster."""
@@ -247,10 +247,11 @@ def _verdict(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
     return QueueVerdict(name, verdict.at, verdict.count, verdict.names, takes_ours=takes_ours)
 
 
-def _text(lacking: Sequence[NodeSender], count: int) -> str:
+def _not_copied(lacking: Sequence[NodeSender], count: int) -> NotCopied:
     """Whether more than half failed: the master itself counts as one that has the change."""
     failures = len(lacking)
+    is_most = count - failures + 1 < failures
     how_many = f"{failures} of {count} candidates lack a change"
-    if count - failures + 1 < failures:
+    if is_most:
         how_many = f"more than half of the nodes lack a change, {failures} of {count} candidates"
-    return f"{how_many}: {'; '.join(sender.why_it_lacks for sender in lacking)}"
+    return NotCopied(f"{how_many}: {'; '.join(sender.why_it_lacks for sender in lacking)}", is_most=is_most)

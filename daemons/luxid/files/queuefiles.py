@@ -15,7 +15,7 @@ Source: DESIGN sections 6, 12 and 14.
 import errno
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import trio
 
@@ -27,11 +27,9 @@ from common.ids import JobId
 from common.paths import Paths
 from common.replication import Copies, NoCopies, NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
-from common.system.log import get_log
 from common.system.mastership import Mastership
+from daemons.luxid.files.missing import MissingCopies
 from daemons.luxid.files.moving import move_durably
-
-_log: Final = get_log(__name__)
 
 
 class QueueFiles:
@@ -54,6 +52,7 @@ class QueueFiles:
         # syncs what job processes have written
         self.folder = FolderSync(paths.queue)
         self._mastership = Mastership("luxid")
+        self._missing = MissingCopies()
 
     @property
     def is_master(self) -> bool:
@@ -93,7 +92,8 @@ class QueueFiles:
         for group in groups:
             await self._commits.commit(group)
         files = groups[0] if len(groups) == 1 else [write for group in groups for write in group]
-        await self._tell(self._copies.replaced(files))
+        if await self._tell(self._copies.replaced(files)):
+            self._missing.complete()
 
     async def take_up(self, job_ids: Iterable[JobId]) -> None:
         """Make durable what the processes of these jobs have written to their job files, and report it.
@@ -103,7 +103,8 @@ class QueueFiles:
         """
         self._mastership.check()
         await self.folder.sync()
-        await self._tell(self._copies.appeared([self._paths.job_file(job_id) for job_id in job_ids]))
+        if await self._tell(self._copies.appeared([self._paths.job_file(job_id) for job_id in job_ids])):
+            self._missing.complete()
 
     async def move(
         self, moves: Sequence[tuple[Path, Path]], limiter: trio.CapacityLimiter | None = None
@@ -141,14 +142,17 @@ class QueueFiles:
         await _off_the_loop(lambda: _unlink(paths))
         await self._tell(self._copies.removed(paths))
 
-    async def _tell(self, telling: Awaitable[None]) -> None:
+    async def _tell(self, telling: Awaitable[None]) -> bool:
+        """Return whether all nodes have the change, if that was waited for. Raises: NoLongerMaster."""
         try:
             await telling
         except NotCopied as error:
-            effect = "the change counts; they are told again until they have it"
-            _log.error("copies.missing", reason=error, effect=effect)
+            self._missing.lacking(error)
         except NoLongerMaster as error:
             raise self._mastership.lose(error) from error
+        else:
+            return True
+        return False
 
     def _write_as_master(self, writes: Sequence[FileWrite]) -> None:
         """Write in the writer's thread, if this node is still the master."""

@@ -35,6 +35,7 @@ from protocol.wconfd.config import (
     WriteConfig,
     WriteConfigAndUnlock,
 )
+from protocol.wconfd.copies import ConfigVerdict, VerifyConfigCopies
 
 _log: Final = get_log(__name__)
 
@@ -117,6 +118,9 @@ class ConfigHandlers:
 
     async def list_nodes_behind(self, _: ListNodesBehind, __: Peer) -> tuple[NodeBehind, ...]:
         return self._store.nodes_behind()
+
+    async def verify_config_copies(self, call: VerifyConfigCopies, _: Peer) -> tuple[ConfigVerdict, ...]:
+        return await self._store.check_copies(asks=call.asks)
 
     def _reply(self) -> orjson.Fragment:
         return orjson.Fragment(self._store.state.encoded.content)

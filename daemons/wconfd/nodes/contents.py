@@ -4,7 +4,7 @@ Source: noded.md 6 and 8; wconfd.md 7.5 and 7.9.
 """
 
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,8 +25,12 @@ class Numbered:
 
     number: int
     call: NodeCall[None] = attrs.field(repr=False, eq=False)
+    # contents of the files that the call makes, by their names on the wire
+    files: Mapping[str, bytes] = attrs.field(factory=dict, repr=False, eq=False)
 
 
+# beginning of the names of ssconf's files
+SSCONF_PREFIX: Final = "ssconf_"
 Contents = Mapping[Part, Numbered]
 NOTHING: Final[Contents] = {}
 
@@ -59,16 +63,22 @@ class ContentMaker:
             Part.CONFIG,
             (content, status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns),
             UploadFileSingle.of(upload_of(self._name, content, status)),
+            lambda: {self._name: content},
         )
         values = self._ssconf(state.config)
-        self._note(Part.SSCONF, tuple(values.items()), WriteSsconfFiles(values))
+        self._note(Part.SSCONF, tuple(values.items()), WriteSsconfFiles(values), lambda: self._ssconf_files(values))
         return dict(self._made)
 
-    def _note(self, part: Part, key: Hashable, call: NodeCall[None]) -> None:
+    def _ssconf_files(self, values: Mapping[str, SsconfValue]) -> Mapping[str, bytes]:
+        # beside the file of the configuration
+        folder = self._name.removesuffix(self._path.name)
+        return {f"{folder}{SSCONF_PREFIX}{key}": value.content for key, value in values.items()}
+
+    def _note(self, part: Part, key: Hashable, call: NodeCall[None], files: Callable[[], Mapping[str, bytes]]) -> None:
         before = self._made.get(part)
         if before is None or self._keys[part] != key:
             self._keys[part] = key
-            self._made[part] = Numbered(before.number + 1 if before else 1, call)
+            self._made[part] = Numbered(before.number + 1 if before else 1, call, files())
 
     def _ssconf(self, config: Config) -> Mapping[str, SsconfValue]:
         """The values; those that are too long, which this node's distribution logs, are left out: nodes refuse them."""

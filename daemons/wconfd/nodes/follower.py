@@ -3,6 +3,7 @@
 Source: noded.md 8; wconfd.md 7.5.
 """
 
+import time
 from collections.abc import Iterator, Mapping
 from typing import Final, assert_never
 
@@ -13,16 +14,27 @@ from common.replication import NoLongerMaster
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.wconfd.core.config.nodecopies import Failure, Holding, Part
+from daemons.wconfd.nodes.checking import compare
 from daemons.wconfd.nodes.contents import NOTHING, Contents, Numbered
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
+from protocol.noded.membership import Version
 from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.copies import ConfigVerdict
 
 # limits of one call: the node daemon's own work is a few writes
 _LIMITS_S: Final[Mapping[Part, float]] = {Part.SSCONF: 15.0, Part.CONFIG: 60.0}
 # time after which a node daemon has ended all requests that were left without a reply
 _SETTLING_S: Final = 10.0
+# seconds for the first comparison, after which the node gets everything
+_AT_START_S: Final = 5.0
+# seconds without a change after which a candidate is asked, and for its reply
+_IDLE_S: Final = 30.0
+_IDLE_LIMIT_S: Final = 15.0
+# times that a node is compared while its contents change, and seconds that each waits for them
+_CHECK_ROUNDS: Final = 5
+_CHECK_PATIENCE_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
@@ -62,6 +74,8 @@ class Follower:
         # a call has ended
         self._progress = trio.Event()
         self._scope = trio.CancelScope()
+        # what the last comparison has shown
+        self.verdict = ConfigVerdict(node.name)
 
     def aim(self, contents: Contents) -> None:
         """Send these contents from now on, instead of those before."""
@@ -102,6 +116,7 @@ class Follower:
         Raises: NoLongerMaster: the node has another master.
         """
         with self._scope:
+            await self._compare_at_start()
             while True:
                 self._news = trio.Event()
                 part = self._lacking()
@@ -110,7 +125,44 @@ class Follower:
                 elif self._holding.in_doubt:
                     await self._settle()
                 else:
-                    await self._news.wait()
+                    await self._wait_for_news()
+
+    async def check(self) -> None:
+        """Compare the node with what it should have; a node that is being sent something is waited for.
+
+        A node that has something else gets everything again.
+        """
+        for _ in range(_CHECK_ROUNDS):
+            with trio.move_on_after(_CHECK_PATIENCE_S):
+                await self.attempted()
+            contents = self._contents
+            self.verdict = await compare(self._clients.usual, self.node, contents, time.time())
+            if self.verdict.failure is not None or (contents is self._contents and not self.is_behind):
+                break
+        else:
+            self.verdict = ConfigVerdict(self.node.name, failure=f"{self.node} is being sent changes all the time")
+        if self.verdict.differ:
+            self.hurry()
+
+    async def _compare_at_start(self) -> None:
+        """Find out what the node has before it gets everything anew."""
+        self.verdict = await compare(self._clients.usual, self.node, self._contents, time.time(), _AT_START_S)
+        if self.verdict.failure is None:
+            files = ",".join(self.verdict.files)
+            _log.info("config.compared", node=self.node.name, differ=self.verdict.differ, files=files)
+
+    async def _wait_for_news(self) -> None:
+        """Wait; a candidate is asked now and then, so that an idle wconfd learns of another master.
+
+        Raises: NoLongerMaster.
+        """
+        with trio.move_on_after(_IDLE_S):
+            await self._news.wait()
+            return
+        if Part.CONFIG in self._contents:
+            outcome = (await self._clients.usual.call_nodes([self.node], Version(), _IDLE_LIMIT_S))[self.node.name]
+            if isinstance(outcome, Failed) and outcome.kind is FailureKind.OUTDATED:
+                raise self._loss(outcome.text)
 
     def end(self) -> None:
         """Send nothing more: the node is offline, has left, or has another address."""
@@ -137,13 +189,16 @@ class Follower:
                 # nothing was sent: the node is offline, and its follower is about to end
                 await self._news.wait()
             case Failed(FailureKind.OUTDATED, text):
-                effect = "wconfd ends and writes nothing more here"
-                _log.error("master.lost", reason=text, effect=effect)
-                raise NoLongerMaster(f"this node is no longer the master: {text}; {effect}, ask the new master")
+                raise self._loss(text)
             case Failed():
                 await self._recover(part, outcome)
             case _:
                 assert_never(outcome)
+
+    def _loss(self, text: str) -> NoLongerMaster:
+        effect = "wconfd ends and writes nothing more here"
+        _log.error("master.lost", reason=text, effect=effect)
+        return NoLongerMaster(f"this node is no longer the master: {text}; {effect}, ask the new master")
 
     async def _send(self, part: Part, content: Numbered) -> Outcome[None]:
         self._hurry, is_hurried, self._is_hurried = trio.Event(), self._is_hurried, False

@@ -34,6 +34,7 @@ from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.recipients import candidates, online_nodes
 from protocol.noded.virtualpaths import WireNames
 from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.copies import ConfigVerdict
 
 # time for which a caller waits until all nodes were tried
 PATIENCE_S: Final = 5.0
@@ -110,6 +111,14 @@ class NodesDistribution:
     def behind(self) -> tuple[NodeBehind, ...]:
         found = (each.behind() for _, each in sorted(self._followers.items()))
         return tuple(each for each in found if each is not None)
+
+    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
+        followers = [each for _, each in sorted(self._followers.items())]
+        if asks:
+            async with trio.open_nursery() as nursery:
+                for each in followers:
+                    nursery.start_soon(each.check)
+        return tuple(each.verdict for each in followers)
 
     def _followers_of(self, state: ConfigState, nodes: frozenset[NodeUuid]) -> dict[NodeUuid, Follower]:
         named = {uuid: state.config.nodes[uuid].name for uuid in nodes if uuid in state.config.nodes}

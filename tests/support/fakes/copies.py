@@ -11,6 +11,7 @@ from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster, NotCopied
 from daemons.wconfd.core.config.configstate import ConfigState
 from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.copies import ConfigVerdict
 from tests.support.wait import PATIENCE_S
 
 REFUSAL = "2 of 3 nodes do not answer"
@@ -73,6 +74,9 @@ class FakeDistribution:
             raise NotCopied(REFUSAL)
 
     def behind(self) -> tuple[NodeBehind, ...]:
+        return ()
+
+    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         return ()
 
     async def spread(

@@ -23,6 +23,7 @@ from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
 from daemons.wconfd.distribution import LocalDistribution
 from protocol.wconfd.config import NodeBehind
+from protocol.wconfd.copies import ConfigVerdict
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -64,6 +65,9 @@ class Nodes:
         pass
 
     def behind(self) -> tuple[NodeBehind, ...]:
+        return ()
+
+    async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         return ()
 
     async def spread(
