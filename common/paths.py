@@ -68,6 +68,16 @@ class Paths:
         return self.data / "client.pem"
 
     @property
+    def next_key(self) -> Path:
+        """The new key of this node, until it has a certificate; ours."""
+        return self.data / "client.pem.next"
+
+    @property
+    def next_server_pem(self) -> Path:
+        """The new key and certificate of the cluster, until all nodes use it; ours, on the master."""
+        return self.data / "server.pem.next"
+
+    @property
     def epoch_file(self) -> Path:
         """The highest epoch of a master that this node has seen; ours."""
         return self.data / "epoch"

@@ -12,6 +12,7 @@ VERBS: Final = {
     "verify": Verb("cli.cluster.verify:verify", "Check the configuration and the files of this node."),
     "redist-conf": Verb("cli.cluster.redist_conf:redist_conf", "Send the configuration to all nodes again."),
     "join-token": Verb("cli.cluster.join_token:join_token", "Make a token with which one machine joins."),
+    "renew-crypto": Verb("cli.cluster.renew_crypto:renew_crypto", "Renew the certificates of cluster and nodes."),
     "queue": Verb("cli.cluster.queue:queue", "Close or open the queue to new jobs."),
     "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
 }

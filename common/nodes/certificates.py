@@ -73,13 +73,19 @@ class CertificateRequest:
     request: bytes
 
 
-def make_cluster_certificate(now: datetime.datetime) -> bytes:
-    """Make the content of a new `server.pem`. Args: now: an aware time."""
+def make_cluster_certificate(now: datetime.datetime, mark: str = "") -> bytes:
+    """Make the content of a new `server.pem`.
+
+    Args:
+        now: an aware time.
+        mark: part of its name by which it differs from the one before: while both are trusted, OpenSSL looks for the
+            signer of a certificate by name.
+    """
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
 
     key = _new_key()
-    name = _named(CLUSTER_NAME)
+    name = _named(CLUSTER_NAME, mark)
     identity = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     certificate = (
         x509.CertificateBuilder(name, name, key.public_key(), CLUSTER_SERIAL, now - _EARLIER, now + VALIDITY)
@@ -173,6 +179,11 @@ def is_signed_by(pem: bytes, server_pem: bytes) -> bool:
     return True
 
 
+def is_key_of(key_pem: bytes, pem: bytes) -> bool:
+    """Whether this private key belongs to the first certificate in `pem`. Raises: DamagedFile."""
+    return _key_of(key_pem).public_key() == _x509(pem).public_key()
+
+
 def digest_of(pem: bytes) -> str:
     """The digest of the first certificate in this content, as ssconf has it: `3F:0A:...`.
 
@@ -241,11 +252,12 @@ def _new_key() -> "CertificateIssuerPrivateKeyTypes":
     return ec.generate_private_key(ec.SECP256R1())
 
 
-def _named(name: str) -> "x509.Name":
+def _named(name: str, mark: str = "") -> "x509.Name":
     from cryptography import x509
     from cryptography.x509.oid import NameOID
 
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name[:_NAME_MAX])])
+    marked = [x509.NameAttribute(NameOID.ORGANIZATIONAL_UNIT_NAME, mark)] if mark else []
+    return x509.Name([*marked, x509.NameAttribute(NameOID.COMMON_NAME, name[:_NAME_MAX])])
 
 
 def _usage(*, signs_certificates: bool) -> "x509.KeyUsage":

@@ -27,6 +27,7 @@ from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
 from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.queue import QueueHandlers
+from daemons.noded.handlers.renewal import RenewalHandlers
 from daemons.noded.handlers.state import StateHandlers
 from daemons.noded.handlers.uploads import UploadHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
@@ -96,6 +97,7 @@ def make_handlers(settings: Settings, queue: QueueFiles, is_leaving: trio.Event)
         membership=MembershipHandlers(paths, queue, own_name, is_leaving.set),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
         work=WorkHandlers(paths),
+        renewal=RenewalHandlers(paths, own_name),
     )
 
 

@@ -20,6 +20,7 @@ from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
 from daemons.noded.handlers.membership import MembershipHandlers
 from daemons.noded.handlers.queue import QueueHandlers
+from daemons.noded.handlers.renewal import RenewalHandlers
 from daemons.noded.handlers.state import StateHandlers
 from daemons.noded.handlers.uploads import UploadHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
@@ -32,6 +33,7 @@ from protocol.noded.mastership import MasterNodeName, NodeStartMasterDaemons, No
 from protocol.noded.membership import NodeCryptoTokens, NodeDemoteFromMc, NodeEnsureDaemon, NodeLeaveCluster, Version
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
 from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate
+from protocol.noded.renewal import InstallCertificate, PutClusterCertificate, RequestCertificate
 from protocol.noded.replies import reply_body
 from protocol.noded.statefiles import ListStateFiles, RemoveStateFiles, WriteStateFiles
 from protocol.noded.verifying import NodeVerify, NodeVerifyLight
@@ -87,6 +89,7 @@ class Handlers:
     membership: MembershipHandlers
     verifying: VerifyHandlers
     work: WorkHandlers
+    renewal: RenewalHandlers
 
 
 def rows(to: Handlers) -> Sequence[AnyRow]:
@@ -119,6 +122,9 @@ def rows(to: Handlers) -> Sequence[AnyRow]:
         Row(NodeLeaveCluster, to.membership.leave_cluster, changes=True),
         Row(NodeCryptoTokens, to.membership.crypto_tokens, changes=True),
         Row(NodeEnsureDaemon, to.membership.ensure_daemon),
+        Row(RequestCertificate, to.renewal.request_certificate, changes=True),
+        Row(InstallCertificate, to.renewal.install_certificate, changes=True),
+        Row(PutClusterCertificate, to.renewal.put_cluster_certificate, changes=True),
         Row(NodeVerify, to.verifying.verify),
         Row(NodeVerifyLight, to.verifying.verify_light),
         Row(TestDelay, to.work.test_delay),

@@ -25,6 +25,7 @@ _OWN: Final = (
     "daemons.jobproc.units.nodes.add",
     "daemons.jobproc.units.nodes.remove",
     "daemons.jobproc.units.nodes.setparams",
+    "daemons.jobproc.units.renewal.renewcrypto",
 )
 GROUP: Final = "gantry.units"
 

@@ -17,7 +17,7 @@ from typing import Final
 import trio
 
 from common.errors import DamagedFile, InvalidRequest
-from common.nodes.certificates import is_signed_by, read_certificate
+from common.nodes.certificates import certificates_in, is_signed_by, read_certificate
 from common.objects.config import CONFIG_VERSION
 from common.paths import Paths
 from common.shapes import JsonObject
@@ -159,7 +159,10 @@ class VerifyHandlers:
         path = self._paths.client_pem
         try:
             content, server = path.read_bytes(), self._paths.server_pem.read_bytes()
-            certificate, is_ours = read_certificate(content), is_signed_by(content, server)
+            certificate, is_ours = (
+                read_certificate(content),
+                any(is_signed_by(content, each) for each in certificates_in(server)),
+            )
         except FileNotFoundError as error:
             return [_ERROR, f"'{error.filename}' is missing"]
         except DamagedFile as error:

@@ -67,6 +67,16 @@ def test_a_demoted_node_loses_its_certificate() -> None:
     assert after.nodes[OTHER].serial_no == config.nodes[OTHER].serial_no + 1
 
 
+def test_what_an_unfinished_renewal_of_certificates_has_left_goes_with_its_node_only() -> None:
+    config = config_with()
+    certs = {**config.cluster.candidate_certs, **{NodeUuid(f"{uuid}-OLDMASTER"): "00" for uuid in config.nodes}}
+    config = attrs.evolve(config, cluster=attrs.evolve(config.cluster, candidate_certs=certs))
+
+    after, _ = change_nodes(config, NodeChange(removed=(OTHER,), may_fall_short=True), NOW)
+
+    assert after.cluster.candidate_certs == {UUIDS.node: "AA", f"{UUIDS.node}-OLDMASTER": "00"}
+
+
 def test_a_candidate_is_not_lost_while_another_node_could_take_its_place() -> None:
     config = config_with()
     demoted = attrs.evolve(config.nodes[OTHER], master_candidate=False)

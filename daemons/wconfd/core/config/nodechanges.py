@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from common.errors import ConfigurationError, Conflict
+from common.nodes.candidatecerts import holder_of
 from common.nodes.candidatepool import missing_candidates
 from common.objects.config import Config
 from common.objects.index import ConfigIndex
@@ -120,7 +121,8 @@ def _certificates(
         if node.master_candidate and uuid not in known and not (before and before.master_candidate):
             raise Conflict(f"node '{node.name}' cannot become a master candidate: its certificate is not known")
     holders = {uuid for uuid, node in nodes.items() if node.master_candidate or uuid == config.cluster.master_node}
-    return {uuid: digest for uuid, digest in known.items() if uuid in holders}
+    # an unfinished renewal has left two for a node
+    return {key: digest for key, digest in known.items() if holder_of(key) in holders}
 
 
 def _check_pool(config: Config, nodes: Mapping[NodeUuid, Node]) -> None:

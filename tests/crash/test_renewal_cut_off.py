@@ -1,0 +1,161 @@
+"""A renewal of certificates that dies between any two of its steps locks nobody out, and a second one finishes it.
+
+Source: DESIGN section 13; noded.md 3.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from common.ids import JobId
+from common.locks import Owner
+from common.nodes.certificates import certificates_in, digest_of, has_key, is_signed_by
+from common.nodes.nextcertificate import make_next
+from common.nodes.renewalfiles import RenewalFiles
+from common.opcodes.cluster import OpClusterRenewCrypto
+from common.settings import load_settings
+from daemons.jobproc.configuration import UnitConfig, Wconfd
+from daemons.jobproc.context import UnitContext
+from daemons.jobproc.units.renewal.nodecalls import RenewalCalls
+from daemons.jobproc.units.renewal.renewcrypto import RenewCryptoUnit
+from protocol.blocking import BlockingClient
+from protocol.noded.clients.blocking import BlockingNodeClient
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Replied
+from protocol.noded.membership import Version
+from tests.support.machines.fleet import Fleet
+
+KILLED = 99
+
+
+class JobContext:
+    """What the unit needs of its job process."""
+
+    def __init__(self, root: Path) -> None:
+        self.settings = load_settings(root)
+        self._config: UnitConfig | None = None
+
+    @property
+    def config(self) -> UnitConfig:
+        if self._config is None:
+            owner = Owner(JobId(1), "/nowhere")
+            self._config = UnitConfig.read(Wconfd(self._connect, owner, lambda _: False, self.forget_config))
+        return self._config
+
+    def forget_config(self) -> None:
+        self._config = None
+
+    def feedback(self, text: str) -> None:
+        pass
+
+    def _connect(self) -> BlockingClient:
+        return BlockingClient(self.settings.paths.wconfd_socket)
+
+
+def renew(root: Path, steps: int | None = None) -> int:
+    """Renew in a process of its own, which dies after so many steps; returns how it ended, 0: it has finished."""
+    child = os.fork()
+    if child == 0:
+        code = 1
+        try:
+            if steps is not None:
+                _die_after(steps)
+            unit = RenewCryptoUnit(OpClusterRenewCrypto(node_certificates=True))
+            unit.check_prereq(cast(UnitContext, JobContext(root)))
+            unit.run(cast(UnitContext, JobContext(root)))
+            code = 0
+        except BaseException as error:
+            os.write(2, f"{type(error).__name__}: {error}\n".encode())
+        finally:
+            os._exit(code)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _die_after(steps: int) -> None:
+    """Let this process end when it has made so many changes here, in the configuration, or on nodes."""
+    left = steps
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            nonlocal left
+            if left == 0:
+                os._exit(KILLED)
+            left -= 1
+            return original(*args, **kwargs)
+
+        return call
+
+    patch = pytest.MonkeyPatch()
+    for owner, names in (
+        (RenewalFiles, ("request", "install", "put_cluster")),
+        (UnitConfig, ("update", "redistribute")),
+        (RenewalCalls, ("ask",)),
+    ):
+        for name in names:
+            patch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Any:
+    with Fleet(tmp_path, 1) as fleet:
+        fleet.start()
+        fleet.until_same(*fleet.nodes)
+        yield fleet
+
+
+def _is_obeyed(fleet: Fleet) -> bool:
+    """Whether the master's certificate of this moment opens the door of the node."""
+    paths, node = fleet.master.paths, fleet.nodes[0]
+    port = load_settings(fleet.master.root).noded.port
+    client = BlockingNodeClient(CertificateFiles.of(paths))
+    outcome = client.call_nodes([NodeAddress(node.name, node.ip, port)], Version(), 30.0)[node.name]
+    return isinstance(outcome, Replied)
+
+
+@pytest.mark.parametrize("is_cluster", [False, True])
+def test_the_master_is_obeyed_after_each_step_and_the_next_renewal_finishes(fleet: Fleet, is_cluster: bool) -> None:
+    paths, node = fleet.master.paths, fleet.nodes[0].paths
+    before = paths.server_pem.read_bytes()
+    if is_cluster:
+        make_next(paths)
+
+    steps = 0
+    while (code := renew(fleet.master.root, steps)) == KILLED:
+        assert _is_obeyed(fleet), steps
+        steps += 1
+
+    assert code == 0
+    assert steps > 10
+    assert _is_obeyed(fleet)
+    assert not paths.next_server_pem.exists()
+    assert not paths.next_key.exists()
+    assert not node.next_key.exists()
+    after = paths.server_pem.read_bytes()
+    assert (after != before) is is_cluster
+    assert has_key(after)
+    assert certificates_in(after) == certificates_in(node.server_pem.read_bytes())
+    assert len(certificates_in(after)) == 1
+    for at in (paths, node):
+        assert is_signed_by(at.client_pem.read_bytes(), after)
+    fleet.until_same(*fleet.nodes)
+    lines = paths.ssconf_file("master_candidates_certs").read_text().splitlines()
+    digests = {digest_of(at.client_pem.read_bytes()) for at in (paths, node)}
+    assert {line.split("=")[1] for line in lines} == digests
+
+
+def test_a_node_that_is_down_stops_the_renewal_before_anything_is_used(fleet: Fleet) -> None:
+    paths = fleet.master.paths
+    before = paths.client_pem.read_bytes(), paths.server_pem.read_bytes()
+    make_next(paths)
+    fleet.nodes[0].kill()
+
+    assert renew(fleet.master.root) == 1
+    assert (paths.client_pem.read_bytes(), paths.server_pem.read_bytes()) == before
+
+    fleet.nodes[0].start()
+    assert renew(fleet.master.root) == 0
+    assert _is_obeyed(fleet)
