@@ -13,6 +13,7 @@ from typing import Final
 from common.errors import InvalidRequest, Unavailable
 from common.objects.config import CONFIG_VERSION
 from common.system.inthread import in_thread
+from daemons.noded.handlers.stores import Stores
 from protocol.noded.facts import (
     BridgesExist,
     ExportList,
@@ -20,28 +21,36 @@ from protocol.noded.facts import (
     NodeFacts,
     NodeHasIpAddress,
     NodeInfo,
-    StorageSpace,
-    StorageUnit,
 )
 from protocol.noded.membership import Version
 
-_MEBIBYTE: Final = 2**20
 _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 _MEMORY: Final = Path("/proc/meminfo")
 NETWORK: Final = Path("/sys/class/net")
+_PROCESSORS: Final = Path("/proc/cpuinfo")
+_NUMA_NODES: Final = Path("/sys/devices/system/node")
+_SOCKET: Final = re.compile(r"^physical id\s*: (\d+)$", re.MULTILINE)
 _LINE: Final = re.compile(r"^(\w+): +(\d+) kB$", re.MULTILINE)
-_FILE_STORAGE: Final = "file"
 
 
 class FactsHandlers:
     """What a node tells of itself."""
+
+    def __init__(self) -> None:
+        self._stores = Stores()
 
     async def version(self, _: Version) -> int:
         return CONFIG_VERSION
 
     async def node_info(self, call: NodeInfo) -> NodeFacts:
         """Raises: Unavailable: a store of another type. OSError: a fact cannot be read."""
-        return await in_thread(_facts, call)
+        boot_id, hypervisor = await in_thread(_boot_id), await in_thread(hypervisor_facts)
+        units = call.storage_units
+        return NodeFacts(
+            boot_id=boot_id,
+            storage=None if units is None else tuple([await self._stores.space(unit) for unit in units]),
+            hypervisors=None if call.hv_specs is None else (hypervisor,) * len(call.hv_specs),
+        )
 
     async def has_ip_address(self, call: NodeHasIpAddress) -> bool:
         """Raises: InvalidRequest: no address."""
@@ -58,22 +67,8 @@ class FactsHandlers:
         return ()
 
 
-def _facts(call: NodeInfo) -> NodeFacts:
-    return NodeFacts(
-        boot_id=_BOOT_ID.read_text().strip(),
-        storage=None if call.storage_units is None else tuple(map(_space, call.storage_units)),
-        hypervisors=None if call.hv_specs is None else tuple(hypervisor_facts() for _ in call.hv_specs),
-    )
-
-
-def _space(unit: StorageUnit) -> StorageSpace:
-    if unit.type != _FILE_STORAGE:
-        raise Unavailable(
-            f"the space of '{unit.type}' storage needs a storage backend, which this node daemon does not have"
-        )
-    room = os.statvfs(unit.key)
-    free, size = room.f_bavail * room.f_frsize, room.f_blocks * room.f_frsize
-    return StorageSpace(unit.type, unit.key, free // _MEBIBYTE, size // _MEBIBYTE)
+def _boot_id() -> str:
+    return _BOOT_ID.read_text().strip()
 
 
 def hypervisor_facts() -> HypervisorFacts:
@@ -87,14 +82,19 @@ def hypervisor_facts() -> HypervisorFacts:
         memory_free=free,
         cpu_total=processors,
         cpu_dom0=processors,
-        cpu_nodes=1,
-        cpu_sockets=1,
+        cpu_nodes=len(list(_NUMA_NODES.glob("node[0-9]*"))) or 1,
+        cpu_sockets=count_sockets(_PROCESSORS.read_text()),
     )
 
 
 def read_memory(text: str) -> Mapping[str, int]:
     """The values in the text of /proc/meminfo, in KiB."""
     return {name: int(value) for name, value in _LINE.findall(text)}
+
+
+def count_sockets(text: str) -> int:
+    """The number of sockets in the text of /proc/cpuinfo; kernels that do not tell have one."""
+    return len(set(_SOCKET.findall(text))) or 1
 
 
 def _is_own(address: str) -> bool:

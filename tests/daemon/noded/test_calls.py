@@ -38,7 +38,7 @@ REFUSALS: list[tuple[str, object, str]] = [
     ("node_start_master_daemons", [True], "this node is not the master by its files of ssconf"),
     ("restricted_command", ["ls"], "not carried out by this node daemon"),
     ("bridges_exist", [["no-such-bridge0"]], "no-such-bridge0"),
-    ("node_info", [[["lvm-vg", "xenvg", [False]]], None], "needs a storage backend"),
+    ("node_info", [[["rados", "pool", []]], None], "needs a storage backend"),
 ]
 
 
@@ -128,6 +128,8 @@ def test_facts_of_the_node(node: Node) -> None:
     assert storage[0]["storage_size"] >= storage[0]["storage_free"] > 0
     assert facts["memory_total"] == facts["memory_free"] + facts["memory_dom0"]
     assert facts["cpu_total"] == os.cpu_count()
+    assert facts["cpu_nodes"] == len([name for name in os.listdir("/sys/devices/system/node") if name[4:].isdigit()])
+    assert 1 <= facts["cpu_sockets"] <= facts["cpu_total"]
     assert node.call("node_info", [None, None]) == [True, [boot_id, None, None]]
 
 
