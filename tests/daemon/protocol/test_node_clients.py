@@ -123,7 +123,7 @@ BAD: list[tuple[str, Behaviour, FailureKind, str]] = [
         FailureKind.REFUSED,
         "not that of a master candidate (HTTP 403)",
     ),
-    ("unknown", replying(Seen(), HTML, status=404), FailureKind.REFUSED, "does not know this procedure (HTTP 404)"),
+    ("unknown", replying(Seen(), HTML, status=404), FailureKind.UNKNOWN, "does not know this procedure (HTTP 404)"),
     ("crashed", replying(Seen(), HTML, status=500), FailureKind.REFUSED, "refused version: HTTP 500 Told"),
 ]
 

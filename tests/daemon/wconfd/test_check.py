@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +9,12 @@ import orjson
 import pytest
 
 from common.errors import DamagedFile
-from common.system.livelock import Livelock
-from daemons.wconfd.lockfiles import journal_of
+from daemons.wconfd.core.locks.waiting import try_update
+from daemons.wconfd.lockfiles import LockFiles, journal_of
 from daemons.wconfd.tempresstore import ReservationStore
-from tests.daemon.wconfd.wire import Wire
 from tests.support.cluster import CHECKOUT, Cluster
 from tests.support.configs import RECORDED, recorded_json
+from tests.support.locks import owner, requests
 from tests.support.wait import PATIENCE_S
 
 
@@ -74,14 +73,15 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
     ]
 
 
-def test_locks_are_checked_together_with_their_journal(cluster: Cluster, connect: Callable[[], Wire]) -> None:
-    livelock = Livelock.create(cluster.paths.livelocks, "test")
-    call = connect()
+def test_locks_are_checked_together_with_their_journal(tmp_path: Path) -> None:
+    path, journal = tmp_path / "locks.data", journal_of(tmp_path / "locks.data")
+    path.write_bytes(b"[[],[]]")
+    files, state = LockFiles.load(path, max_bypass=2, has_journal=True)
+    files.make_whole(state)
     for turn in range(3):
-        call("tryUpdateLocks", ["test", livelock.path], [[f"node/n{turn}", "shared"]])
-    cluster.kill("wconfd")
-    path, journal = cluster.paths.locks_data, journal_of(cluster.paths.locks_data)
-    livelock.remove()
+        change = try_update(state, owner("job/1"), requests(f"node/n{turn}=shared"))
+        files.write(state, change.state, [(owner("job/1"), change)])
+        state = change.state
 
     assert check(path, journal) == (0, [f"{path}: ok", f"{journal}: ok"])
 
