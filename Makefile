@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test bench faults cuts soak mutations lint format clean
+.PHONY: demo test bench faults cuts soak chaos mutations lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
@@ -26,6 +26,10 @@ cuts: $(READY)
 # SEED=s MINUTES=m
 soak: $(READY)
 	@$(BIN)/python -m tests.reliability.soak.soak --minutes $(or $(MINUTES),1) --seed $(or $(SEED),1)
+
+# SEED=s JOBS=changes of the queue CHANGES=of the configuration
+chaos: $(READY)
+	@$(BIN)/python -m tests.reliability.chaos.chaos --seed $(or $(SEED),1) --jobs $(or $(JOBS),300) --changes $(or $(CHANGES),100)
 
 mutations: $(READY)
 	@$(BIN)/python -m tests.reliability.mutations.mutations

@@ -30,6 +30,18 @@ class FleetNode:
     name: str
     ip: str
     cluster: Cluster
+    port: int
+    # where its daemon listens, if a proxy has the node's address
+    own_ip: str
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """Where the master calls it."""
+        return self.ip, self.port
+
+    @property
+    def own_place(self) -> tuple[str, int]:
+        return self.own_ip, self.port
 
     @property
     def paths(self) -> Paths:
@@ -71,10 +83,13 @@ class Ended:
 class Fleet:
     """A context manager that leaves no process behind.
 
-    Args: cluster: more of the master's settings in [cluster], as TOML.
+    Args:
+        cluster: more of the master's settings in [cluster], as TOML.
+        listens_apart: whether daemons of nodes listen at 127.0.1.x, so that proxies may have the nodes' addresses.
     """
 
-    def __init__(self, root: Path, count: int, *, cluster: str = "") -> None:
+    def __init__(self, root: Path, count: int, *, cluster: str = "", listens_apart: bool = False) -> None:
+        self._own_net = "127.0.1" if listens_apart else "127.0.0"
         self._port = free_port()
         self.master = Cluster(root / "node1", settings=self._settings("node1.test", "127.0.0.1", cluster))
         make_missing(self.master.paths, "node1.test")
@@ -175,7 +190,9 @@ class Fleet:
 
     def _node(self, number: int) -> FleetNode:
         name, ip = f"node{number}.test", f"127.0.0.{number}"
-        node = FleetNode(name, ip, Cluster(self._root / f"node{number}", settings=self._settings(name, ip)))
+        own_ip = f"{self._own_net}.{number}"
+        cluster = Cluster(self._root / f"node{number}", settings=self._settings(name, own_ip))
+        node = FleetNode(name, ip, cluster, self._port, own_ip)
         for path in (node.paths.config_data, *node.paths.data.glob("ssconf_*")):
             path.unlink()
         server_pem = self.master.paths.server_pem.read_bytes()
