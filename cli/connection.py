@@ -4,9 +4,10 @@ import errno
 from pathlib import Path
 from typing import Final, TypeVar
 
-from cli.context import command_line, paths, up_command
+from cli.context import command_line, installation, paths, up_command
 from cli.screen import remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
+from common.nodes.nodeplace import why_not_master
 from common.printable import printable
 from common.system.running import find_supervisor
 from protocol.blocking import BlockingClient
@@ -74,6 +75,8 @@ def with_next_step(error: Unavailable) -> Unavailable:
         return error
     # the text of `dial` begins with the daemon's name
     name = error.message.partition(" does not answer")[0]
+    if (why := why_not_master(installation())) is not None:
+        return Unavailable(f"{why}; run the command there")
     if _is_supervised():
         return Unavailable(
             f"{name} is being restarted and is not yet back; try again, or see why with: "

@@ -44,12 +44,23 @@ class Daemon:
 # the file names are Ganeti's, where programs and logs never had the same stem
 DAEMONS: Final[tuple[Daemon, ...]] = (
     Daemon(
+        name="noded",
+        module="daemons.noded.main",
+        pid_file="ganeti-noded.pid",
+        log_file="node-daemon.log",
+        runs_on=Place.ALL,
+        settings="noded",
+        is_for_many=True,
+    ),
+    Daemon(
         name="wconfd",
         module="daemons.wconfd.main",
         pid_file="ganeti-wconfd.pid",
         log_file="wconf-daemon.log",
         socket="ganeti-wconfd",
         settings="wconfd",
+        # it asks the node daemons, its own too, who is the master
+        started_after=("noded",),
     ),
     Daemon(
         name="forkserver",
@@ -69,16 +80,9 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         settings="luxid",
         started_after=("wconfd", "forkserver"),
     ),
-    Daemon(
-        name="noded",
-        module="daemons.noded.main",
-        pid_file="ganeti-noded.pid",
-        log_file="node-daemon.log",
-        runs_on=Place.ALL,
-        settings="noded",
-        is_for_many=True,
-    ),
 )
+# names of those that only the master runs, in the order of their stop
+MASTER_DAEMONS: Final = ("luxid", "forkserver", "wconfd")
 # module of the program that keeps the daemons running where systemd does not
 SUPERVISOR_MODULE: Final = "daemons.supervisor.main"
 

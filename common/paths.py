@@ -235,6 +235,21 @@ class Paths:
         """Held by the process that keeps the daemons running, where systemd does not; ours."""
         return self.run / "gantry-supervisor.pid"
 
+    @property
+    def not_master_note(self) -> Path:
+        """Says why the daemons of the master do not run here (`common.nodes.mastershipnotes`); ours."""
+        return self.run / "gantry-not-master"
+
+    @property
+    def no_voting_note(self) -> Path:
+        """Lets the daemons of the master run without a vote (`common.nodes.mastershipnotes`); ours."""
+        return self.run / "gantry-no-voting"
+
+    @property
+    def start_request(self) -> Path:
+        """Written by noded where systemd is to start the daemons of the master; ours."""
+        return self.run / "gantry-start-master"
+
     def notify_socket(self, daemon: str) -> Path:
         """The socket on which the supervisor learns that a daemon is ready; ours."""
         return self.sockets / f"notify-{daemon}"

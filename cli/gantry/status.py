@@ -16,9 +16,9 @@ from cli.query import jobs_now
 from cli.queuelags import ask_lags, lag_words, lags_json
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
-from common.daemons import Daemon
+from common.daemons import MASTER_DAEMONS, Daemon
 from common.errors import GantryError, RemoteError
-from common.nodes.nodeplace import daemons_here
+from common.nodes.nodeplace import daemons_here, why_not_master
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
@@ -64,8 +64,11 @@ def tell_status(settings: Settings) -> int:
 
     Not for a process that holds a pid file: closing the file would release the locks that the process has on it.
     """
-    paths = settings.paths
+    paths, why_left = settings.paths, why_not_master(settings)
     daemons = [_daemon_status(paths, daemon) for daemon in daemons_here(settings)]
+    if why_left is not None:
+        # those of the master are not missed here; one that is there is ending, or was started by hand
+        daemons = [each for each in daemons if each.name not in MASTER_DAEMONS or each.running is not None]
     has_luxid = any(daemon.name == "luxid" and daemon.is_ready for daemon in daemons)
     # other users reach luxid only, and cannot know whether the other daemons run
     lacks_luxid = not has_luxid and any(daemon.name == "luxid" for daemon in daemons)
@@ -79,7 +82,7 @@ def tell_status(settings: Settings) -> int:
     supervisor = _supervisor(paths)
     if wants_json():
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
-        say_json({**_as_json(daemons, supervisor, jobs, drained), **copies})
+        say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **copies})
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
             say_styled(line)
@@ -89,6 +92,8 @@ def tell_status(settings: Settings) -> int:
             say(f"copies: {lag_words(lag)}")
         if verdicts and not lags and (words := status_words(verdicts)) is not None:
             say(f"copies: {words}")
+        if why_left is not None:
+            say(why_left)
     if not is_up:
         complain(_what_is_wrong(daemons, paths))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:

@@ -31,15 +31,20 @@ _CLUSTER: Final = "gantry"
     examples=("gantry --root ~/try up", "gantry --root ~/try up --detach", "GANTRY_ROOT=~/try gantry up"),
 )
 @click.option("-d", "--detach", is_flag=True, help="Return when all daemons are ready; they run on in the background.")
-def up(detach: bool) -> int:
+@click.option("--no-voting", is_flag=True, help="Be the master without asking the other nodes, which are gone.")
+@click.option("--yes-do-it", is_flag=True, help="Confirms --no-voting: nothing else stops two masters at a time.")
+def up(detach: bool, no_voting: bool, yes_do_it: bool) -> int:
     """Start wconfd, the fork server and luxid, and keep them running.
 
     An empty root becomes a cluster of one node first. In the foreground Ctrl-C stops the
-    daemons; jobs that run go on.
+    daemons; jobs that run go on. With more than one machine the node daemon is started too, and
+    on nodes that are not the master only that one.
     """
     settings = installation()
     paths = settings.paths
     take_up(settings)
+    if no_voting:
+        _skip_vote(settings, is_confirmed=yes_do_it)
     if (supervisor := find_supervisor(paths)) is not None:
         tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
         return _tell_status(settings) if wants_json() else DONE
@@ -49,6 +54,15 @@ def up(detach: bool) -> int:
         _up_here()
     code = up_detached(paths, len(daemons_here(settings)))
     return _tell_status(settings) if code == DONE and wants_json() else code
+
+
+def _skip_vote(settings: Settings, *, is_confirmed: bool) -> None:
+    if not is_confirmed:
+        raise click.UsageError("without a vote two nodes may be masters at a time; if you are sure, add --yes-do-it")
+    if settings.cluster.has_nodes:
+        from common.nodes.mastershipnotes import allow_no_voting
+
+        allow_no_voting(settings)
 
 
 def _tell_status(settings: Settings) -> int:

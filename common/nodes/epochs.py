@@ -1,31 +1,76 @@
 """Epochs: each new master has a number of its own, higher than those before, so that an old one is refused.
 
+Theory. Each node remembers the highest epoch that it has seen, and whose it is. A node becomes the master by claiming
+an epoch: `claimed` at its own node daemon and at all others that it reaches, before it does anything else as the
+master. So the file of a node tells it two things: which calls to refuse, and whether it may itself be the master. An
+old master that hears of a new epoch finds the name of the new master in its file, or none if it has only got calls of
+that epoch, but never its own: its daemons, started again, end at once and never use the number of the other. A cluster
+whose master was never moved has no epochs: the number is 0, which is nobody's, and the files of ssconf say who is the
+master.
+
 Source: DESIGN sections 12 and 14.
 """
 
 from pathlib import Path
 from typing import Final
 
+import attrs
+
 from common.errors import DamagedFile, InvalidRequest
+from common.replication import NoLongerMaster
 
 # an epoch is less
 _END: Final = 2**63
 _DIGITS: Final = len(str(_END))
 
 
-def read_epoch(path: Path) -> int:
-    """Return the epoch in this file; 0: there is none. Raises: DamagedFile, OSError."""
+@attrs.frozen
+class SeenEpoch:
+    """The highest epoch that a node has seen."""
+
+    # 0: none
+    number: int = 0
+    # name of the node that has claimed it here; empty: nobody has, the number came with a call
+    master: str = ""
+
+    def is_of(self, node: str) -> bool:
+        """Whether this node may be the master, as far as epochs tell."""
+        return self.number == 0 or self.master == node
+
+    def __str__(self) -> str:
+        return f"{self.number} {self.master}".rstrip()
+
+
+def read_seen(path: Path) -> SeenEpoch:
+    """Return the epoch in this file; that of nobody if there is none. Raises: DamagedFile, OSError."""
     try:
-        text = path.read_text("ascii", "replace").strip()
+        text = path.read_text("utf-8", "replace").strip()
     except FileNotFoundError:
-        return 0
+        return SeenEpoch()
+    number, _, master = text.partition(" ")
     try:
-        return parse_epoch(text)
+        return SeenEpoch(parse_epoch(number), master.strip())
     except InvalidRequest:
         raise DamagedFile(
             f"'{path}' is not an epoch but {text!r:.40}; write the highest epoch that any node has into it",
             file=str(path),
         ) from None
+
+
+def own_epoch(path: Path, node: str) -> int:
+    """Return the epoch of this node's mastership, with which it calls the others; 0: it has none, and needs none.
+
+    Raises: NoLongerMaster: another node has become the master since. DamagedFile, OSError.
+    """
+    seen = read_seen(path)
+    if seen.is_of(node):
+        return seen.number
+    raise NoLongerMaster(f"this node is not the master; {newer_master(seen)}")
+
+
+def newer_master(seen: SeenEpoch) -> str:
+    """Who is the master instead of this node, for a message."""
+    return f"{seen.master or 'another node'} has become it since, with epoch {seen.number}"
 
 
 def parse_epoch(text: str) -> int:

@@ -4,17 +4,20 @@ Source: STYLE 2.8; luxid.md 5.10.
 """
 
 import signal
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol
 
 import trio
 
 from common.errors import GantryError
+from common.nodes.mastershipnotes import note_not_master
+from common.replication import NoLongerMaster
 from common.settings import Settings
 from common.system.descriptors import raise_limit
 from common.system.log import get_log, reopen_log
 from common.system.memory import return_large_blocks
-from common.system.program import fail, prepare, read_options
+from common.system.program import Options, fail, prepare, read_options
 from common.system.sdnotify import notify
 
 _log = get_log(__name__)
@@ -26,11 +29,20 @@ class Serve(Protocol):
     def __call__(self, settings: Settings, *, task_status: trio.TaskStatus[None]) -> Awaitable[None]: ...
 
 
-def run_daemon(name: str, description: str, serve: Serve) -> None:
+# decides whether the daemon may run on this node. Raises: NoLongerMaster, GantryError, OSError: it may not
+Admit = Callable[[Settings, Options], Awaitable[None]]
+
+
+async def _anywhere(_: Settings, __: Options) -> None:
+    pass
+
+
+def run_daemon(name: str, description: str, serve: Serve, admit: Admit = _anywhere) -> None:
     """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log; SIGUSR1 does nothing.
 
     The limit of descriptors is raised as far as allowed.
-    A daemon that cannot start, or that later fails because of its state, logs the reason and exits with 1.
+    A daemon that cannot start, or that later fails because of its state, logs the reason and exits with 1; with 11, and
+    a note for others, if this node is not the master.
     """
     return_large_blocks()
     options = read_options(f"gantry-{name}", description)
@@ -41,14 +53,23 @@ def run_daemon(name: str, description: str, serve: Serve) -> None:
     _log.info("descriptors.allowed", count=raise_limit())
     failures: list[Exception] = []
     try:
-        trio.run(_life, name, settings, serve)
+        trio.run(_life, settings, partial(admit, settings, options), serve)
     except* (GantryError, OSError) as group:
         # Python before 3.11.4 wraps an exception raised here in a group
         failures.append(_first(group))
     finally:
         pid_file.release()
     if failures:
+        _note_if_not_master(settings, failures[0])
         fail(name, failures[0])
+
+
+def _note_if_not_master(settings: Settings, error: Exception) -> None:
+    if isinstance(error, NoLongerMaster):
+        try:
+            note_not_master(settings.paths, error.message)
+        except OSError as failure:
+            _log.warning("master.not_noted", reason=failure)
 
 
 def _first(group: BaseExceptionGroup[Exception]) -> Exception:
@@ -56,9 +77,10 @@ def _first(group: BaseExceptionGroup[Exception]) -> Exception:
     return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner
 
 
-async def _life(name: str, settings: Settings, serve: Serve) -> None:
+async def _life(settings: Settings, admit: Callable[[], Awaitable[None]], serve: Serve) -> None:
     async with trio.open_nursery() as nursery:
         await nursery.start(_obey_signals, nursery.cancel_scope)
+        await admit()
         await nursery.start(serve, settings)
         _log.info("daemon.ready")
         notify("READY=1")

@@ -15,12 +15,19 @@ import attrs
 
 from common.errors import GantryError
 from common.installation import take_up
+from common.replication import NoLongerMaster
 from common.settings import Settings, load_settings
 from common.system.log import get_log, set_up_logging
 from common.system.pidfile import PidFile
 
-# options of Ganeti's daemons, accepted without effect: there is no vote on the master
-_OF_GANETI: Final = ("--force-node", "--no-voting", "--yes-do-it", "--no-user-checks")
+# exit code of a daemon of the master on a node that is not: Ganeti's, and no failure
+NOT_MASTER: Final = 11
+# of Ganeti's daemons: who may be the master
+_ON_MASTERSHIP: Final = {
+    "--force-node": "start although the files of ssconf name another master",
+    "--no-voting": "do not ask the other nodes who is the master; two may be, so only with --yes-do-it",
+    "--yes-do-it": "confirms --no-voting",
+}
 _log = get_log(__name__)
 
 
@@ -32,6 +39,10 @@ class Options:
     debug: bool
     # whether to log to stderr instead of the log file
     log_to_stderr: bool
+    # whether the files of ssconf may name another master; whether the nodes are not asked, and that is confirmed
+    force_node: bool = False
+    no_voting: bool = False
+    yes_do_it: bool = False
 
 
 def read_options(program: str, description: str, argv: Sequence[str] | None = None) -> Options:
@@ -40,13 +51,15 @@ def read_options(program: str, description: str, argv: Sequence[str] | None = No
     parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
     parser.add_argument("-d", "--debug", action="store_true", help="log more")
     parser.add_argument("-f", "--foreground", action="store_true", help="accepted; daemons always stay in it")
-    for option in _OF_GANETI:
-        parser.add_argument(option, action="store_true", help=argparse.SUPPRESS)
+    for option, text in _ON_MASTERSHIP.items():
+        parser.add_argument(option, action="store_true", help=text)
+    parser.add_argument("--no-user-checks", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--syslog", nargs="?", const="yes", choices=["yes", "no", "only"], help=argparse.SUPPRESS)
     parser.add_argument("--log-stderr", action="store_true", help="log to stderr instead of the log file")
     parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
     given = parser.parse_args(argv)
-    return Options(given.root, given.debug, given.log_stderr)
+    mastership = {"force_node": given.force_node, "no_voting": given.no_voting, "yes_do_it": given.yes_do_it}
+    return Options(given.root, given.debug, given.log_stderr, **mastership)
 
 
 def release() -> str:
@@ -76,10 +89,10 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
 
 
 def fail(name: str, error: Exception) -> NoReturn:
-    """Report why the daemon cannot run, and exit with 1."""
+    """Report why the daemon cannot run, and exit with 1, or with 11 if another node is the master."""
     message = error.message if isinstance(error, GantryError) else str(error)
     print(f"{name}: error: {message}", file=sys.stderr)
     # without our log handler the event would go to stderr as well, and without its reason
     if logging.getLogger().hasHandlers():
         _log.error("daemon.failed", reason=message)
-    sys.exit(1)
+    sys.exit(NOT_MASTER if isinstance(error, NoLongerMaster) else 1)

@@ -56,6 +56,7 @@ from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.client import Client
+from protocol.mastercheck import check_master
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
@@ -75,7 +76,7 @@ _log: Final = get_log(__name__)
 
 def main() -> None:
     """The program gantry-luxid; jobs run on when it ends."""
-    run_daemon(NAME, "The queue daemon: keeps jobs, and starts a process for each.", serve)
+    run_daemon(NAME, "The queue daemon: keeps jobs, and starts a process for each.", serve, check_master)
 
 
 async def serve(
@@ -130,9 +131,8 @@ def _node_copies(settings: Settings) -> "NodeCopies | None":
     from protocol.noded.virtualpaths import WireNames
 
     names = WireNames.of_installation(settings.root, os.environ)
-    return NodeCopies(
-        settings.paths, names, CopyRules(settings.noded.port, waits=settings.cluster.answer_after == AFTER_ATTEMPT)
-    )
+    waits = settings.cluster.answer_after == AFTER_ATTEMPT
+    return NodeCopies(settings.paths, names, CopyRules(settings.noded.port, settings.cluster.own_name, waits=waits))
 
 
 def _live_data(settings: Settings) -> "NodesData | None":

@@ -64,7 +64,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     callers = Callers(paths.ssconf_file("master_candidates_certs"), paths.server_pem)
     epochs = Epochs(paths.epoch_file)
     is_leaving = trio.Event()
-    table = rows(make_handlers(settings, queue, is_leaving))
+    handlers = make_handlers(settings, queue, epochs, is_leaving)
+    table = rows(handlers)
     app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
     connections = Connections(app, TlsIdentity(paths), rules)
     gate = JoinGate(settings)
@@ -77,12 +78,13 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
                 nursery.start_soon(connections.serve, listener)
                 nursery.start_soon(gate.run)
                 nursery.start_soon(_end_after, is_leaving)
+                nursery.start_soon(handlers.mastership.follow_epochs)
                 _log.info("state.read", epoch=epochs.highest, port=rules.port, is_new=callers.is_new)
                 task_status.started()
             writers.cancel_scope.cancel()
 
 
-def make_handlers(settings: Settings, queue: QueueFiles, is_leaving: trio.Event) -> Handlers:
+def make_handlers(settings: Settings, queue: QueueFiles, epochs: Epochs, is_leaving: trio.Event) -> Handlers:
     """The handlers of a node. Args: is_leaving: is set when the node has left the cluster."""
     paths, own_name = settings.paths, settings.cluster.own_name
     places = Places(paths, wire_names(settings))
@@ -93,7 +95,7 @@ def make_handlers(settings: Settings, queue: QueueFiles, is_leaving: trio.Event)
         uploads=UploadHandlers(places, SsconfFiles(paths)),
         facts=FactsHandlers(),
         instances=InstanceHandlers(),
-        mastership=MastershipHandlers(settings),
+        mastership=MastershipHandlers(settings, epochs),
         membership=MembershipHandlers(paths, queue, own_name, is_leaving.set),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
         work=WorkHandlers(paths),

@@ -29,7 +29,7 @@ from protocol.noded.call import AnyCall, read_request
 from protocol.noded.facts import BridgesExist, ExportList, NodeHasIpAddress, NodeInfo
 from protocol.noded.files import GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
 from protocol.noded.instances import AllInstancesInfo, InstanceConsoleInfo, InstanceInfo, InstanceList
-from protocol.noded.mastership import MasterNodeName, NodeStartMasterDaemons, NodeStopMaster
+from protocol.noded.mastership import ClaimEpoch, GetStanding, MasterNodeName, NodeStartMasterDaemons, NodeStopMaster
 from protocol.noded.membership import NodeCryptoTokens, NodeDemoteFromMc, NodeEnsureDaemon, NodeLeaveCluster, Version
 from protocol.noded.procedures import REFUSED, call_classes, why_refused
 from protocol.noded.queue import JobqueuePurge, JobqueueRename, JobqueueSetDrainFlag, JobqueueUpdate
@@ -118,6 +118,8 @@ def rows(to: Handlers) -> Sequence[AnyRow]:
         Row(MasterNodeName, to.mastership.master_node_name),
         Row(NodeStartMasterDaemons, to.mastership.start_master_daemons),
         Row(NodeStopMaster, to.mastership.stop_master),
+        Row(ClaimEpoch, to.mastership.claim_epoch),
+        Row(GetStanding, to.mastership.standing),
         Row(NodeDemoteFromMc, to.membership.demote, changes=True),
         Row(NodeLeaveCluster, to.membership.leave_cluster, changes=True),
         Row(NodeCryptoTokens, to.membership.crypto_tokens, changes=True),

@@ -17,6 +17,7 @@ from common.errors import Unavailable
 from common.paths import Paths
 from common.system.interpreter import python_command, python_environment
 from common.system.log import open_log
+from common.system.program import NOT_MASTER
 
 STOP_TIMEOUT_S: Final = 20.0
 _TAIL_LINES: Final = 12
@@ -61,13 +62,13 @@ class DaemonProcess:
     def check_ready(self) -> bool:
         """Return whether it has reported readiness; after that, do not call this again.
 
-        Raises: Unavailable: it ended before; with the end of its log.
+        Raises: Unavailable: it ended before, and not because this node is not the master; with the end of its log.
         """
         # in this order: a daemon that ends right after its report was ready
         has_ended = self.has_ended
         if self._said_ready():
             return True
-        if has_ended:
+        if has_ended and not self.says_not_master:
             raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self.log_tail()}")
         return False
 
@@ -81,6 +82,11 @@ class DaemonProcess:
                 if b"READY=1" in message.split(b"\n"):
                     return True
         return False
+
+    @property
+    def says_not_master(self) -> bool:
+        """Whether it has ended because this node is not the master."""
+        return self._process.poll() == NOT_MASTER
 
     def how_ended(self) -> str:
         """`with exit code 1`, `by SIGKILL`; waits for the end."""

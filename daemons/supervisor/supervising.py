@@ -4,7 +4,8 @@ Each daemon is started when the one before is ready. A daemon that ends by itsel
 `core/restarts.py` decides. No wait here is for one daemon only, so the end of another is noticed meanwhile. SIGTERM,
 SIGINT and the hang-up of a terminal stop all daemons in the opposite order; job processes are not children of
 these processes and go on. SIGUSR1 says that this node's place in its cluster has changed: the daemons that belong to
-the new one are started, and the others are stopped.
+the new one are started, and the others are stopped. A daemon that finds that another node is the master ends with an
+exit code of its own: then it and the other daemons of a master are left alone until SIGUSR1.
 """
 
 import contextlib
@@ -14,8 +15,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from common.daemons import Daemon
-from common.errors import Unavailable
+from common.daemons import MASTER_DAEMONS, Daemon
+from common.errors import GantryError, Unavailable
+from common.nodes.mastershipnotes import read_not_master
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.pidfile import PidFile
@@ -73,7 +75,8 @@ class Supervisor:
             StopAsked.
         """
         for name in self._kept:
-            self._launch(name)
+            if self._kept[name].phase is Phase.ABSENT:
+                self._launch(name)
             while self._kept[name].phase is Phase.FIRST_START:
                 self._attend()
 
@@ -100,7 +103,7 @@ class Supervisor:
         self._looks_again = False
         try:
             names = [daemon.name for daemon in self._daemons()]
-        except OSError as error:
+        except (GantryError, OSError) as error:
             _log.error("place.unknown", reason=error, effect="the same daemons run on")
             return
         for name in reversed(self._kept):
@@ -110,12 +113,16 @@ class Supervisor:
                 self._tell(f"{name:<10}  stopped; it does not belong on this node any more")
         # as after a pause: nobody waits for this start, so it is repeated until it succeeds
         fresh = Keeping(Phase.PAUSING, time.monotonic())
-        self._kept = {name: self._kept.get(name, fresh) for name in names}
+        left = [name for name, kept in self._kept.items() if kept.phase is Phase.LEFT]
+        self._kept = {name: fresh if name in left else self._kept.get(name, fresh) for name in names}
 
     def _attend(self) -> None:
         """Wait for an event, and handle it. Raises: as `start_all`."""
         self._wait_for_event()
         for name, process in list(self._running.items()):
+            if self._kept[name].phase is Phase.LEFT:
+                # stopped with another one, in this very round
+                continue
             if self._kept[name].is_starting:
                 self._look_at_start(name, process)
             elif process.has_ended:
@@ -151,6 +158,8 @@ class Supervisor:
         try:
             if process.check_ready():
                 self._note_ready(name)
+            elif process.says_not_master:
+                self._leave_mastership()
             elif self._kept[name].is_due(time.monotonic()):
                 raise Unavailable(f"{name} was not ready after {READY_TIMEOUT_S:.0f} s{process.log_tail()}")
         except Unavailable as error:
@@ -163,7 +172,20 @@ class Supervisor:
         _log.info("supervisor.started", daemon=name, pid=pid)
         self._tell(f"{name:<10}  ready  pid {pid}")
 
+    def _leave_mastership(self) -> None:
+        """Leave the daemons of the master alone: one of them says that another node is the master."""
+        for name in [name for name in reversed(self._kept) if name in MASTER_DAEMONS]:
+            self._stop(name)
+            self._step(name, Event.NOT_MASTER)
+        why = read_not_master(self._paths) or "this node is not the master"
+        _log.info("supervisor.left", daemons=",".join(MASTER_DAEMONS), reason=why)
+        for name in [name for name in self._kept if name in MASTER_DAEMONS]:
+            self._tell(f"{name:<10}  left   {why}")
+
     def _note_end(self, name: str) -> None:
+        if self._running[name].says_not_master:
+            self._leave_mastership()
+            return
         process = self._running.pop(name)
         how = process.how_ended()
         process.close()

@@ -42,6 +42,7 @@ from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import ReservationStore
+from protocol.mastercheck import check_master
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
@@ -55,7 +56,7 @@ def main() -> None:
     """The program gantry-wconfd; with --check FILE... it only checks files."""
     if sys.argv[1:2] == ["--check"]:
         sys.exit(check_files(sys.argv[2:]))
-    run_daemon(NAME, "The lock and configuration daemon.", serve)
+    run_daemon(NAME, "The lock and configuration daemon.", serve, check_master)
 
 
 async def serve(

@@ -1,6 +1,6 @@
-"""The role of the master: its name for voting, its daemons, its address.
+"""The role of the master: its name for voting, its daemons, its address; and our epochs.
 
-Source: noded.md section 6; masterfailover.md.
+Source: noded.md section 6; masterfailover.md; DESIGN section 12. `gantry_claim_epoch` and `gantry_standing` are ours.
 """
 
 import attrs
@@ -11,7 +11,7 @@ from protocol.noded.call import FAST_S, URGENT_S, NodeCall
 
 @attrs.frozen
 class MasterNodeName(NodeCall[str]):
-    """The name of the master, as the node's ssconf has it: its vote."""
+    """The name of the master, as the node's ssconf has it: its vote; empty: it knows none."""
 
     METHOD = "master_node_name"
     LIMIT_S = URGENT_S
@@ -31,6 +31,40 @@ class NodeStopMaster(NodeCall[None]):
 
     METHOD = "node_stop_master"
     LIMIT_S = FAST_S
+
+
+@attrs.frozen
+class ClaimEpoch(NodeCall[None]):
+    """Let a node be the master under this epoch; refused if the node has seen a higher one, or granted it to another.
+
+    Nothing is carried out under lower epochs once the reply is there.
+    """
+
+    METHOD = "gantry_claim_epoch"
+    LIMIT_S = URGENT_S
+    epoch: int
+    # name of the node that is becoming the master
+    master: str
+
+
+@attrs.frozen(kw_only=True)
+class Standing(Lenient):
+    """How far a node has come: the epoch that it has seen, and its copies."""
+
+    # 0: none
+    epoch: int
+    # name of the node that has claimed it there; empty: not known
+    epoch_master: str
+    # serial number of the configuration; 0: it has no copy
+    config_serial: int
+    # last job id of the queue; 0: it has no copy
+    queue_serial: int
+
+
+@attrs.frozen
+class GetStanding(NodeCall[Standing]):
+    METHOD = "gantry_standing"
+    LIMIT_S = URGENT_S
 
 
 @attrs.frozen

@@ -40,6 +40,9 @@ def disturb(fleet: Fleet, chance: random.Random) -> None:
     """Kill wconfd and start it again, or kill a node daemon, or start it."""
     place = chance.choice([None, *fleet.nodes])
     if place is None:
+        # more than half of the nodes must say that the master is the master
+        if not any("noded" in node.cluster.daemons for node in fleet.nodes):
+            fleet.nodes[0].start()
         fleet.master.restart("wconfd")
     elif "noded" in place.cluster.daemons:
         place.kill()

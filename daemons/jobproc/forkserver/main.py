@@ -27,8 +27,11 @@ from typing import Final
 
 import orjson
 
+from common.daemons import Place
 from common.errors import Conflict, GantryError
 from common.ids import JobId
+from common.nodes.nodeplace import place_of, why_not_master
+from common.replication import NoLongerMaster
 from common.settings import ROOT_VARIABLE
 from common.system.log import get_log
 from common.system.pidfile import PidFile
@@ -104,6 +107,9 @@ def _run(options: Options) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, HANDLED)
     take_surroundings()
     settings, pid_file = prepare(NAME, options)
+    # wconfd and luxid ask the other nodes too; without luxid nobody wants a job here
+    if not options.force_node and place_of(settings) is not Place.MASTER:
+        raise NoLongerMaster(why_not_master(settings) or "this node is not the master")
     if options.root is not None:
         # commands of jobs find the installation that they belong to
         os.environ[ROOT_VARIABLE] = os.path.abspath(options.root)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from common.errors import explain_os_error
-from common.nodes.epochs import read_epoch
+from common.nodes.epochs import own_epoch
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import OpClusterRedistConf
 from daemons.jobproc.context import UnitContext
@@ -64,7 +64,8 @@ def _send_files(context: UnitContext) -> Iterator[str]:
     config = context.config.config
     master = config.nodes[config.cluster.master_node].name
     nodes = [node for node in online_nodes(config, settings.noded.port) if node.name != master]
-    client = BlockingNodeClient(CertificateFiles.of(settings.paths), epoch=read_epoch(settings.paths.epoch_file))
+    epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
+    client = BlockingNodeClient(CertificateFiles.of(settings.paths), epoch=epoch)
     for path in _present(settings.paths.data):
         try:
             call = UploadFile(read_upload(path, names.to_wire(path)))

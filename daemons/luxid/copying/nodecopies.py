@@ -19,7 +19,7 @@ import trio
 from common.durable.atomicfile import FileWrite
 from common.errors import GantryError, explain_os_error
 from common.ids import JobId
-from common.nodes.epochs import read_epoch
+from common.nodes.epochs import own_epoch
 from common.objects.index import ConfigIndex
 from common.paths import WAITS_FILE_JOBS, Paths
 from common.replication import NoLongerMaster, NotCopied
@@ -54,6 +54,8 @@ _log: Final = get_log(__name__)
 class CopyRules:
     # port of all node daemons
     port: int
+    # name of this node
+    own_name: str
     # whether changes wait for the attempt to copy them
     waits: bool = True
 
@@ -81,9 +83,9 @@ class NodeCopies:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Send in the background, until cancelled; for `nursery.start`. The next luxid sends what was not sent then.
 
-        Raises: DamagedFile, OSError: the epoch cannot be read.
+        Raises: NoLongerMaster: this node has seen another master. DamagedFile, OSError: the epoch cannot be read.
         """
-        epoch = await in_thread(read_epoch, self._paths.epoch_file)
+        epoch = await in_thread(own_epoch, self._paths.epoch_file, self._rules.own_name)
         certificates = CertificateFiles.of(self._paths)
         async with NodeClient(certificates, epoch=lambda: epoch) as client, trio.open_nursery() as nursery:
             self._client, self._nursery = client, nursery

@@ -11,17 +11,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
+from common.daemons import MASTER_DAEMONS
 from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
 from common.nodes.certificates import digest_of, make_node_certificate, write_certificate
+from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.running import find_daemon
 from daemons.noded.files.owners import owner_of_files_in
 from daemons.noded.files.queuefiles import QueueFiles
-from daemons.noded.handlers.mastership import MASTER_DAEMONS, read_master
 from protocol.noded.membership import (
     NodeCryptoTokens,
     NodeDemoteFromMc,
@@ -81,8 +82,7 @@ class MembershipHandlers:
         _log.info("node.demoted", backup=backup)
 
     def _refuse_master(self) -> None:
-        ssconf = self._paths.ssconf_file("master_node")
-        if ssconf.exists() and read_master(ssconf) == self._own_name:
+        if master_name(self._paths) == self._own_name:
             raise Conflict(f"'{self._own_name}' is the master; move the master to another node first")
         for name in MASTER_DAEMONS:
             if find_daemon(self._paths, name) is not None:

@@ -4,7 +4,9 @@ Theory. Each daemon is in one phase, and a table says which event leads from it 
 first start of a daemon: if it fails, the supervisor gives up and says why. Later nobody is there to ask, so a daemon
 is started again for ever: at once the first time, then after pauses that double up to a bound, so that one that can
 never start costs next to nothing. A daemon that was well for a while is started again at once. A start that takes too
-long has failed: the shell kills that process, and reports the failure.
+long has failed: the shell kills that process, and reports the failure. A daemon that says that this node is not the
+master is left alone, and so are all others that belong to the master, until somebody says that the node's place may
+have changed.
 
 Instants are seconds of a clock that never goes back.
 """
@@ -34,6 +36,8 @@ class Phase(enum.Enum):
     RESTARTING = "restarting"
     # the first start failed
     GIVEN_UP = "given up"
+    # this node is not the master
+    LEFT = "left"
 
 
 class Event(enum.Enum):
@@ -43,15 +47,18 @@ class Event(enum.Enum):
     ENDED = "ends by itself"
     # it could not be launched, ended before it was ready, or was not ready in time
     FAILED = "does not start"
+    # it, or another daemon of the master, says that another node is the master
+    NOT_MASTER = "finds another master"
 
 
 TRANSITIONS: Final[Mapping[Phase, Mapping[Event, Phase]]] = {
-    Phase.ABSENT: {Event.LAUNCHED: Phase.FIRST_START, Event.FAILED: Phase.GIVEN_UP},
-    Phase.FIRST_START: {Event.READY: Phase.READY, Event.FAILED: Phase.GIVEN_UP},
-    Phase.READY: {Event.ENDED: Phase.PAUSING},
-    Phase.PAUSING: {Event.LAUNCHED: Phase.RESTARTING, Event.FAILED: Phase.PAUSING},
-    Phase.RESTARTING: {Event.READY: Phase.READY, Event.FAILED: Phase.PAUSING},
+    Phase.ABSENT: {Event.LAUNCHED: Phase.FIRST_START, Event.FAILED: Phase.GIVEN_UP, Event.NOT_MASTER: Phase.LEFT},
+    Phase.FIRST_START: {Event.READY: Phase.READY, Event.FAILED: Phase.GIVEN_UP, Event.NOT_MASTER: Phase.LEFT},
+    Phase.READY: {Event.ENDED: Phase.PAUSING, Event.NOT_MASTER: Phase.LEFT},
+    Phase.PAUSING: {Event.LAUNCHED: Phase.RESTARTING, Event.FAILED: Phase.PAUSING, Event.NOT_MASTER: Phase.LEFT},
+    Phase.RESTARTING: {Event.READY: Phase.READY, Event.FAILED: Phase.PAUSING, Event.NOT_MASTER: Phase.LEFT},
     Phase.GIVEN_UP: {},
+    Phase.LEFT: {Event.NOT_MASTER: Phase.LEFT},
 }
 _STARTING: Final = (Phase.FIRST_START, Phase.RESTARTING)
 

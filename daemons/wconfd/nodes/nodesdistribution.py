@@ -17,7 +17,7 @@ from typing import Final
 
 import trio
 
-from common.nodes.epochs import read_epoch
+from common.nodes.epochs import own_epoch
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import RELEASE_VERSION
 from common.settings import Settings
@@ -45,17 +45,17 @@ _log: Final = get_log(__name__)
 async def distributing_to_nodes(settings: Settings) -> AsyncIterator["NodesDistribution"]:
     """The distribution of an installation of several nodes, as long as the context lasts.
 
-    All calls bear the epoch that this node has at the beginning: a later one is that of another master.
+    All calls bear the epoch of this node's mastership at the beginning: a later one is that of another master.
 
     Raises:
         InvalidRequest: Ganeti's variables for a virtual cluster contradict each other.
         DamagedFile: the epoch.
-        NoLongerMaster: a node has another master.
+        NoLongerMaster: this node, or another, has seen another master since.
     """
     paths = settings.paths
     name = WireNames.of_installation(settings.root, os.environ).to_wire(paths.config_data)
     maker = ContentMaker(paths.config_data, name, settings.ganeti.release or RELEASE_VERSION)
-    files, epoch = CertificateFiles.of(paths), read_epoch(paths.epoch_file)
+    files, epoch = CertificateFiles.of(paths), own_epoch(paths.epoch_file, settings.cluster.own_name)
     async with (
         NodeClient(files, epoch=lambda: epoch) as usual,
         NodeClient(CertificateFiles(files.server, files.server), epoch=lambda: epoch) as first,

@@ -1,7 +1,7 @@
 """A master and nodes on one machine, each with a root and an address of its own, and the certificates of one cluster.
 
 with Fleet(tmp_path, 2) as fleet:     # node1.test is the master, node2.test and node3.test are candidates
-    fleet.start()                     # wconfd there, noded here
+    fleet.start()                     # noded on all, wconfd on the master
 """
 
 import contextlib
@@ -110,7 +110,8 @@ class Fleet:
     def start(self) -> None:
         for node in self.nodes:
             node.start()
-        self.master.start("wconfd")
+        # its own vote counts too
+        self.master.start("noded", "wconfd")
 
     def change_node(self, node: FleetNode, **values: object) -> None:
         """Change attributes of a node in the configuration; returns when wconfd does."""

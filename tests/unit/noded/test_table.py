@@ -9,6 +9,7 @@ from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import ssconf_values
 from common.paths import Paths
 from common.settings import Settings
+from daemons.noded.epochs import Epochs
 from daemons.noded.files.places import SSCONF_KEYS
 from daemons.noded.files.queuefiles import QueueFiles
 from daemons.noded.main import make_handlers
@@ -28,7 +29,8 @@ NOT_YET = {
 
 def test_each_call_has_one_row_or_is_one_of_those_to_come(tmp_path: Path) -> None:
     settings = Settings(Paths.under_root(tmp_path))
-    names = [row.call_class.METHOD for row in rows(make_handlers(settings, QueueFiles(settings.paths), trio.Event()))]
+    queue, epochs = QueueFiles(settings.paths), Epochs(settings.paths.epoch_file)
+    names = [row.call_class.METHOD for row in rows(make_handlers(settings, queue, epochs, trio.Event()))]
 
     assert len(names) == len(set(names))
     assert {kind.METHOD for kind in call_classes()} - set(names) == NOT_YET

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from common.errors import PrerequisiteError
-from common.nodes.epochs import read_epoch
+from common.nodes.epochs import own_epoch
 from common.objects.config import CONFIG_VERSION
 from common.objects.node import Node
 from common.settings import Settings
@@ -55,7 +55,7 @@ class NodeCalls:
         if not settings.cluster.has_nodes:
             raise PrerequisiteError(_ONE_MACHINE, "environment_error")
         files = CertificateFiles.of(settings.paths)
-        epoch = read_epoch(settings.paths.epoch_file)
+        epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
         self._port = settings.noded.port
         self._usual = BlockingNodeClient(files, epoch=epoch)
         self._first = BlockingNodeClient(CertificateFiles(files.server, files.server), epoch=epoch)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from common.errors import ExecutionError
-from common.nodes.epochs import read_epoch
+from common.nodes.epochs import own_epoch
 from common.objects.node import Node
 from common.settings import Settings
 from protocol.noded.call import NodeCall
@@ -33,7 +33,7 @@ class RenewalCalls:
         self.nodes = {node.name: node for node in nodes}
         self._port = settings.noded.port
         files = CertificateFiles.of(settings.paths)
-        self._client = BlockingNodeClient(files, epoch=read_epoch(settings.paths.epoch_file))
+        self._client = BlockingNodeClient(files, epoch=own_epoch(settings.paths.epoch_file, settings.cluster.own_name))
 
     def ask(self, calls: Mapping[str, NodeCall[R]]) -> Mapping[str, Outcome[R]]:
         """Send each node its call; return what it came to, by name."""

@@ -12,6 +12,7 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
+from common.system.program import NOT_MASTER
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
@@ -192,7 +193,7 @@ def test_luxid_ends_when_a_candidate_has_heard_another_master(fleet: Fleet) -> N
 
     wait_until(has_ended, what="luxid ends")
 
-    assert luxid.returncode == 1
+    assert luxid.returncode == NOT_MASTER
     assert "this node is no longer the master" in fleet.master.log("luxid")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from common.nodes.certificates import digest_of
+from common.system.program import NOT_MASTER
 from protocol.wconfd.changes import SetJobLimits
 from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind
 from tests.support.machines.fleet import Fleet, files
@@ -173,7 +174,7 @@ def test_a_master_that_a_node_has_seen_replaced_ends(fleet: Fleet) -> None:
     change(fleet, 31)
 
     wait_until(lambda: fleet.master.daemons["wconfd"].poll() is not None, what="wconfd has ended")
-    assert fleet.master.daemons.pop("wconfd").returncode == 1
+    assert fleet.master.daemons.pop("wconfd").returncode == NOT_MASTER
     assert "this node is no longer the master" in (fleet.master.root / "stderr-wconfd").read_text()
     assert files(first.paths) == before
 

@@ -6,7 +6,8 @@ import attrs
 import pytest
 
 from common.daemons import Place
-from common.nodes.nodeplace import daemons_here, place_of
+from common.nodes.mastershipnotes import note_not_master
+from common.nodes.nodeplace import daemons_here, place_of, why_not_master
 from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
 from common.settings import Settings
@@ -56,3 +57,31 @@ def test_one_machine_is_the_master_whatever_its_files_say(settings: Settings) ->
     assert place_of(alone) is Place.MASTER
     assert [daemon.name for daemon in daemons_here(alone)] == ["wconfd", "forkserver", "luxid"]
     assert [daemon.name for daemon in daemons_here(settings)] == ["noded"]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "place", "why"),
+    [
+        ("4 node1.test", Place.MASTER, None),
+        ("4 node2.test", Place.CANDIDATES, "this node is not the master; node2.test has become it since, with epoch 4"),
+        ("4", Place.CANDIDATES, "this node is not the master; another node has become it since, with epoch 4"),
+    ],
+)
+def test_a_node_that_has_heard_of_a_newer_master_is_not_the_master(
+    settings: Settings, epoch: str, place: Place, why: str | None
+) -> None:
+    know(settings, "node1.test", "node1.test")
+    settings.paths.epoch_file.write_text(f"{epoch}\n")
+
+    assert place_of(settings) is place
+    assert why_not_master(settings) == why
+
+
+def test_a_daemon_says_why_it_does_not_run_on_a_node_that_believes_to_be_the_master(settings: Settings) -> None:
+    know(settings, "node1.test", "node1.test")
+    assert why_not_master(settings) is None
+    note_not_master(settings.paths, "node2.test is (by 2 of 3 nodes)")
+
+    assert why_not_master(settings) == "node2.test is (by 2 of 3 nodes)"
+    know(settings, "node2.test")
+    assert why_not_master(settings) == "this node is not the master; node2.test is"

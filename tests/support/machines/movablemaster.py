@@ -1,0 +1,100 @@
+"""A cluster whose master can be moved: each node runs whatever belongs to its place, under a real supervisor.
+
+with MovableMaster(tmp_path, 3) as machines:
+    machines.up()                             # node1.test is the master, the others are candidates
+    machines["node1.test"].cluster.crash()    # the machine is dead
+    machines.move_to("node2.test")
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import attrs
+import orjson
+
+from common.nodes.certificates import digest_of
+from common.paths import Paths
+from tests.cli.command import Ended, run
+from tests.support.cluster import Cluster
+from tests.support.machines.fleet import Fleet, queue_files
+from tests.support.wait import wait_until
+
+
+@attrs.frozen
+class Machine:
+    """One node, by the programs of an operator on it."""
+
+    name: str
+    cluster: Cluster
+
+    @property
+    def paths(self) -> Paths:
+        return self.cluster.paths
+
+    def gantry(self, *words: str) -> Ended:
+        return run("gantry", "--root", self.cluster.root, *words)
+
+    def gnt_cluster(self, *words: str) -> Ended:
+        return run("gnt-cluster", "--root", self.cluster.root, *words)
+
+    def up(self) -> Ended:
+        return self.gantry("up", "--detach")
+
+    def is_ready(self) -> bool:
+        return self.gantry("status").code == 0
+
+
+class MovableMaster:
+    """A context manager that leaves no process behind."""
+
+    def __init__(self, root: Path, count: int) -> None:
+        self._fleet = Fleet(root, count - 1)
+        first = Machine("node1.test", self._fleet.master)
+        others = [Machine(node.name, node.cluster) for node in self._fleet.nodes]
+        self.machines = {machine.name: machine for machine in (first, *others)}
+        self._name_certificates(first.paths)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for machine in self:
+            machine.cluster.crash()
+
+    def __getitem__(self, name: str) -> Machine:
+        return self.machines[name]
+
+    def __iter__(self) -> Iterator[Machine]:
+        return iter(self.machines.values())
+
+    def up(self) -> None:
+        """Start all nodes, the candidates first, and wait until they have everything of the master."""
+        *candidates, master = reversed(self.machines.values())
+        for machine in (*candidates, master):
+            done = machine.up()
+            assert done.code == 0, done
+        for machine in candidates:
+            self.until_same_queue(master, machine)
+
+    def until_same_queue(self, master: Machine, *others: Machine) -> None:
+        """Wait until these nodes have the queue byte for byte as the master."""
+        for other in others:
+            wait_until(
+                lambda at=other.paths: queue_files(at) == queue_files(master.paths),  # type: ignore[misc]
+                what=f"{other.name} has the queue of {master.name}",
+            )
+
+    def move_to(self, name: str, *options: str) -> None:
+        """Make this node the master, as an operator does there."""
+        done = self[name].gnt_cluster("master-failover", "--yes-do-it", *options)
+        assert done.code == 0, done
+
+    def _name_certificates(self, paths: Paths) -> None:
+        """As after the nodes were added: those of all candidates are obeyed."""
+        config = orjson.loads(paths.config_data.read_bytes())
+        certs = config["cluster"]["candidate_certs"]
+        uuids = {node["name"]: uuid for uuid, node in config["nodes"].items()}
+        for machine in self:
+            certs[uuids[machine.name]] = digest_of(machine.paths.client_pem.read_bytes())
+        paths.config_data.write_bytes(orjson.dumps(config))
