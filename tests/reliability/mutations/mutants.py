@@ -34,6 +34,7 @@ _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
 _TABLE: Final = "daemons/wconfd/core/locks/table.py"
 _NODE_APPLICATION: Final = "daemons/noded/transport/application.py"
+_NODE_CHANGES: Final = "daemons/wconfd/core/config/nodechanges.py"
 _RULES: Final = "daemons/wconfd/core/locks/rules.py"
 
 MUTANTS: Final = (
@@ -343,5 +344,29 @@ MUTANTS: Final = (
         "            await self.idle_task.stop()\n",
         "",
         "tests/daemon/noded/test_patience.py::test_a_connection_that_its_peer_closed_gives_its_place_back",
+    ),
+    # nodes and their roles
+    _mutant(
+        "let the certificates of candidates go with their roles",
+        _NODE_CHANGES,
+        "for uuid, digest in known.items() if uuid in holders}",
+        "for uuid, digest in known.items()}",
+        "tests/unit/wconfd/test_config_change_nodes.py::test_a_demoted_node_loses_its_certificate",
+        "tests/unit/wconfd/test_recorded_node_changes.py::test_our_change_leads_to_the_recorded_configuration",
+    ),
+    _mutant(
+        "keep a candidate whose place another node could take",
+        _NODE_CHANGES,
+        "    if not change.may_fall_short:\n        _check_pool(config, nodes)\n",
+        "",
+        "tests/unit/wconfd/test_config_change_nodes.py::"
+        "test_a_candidate_is_not_lost_while_another_node_could_take_its_place",
+    ),
+    _mutant(
+        "read the configuration again when the locks are held",
+        _LIFE,
+        "        context.forget_config()\n",
+        "",
+        "tests/daemon/jobproc/nodes/test_setparams.py::test_what_changed_while_a_job_waited_for_its_locks_counts",
     ),
 )

@@ -1,13 +1,22 @@
 """The opcodes on nodes, as far as they call no node."""
 
 from pathlib import Path
+from typing import Any
 
+import attrs
 import pytest
 
 from common.errors import PrerequisiteError
+from common.objects.config import Config
+from common.objects.kinds import DiskUuid, InstanceUuid, NodeUuid
+from common.objects.params import PartialNdParams
 from daemons.jobproc.testing import UnitTrial
 from daemons.jobproc.units.nodes.add import NodeAddUnit
-from tests.support.configs import small_config
+from daemons.jobproc.units.nodes.remove import NodeRemoveUnit
+from daemons.jobproc.units.nodes.setparams import NodeSetParamsUnit
+from tests.support.configs import UUIDS, disk, instance, node, small_config
+
+OTHER = NodeUuid("uuid-n2.test")
 
 
 def test_one_machine_takes_no_nodes(tmp_path: Path) -> None:
@@ -49,3 +58,93 @@ def test_a_node_with_wrong_parameters_is_not_called(tmp_path: Path, parameters: 
         trial.carry_out(NodeAddUnit, {"node_name": "node2.test", **parameters})
 
     assert raised.value.message.startswith(text)
+
+
+def two_nodes(**changes: Any) -> Config:
+    """The master, and node n2.test, which is a candidate unless the changes say otherwise."""
+    config = small_config()
+    other = node("n2.test", **{"candidate": True, "primary_ip": "192.0.2.2", "secondary_ip": "192.0.2.2", **changes})
+    certificates = {UUIDS.node: "AA", OTHER: "BB"}
+    cluster = attrs.evolve(config.cluster, candidate_certs=certificates)
+    return attrs.evolve(config, cluster=cluster, nodes={**config.nodes, OTHER: other})
+
+
+def modified(tmp_path: Path, config: Config, **parameters: object) -> UnitTrial:
+    trial = UnitTrial(tmp_path, config=config)
+    trial.carry_out(NodeSetParamsUnit, {"node_name": "n2", **parameters})
+    return trial
+
+
+def refusal(tmp_path: Path, config: Config, **parameters: object) -> str:
+    with pytest.raises(PrerequisiteError) as raised:
+        modified(tmp_path, config, **parameters)
+    return raised.value.message
+
+
+def test_a_change_takes_the_locks_of_the_node_alone(tmp_path: Path) -> None:
+    trial = modified(tmp_path, two_nodes(), ndparams={"spindle_count": "2", "ovs": "yes", "cpu_speed": 1.5})
+
+    assert trial.locks == {"cluster/BGL": "shared", f"node/{OTHER}": "exclusive", f"node-res/{OTHER}": "exclusive"}
+    assert trial.config_changes == ["changeNodes"]
+    assert trial.config.nodes[OTHER].ndparams == PartialNdParams(spindle_count=2, ovs=True, cpu_speed=1.5)
+
+
+def test_all_nodes_are_locked_where_others_may_be_promoted(tmp_path: Path) -> None:
+    trial = modified(tmp_path, two_nodes(), offline=True, auto_promote=True)
+
+    assert trial.locks == {"cluster/BGL": "shared", "node/[lockset]": "exclusive", "node-res/[lockset]": "exclusive"}
+    assert trial.config.cluster.candidate_certs == {UUIDS.node: "AA"}
+
+
+def test_instances_that_mirror_disks_are_locked_while_the_secondary_address_changes(tmp_path: Path) -> None:
+    drbd = disk("d1", dev_type="drbd", logical_id=[UUIDS.node, OTHER, 11000, 0, 0, "secret"])
+    config = attrs.evolve(
+        two_nodes(),
+        disks={DiskUuid("d1"): drbd},
+        instances={
+            InstanceUuid("i1"): instance("i1", disks=["d1"]),
+            InstanceUuid("i2"): instance("i2", primary_node=OTHER),
+        },
+    )
+    trial = UnitTrial(tmp_path, config=config)
+
+    with pytest.raises(PrerequisiteError, match="have one address each"):
+        trial.carry_out(NodeSetParamsUnit, {"node_name": "n2", "secondary_ip": "198.51.100.2"})
+
+    assert {name: mode for name, mode in trial.locks.items() if name.startswith("instance/")} == {
+        "instance/i1.test": "shared"
+    }
+
+
+def test_the_power_of_a_node_is_known_only_where_it_can_be_switched(tmp_path: Path) -> None:
+    assert refusal(tmp_path, two_nodes(), powered=False).startswith("whether node 'n2.test' is powered cannot be set")
+    switched = two_nodes(candidate=False, offline=True, powered=False, ndparams=PartialNdParams(oob_program="/bin/oob"))
+    assert refusal(tmp_path, switched, offline=False) == (
+        "node 'n2.test' is switched off; set --powered=yes when it is on again"
+    )
+    assert modified(tmp_path, switched, powered=True).config.nodes[OTHER].powered
+
+
+def test_a_node_with_instances_stays_able_to_have_them(tmp_path: Path) -> None:
+    config = attrs.evolve(two_nodes(), instances={InstanceUuid("i2"): instance("i2", primary_node=OTHER)})
+
+    assert refusal(tmp_path, config, vm_capable=False) == "node 'n2.test' has instances and must stay vm_capable"
+
+
+def test_a_parameter_of_its_own_ends_by_default(tmp_path: Path) -> None:
+    config = two_nodes(ndparams=PartialNdParams(spindle_count=7, ssh_port=2222))
+
+    trial = modified(tmp_path, config, ndparams={"spindle_count": "default"})
+
+    assert trial.config.nodes[OTHER].ndparams == PartialNdParams(ssh_port=2222)
+
+
+def test_a_node_is_removed_from_one_machine_without_a_call(tmp_path: Path) -> None:
+    trial = UnitTrial(tmp_path, config=two_nodes())
+
+    trial.carry_out(NodeRemoveUnit, {"node_name": "n2.test"})
+
+    assert trial.locks == {"cluster/BGL": "exclusive"}
+    assert OTHER not in trial.config.nodes
+    (text,) = trial.feedback
+    assert text.startswith("warning: node 'n2.test' has left, but keeps its files of the cluster, keys included: ")

@@ -1,7 +1,9 @@
 """OP_NODE_SET_PARAMS with real node daemons, and the recorded jobs of Ganeti's (opcodes.md 4)."""
 
 import json
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -147,3 +149,38 @@ def test_a_node_that_does_not_reply_to_its_demotion_is_told_of(fleet: Fleet) -> 
     assert done.status == "success"
     (text,) = done.log
     assert text.startswith(f"warning: node '{node.name}' keeps its copy of the configuration: ")
+
+
+def test_a_second_address_begins_with_the_master_and_must_be_the_nodes_own(fleet: Fleet) -> None:
+    fleet.master.start("noded")
+
+    refused = modify(fleet, "node2", secondary_ip="127.0.1.2").refusal
+    first = modify(fleet, "node1", secondary_ip="127.0.1.1", force=True)
+    foreign = modify(fleet, "node2", secondary_ip="198.51.100.9").refusal
+    second = modify(fleet, "node2", secondary_ip="127.0.1.2")
+
+    assert refused.startswith("the nodes of this cluster have one address each; to change that, begin with the master")
+    assert first.result == [["secondary_ip", "127.0.1.1"]]
+    assert foreign == "node 'node2.test' does not have the address 198.51.100.9"
+    assert second.result == [["secondary_ip", "127.0.1.2"]]
+    assert modify(fleet, "node1", secondary_ip="127.0.0.1", force=True).status == "success"
+    assert modify(fleet, "node2", secondary_ip="127.0.0.2").status == "success"
+
+
+def test_what_changed_while_a_job_waited_for_its_locks_counts(fleet: Fleet, tmp_path: Path) -> None:
+    gate, master = tmp_path / "gate", fleet.master
+    os.mkfifo(gate)
+    uuid = fleet.nodes_by_name()["node2.test"]["uuid"]
+    holder = master.submit(
+        {"OP_ID": "OP_RUN_COMMAND", "argv": ["cat", str(gate)], "locks": {f"node/{uuid}": "exclusive"}}
+    )
+    master.wait(holder, status="running")
+    waiting = master.submit({"OP_ID": "OP_NODE_SET_PARAMS", "node_name": "node2", "drained": True})
+    master.wait(waiting, status="waiting")
+
+    fleet.change_node(fleet.nodes[0], tags=["changed"])
+    gate.write_bytes(b"")
+
+    assert master.wait(holder, waiting) == ["success", "success"]
+    assert flags(fleet, "node2.test") == {"drained"}
+    assert fleet.nodes_by_name()["node2.test"]["tags"] == ["changed"]
