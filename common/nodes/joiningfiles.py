@@ -19,7 +19,7 @@ import attrs
 import orjson
 
 from common.clusterinit import ssconf_writes
-from common.durable.atomicfile import FileWrite, sync_folders, write_files
+from common.durable.atomicfile import FileWrite, remove_files, sync_folders, write_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
 from common.nodes.certificates import PRIVATE_MODE, CertificateRequest, is_signed_by, make_request
@@ -113,7 +113,7 @@ class JoiningFiles:
             FileWrite(self._paths.server_pem, cluster_certificate.encode(), PRIVATE_MODE),
             FileWrite(self._paths.client_pem, key + certificate.encode(), PRIVATE_MODE),
         ]
-        durably(lambda: write_files(writes))
+        durably(lambda: write_files(self._owned(writes)))
 
     @property
     def certificate(self) -> Path:
@@ -122,8 +122,16 @@ class JoiningFiles:
 
     def finish(self) -> None:
         """The machine is a node: remove what only the way to it needed."""
+        # the plan first: without it a command begins anew
+        durably(lambda: remove_files([self._folder / _PLAN]))
         shutil.rmtree(self._folder, ignore_errors=True)
         durably(lambda: sync_folders([self._paths.data]))
+
+    def _owned(self, writes: list[FileWrite]) -> list[FileWrite]:
+        """The writes, for the owner of the data: root may run this, and another user the daemons."""
+        status = self._paths.data.stat()
+        owner = (status.st_uid, status.st_gid) if os.geteuid() == 0 else None
+        return [attrs.evolve(write, owner=owner) for write in writes]
 
     def _has(self, client_pem: bytes) -> bool:
         """Whether the node's certificate is in place, which comes last."""

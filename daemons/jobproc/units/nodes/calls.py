@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeVar
 
 from common.errors import PrerequisiteError
+from common.nodes.certificates import certificates_in
 from common.nodes.epochs import own_epoch
 from common.objects.config import CONFIG_VERSION
 from common.objects.node import Node
@@ -23,6 +24,7 @@ from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
 from protocol.noded.facts import NodeHasIpAddress
 from protocol.noded.membership import NodeCryptoTokens, NodeDemoteFromMc, NodeLeaveCluster, Token, TokenRequest, Version
+from protocol.noded.renewal import PutClusterCertificate
 
 R = TypeVar("R")
 
@@ -57,6 +59,8 @@ class NodeCalls:
         files = CertificateFiles.of(settings.paths)
         epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
         self._port = settings.noded.port
+        # PEM of the cluster's key and certificate
+        self._certificate = files.server.read_bytes()
         self._usual = BlockingNodeClient(files, epoch=epoch)
         self._first = BlockingNodeClient(CertificateFiles(files.server, files.server), epoch=epoch)
 
@@ -87,13 +91,20 @@ class NodeCalls:
         return digest
 
     def digests_of(self, nodes: Sequence[Node]) -> Mapping[str, str | Failed]:
-        """The digests of the certificates of nodes, by name; why there is none where a node gives none."""
-        outcomes = self._call(nodes, _DIGEST, _LOOK_S)
-        return {name: _digest_in(name, outcome) for name, outcome in outcomes.items()}
+        """The digests of the certificates of nodes that become candidates, by name; why there is none where that fails.
+
+        They get the key of the cluster before, as a master needs it; nodes of a Ganeti have it.
+        """
+        given = self._put_certificate(nodes, self._certificate)
+        faults = {name: each for name, each in given.items() if isinstance(each, Failed)}
+        outcomes = self._call([node for node in nodes if node.name not in faults], _DIGEST, _LOOK_S)
+        return faults | {name: _digest_in(name, outcome) for name, outcome in outcomes.items()}
 
     def demote(self, node: Node) -> str | None:
-        """Let a node that is no longer a candidate remove its configuration; returns why it did not."""
-        return _fault(self._call([node], NodeDemoteFromMc(), _CHANGE_S)[node.name])
+        """Let a node that is no longer a candidate remove its configuration and the cluster's key; returns why not."""
+        fault = _fault(self._call([node], NodeDemoteFromMc(), _CHANGE_S)[node.name])
+        without_key = b"".join(certificates_in(self._certificate))
+        return fault or _fault(self._put_certificate([node], without_key)[node.name])
 
     def leave(self, node: Node) -> str | None:
         """Let a node forget the cluster; returns why it did not."""
@@ -107,6 +118,11 @@ class NodeCalls:
             return outcome.value
         raise PrerequisiteError(_fault(outcome) or "", "environment_error")
 
+    def _put_certificate(self, nodes: Sequence[Node], content: bytes) -> Mapping[str, Outcome[None]]:
+        outcomes = self._call(nodes, PutClusterCertificate(content.decode()), _CHANGE_S)
+        # a node daemon of Ganeti does not know the call
+        return {name: Replied(None) if _is_unknown(each) else each for name, each in outcomes.items()}
+
     def _call(self, nodes: Sequence[Node], call: NodeCall[R], limit_s: float) -> Mapping[str, Outcome[R]]:
         addresses = [NodeAddress(node.name, node.primary_ip, self._port) for node in nodes]
         outcomes = dict(self._usual.call_nodes(addresses, call, limit_s, even_paused=True))
@@ -115,6 +131,10 @@ class NodeCalls:
             others = self._first.call_nodes(refused, call, limit_s, even_paused=True)
             outcomes |= {name: other for name, other in others.items() if isinstance(other, Replied)}
         return outcomes
+
+
+def _is_unknown(outcome: Outcome[R]) -> bool:
+    return isinstance(outcome, Failed) and outcome.kind is FailureKind.UNKNOWN
 
 
 def _is_refusal(outcome: Outcome[R]) -> bool:
