@@ -29,6 +29,7 @@ def verify() -> int:
     if installation().cluster.has_nodes:
         found["copies"] = [*_nodes_behind(), *_queue_lags()]
         found["queue copies"], notes["queue copies"] = _compared(check_queue)
+        found["certificates"] = _certificate_problems()
         found["configuration copies"], notes["configuration copies"] = _compared(check_config)
     if wants_json():
         say_json({**found, "notes": notes} if notes else found)
@@ -48,6 +49,17 @@ def verify() -> int:
 
 def _style(text: str, unremarkable: Container[str]) -> str:
     return text if text in unremarkable else click.style(text, fg="red")
+
+
+def _certificate_problems() -> list[str]:
+    """Certificates that are not good, or not for long; empty if this user may not read them, or luxid is not asked."""
+    # imported late: clusters of one machine have none
+    from cli.certificaterows import certificate_problems
+
+    try:
+        return certificate_problems(installation())
+    except (GantryError, OSError):
+        return []
 
 
 def _left_processes() -> list[str]:

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from common.errors import DamagedFile, InvalidRequest
+from common.nodes.certificatechecks import fault_of
 from common.nodes.certificates import certificates_in, is_signed_by, read_certificate
 from common.objects.config import CONFIG_VERSION
 from common.paths import Paths
@@ -33,8 +34,6 @@ _CONNECT_S: Final = 5.0
 # checks that are left out on a node that can have no instances
 _OF_INSTANCES: Final = ("hvinfo", "instancelist")
 _NEEDED_FOLDERS: Final = (Path("/proc/sys"), Path("/sys/block"))
-# time before its end when a certificate is complained about
-_SOON: Final = datetime.timedelta(days=30)
 _MICROSECONDS: Final = 1_000_000
 # Ganeti's words for the weight of a finding
 _ERROR: Final = "ERROR"
@@ -159,10 +158,8 @@ class VerifyHandlers:
         path = self._paths.client_pem
         try:
             content, server = path.read_bytes(), self._paths.server_pem.read_bytes()
-            certificate, is_ours = (
-                read_certificate(content),
-                any(is_signed_by(content, each) for each in certificates_in(server)),
-            )
+            certificate = read_certificate(content)
+            is_ours = any(is_signed_by(content, each) for each in certificates_in(server))
         except FileNotFoundError as error:
             return [_ERROR, f"'{error.filename}' is missing"]
         except DamagedFile as error:
@@ -170,10 +167,8 @@ class VerifyHandlers:
         now = datetime.datetime.now(datetime.UTC)
         if not is_ours:
             return [_ERROR, f"'{path}' was not signed by the certificate of the cluster"]
-        if not certificate.is_valid_at(now):
-            return [_ERROR, f"'{path}' is valid from {certificate.not_before} to {certificate.not_after}, not now"]
-        if certificate.not_after - now < _SOON:
-            return [_WARNING, f"'{path}' expires at {certificate.not_after}"]
+        if (fault := fault_of(certificate, now)) is not None:
+            return [_WARNING if certificate.is_valid_at(now) else _ERROR, f"'{path}' {fault}"]
         return [None, certificate.digest]
 
 

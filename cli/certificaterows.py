@@ -1,0 +1,68 @@
+"""The certificates of the cluster and of all nodes, for `gnt-cluster verify`."""
+
+import datetime
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from cli.connection import ask_luxid
+from common.errors import DamagedFile, explain_os_error
+from common.nodes.certificatechecks import fault_of
+from common.nodes.certificates import certificates_in, read_certificate
+from common.settings import Settings
+from protocol.luxi.queries import QueryNodes
+from protocol.noded.clients.blocking import BlockingNodeClient
+from protocol.noded.clients.certificates import CertificateFiles
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, Outcome, Replied
+from protocol.noded.verifying import Check, NodeVerify
+
+_FIELDS: Final = ("name", "pip", "offline")
+_LIMIT_S: Final = 15.0
+_RENEW: Final = "renew it with: gnt-cluster renew-crypto"
+
+
+def certificate_problems(settings: Settings) -> list[str]:
+    """What is wrong with the certificates on this node and on the others.
+
+    Raises: as `ask_luxid`, which tells the nodes. PermissionError: this user may not read this node's certificate.
+    """
+    paths = settings.paths
+    own = [*_own_problems(paths.server_pem), *_own_problems(paths.client_pem)]
+    if paths.next_server_pem.exists():
+        own.append("a renewal of the cluster's certificate is not finished; finish it with: gnt-cluster renew-crypto")
+    rows = ask_luxid(QueryNodes((), _FIELDS))
+    nodes = [NodeAddress(str(name), str(ip), settings.noded.port) for name, ip, offline in rows if not offline]
+    client = BlockingNodeClient(CertificateFiles.of(paths))
+    call = NodeVerify({Check.CLIENT_CERT.value: None}, "", {})
+    return [*own, *_problems_of(client.call_nodes(nodes, call, _LIMIT_S))]
+
+
+def _own_problems(path: Path) -> Iterator[str]:
+    option = "--new-cluster-certificate" if path.name == "server.pem" else "--new-node-certificates"
+    now = datetime.datetime.now(datetime.UTC)
+    try:
+        content = path.read_bytes()
+        found = [read_certificate(each) for each in certificates_in(content)] or [read_certificate(content)]
+    except PermissionError:
+        raise
+    except OSError as error:
+        yield explain_os_error(error)
+        return
+    except DamagedFile as error:
+        yield f"'{path}': {error.message}"
+        return
+    for certificate in found:
+        if (fault := fault_of(certificate, now)) is not None:
+            yield f"'{path}' {fault}; {_RENEW} {option}"
+
+
+def _problems_of(outcomes: Mapping[str, Outcome[Mapping[str, object]]]) -> Iterator[str]:
+    for name, outcome in outcomes.items():
+        if isinstance(outcome, Failed):
+            yield f"the certificate of node '{name}' could not be checked: {outcome.text}"
+        elif isinstance(outcome, Replied):
+            finding = outcome.value.get(Check.CLIENT_CERT.value)
+            # Ganeti's pair: the weight of a fault and its text, or null
+            if isinstance(finding, list | tuple) and len(finding) == 2 and finding[0] is not None:
+                yield f"node '{name}': {finding[1]}; {_RENEW} --new-node-certificates"
