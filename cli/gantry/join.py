@@ -15,7 +15,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.gantry.up import tell, up_detached
 from cli.screen import complain, remark, say_json
 from common.daemons import start_order
-from common.errors import Conflict, InvalidRequest, Unavailable
+from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
 from common.installation import take_up
 from common.nodes.joiningfiles import JoiningFiles, JoiningPlan
 from common.nodes.joinsettings import NodeSettings, settle_settings
@@ -25,6 +25,7 @@ from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings, load_settings
 from common.system.running import find_daemon
+from protocol.dial import pauses
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import JOIN_PORT, Admitted, AskNews, Join, News, Ready, TakingIn
 
@@ -140,12 +141,16 @@ def _be_taken_in(door: MasterDoor, files: JoiningFiles, plan: JoiningPlan, clust
 
 def _all_news(door: MasterDoor, plan: JoiningPlan, own: Path, deadline: float) -> Iterator[News]:
     """The news of the job until it has ended, or the time is over."""
-    news = News("", 0)
-    while news.status not in FINAL_NAMES and time.monotonic() < deadline:
+    news, retries = News("", 0), pauses()
+    while news.status not in FINAL_NAMES and (left_s := deadline - time.monotonic()) > 0:
         asked = AskNews(plan.token_id, news.status, news.serial)
         try:
-            news = door.ask(asked, News, certificate=own, patience_s=deadline - time.monotonic())
-        except Unavailable as error:
+            news = door.ask(asked, News, certificate=own, patience_s=left_s)
+        except (Unavailable, RemoteError) as error:
+            # a daemon of the master is away
+            if error.code != Unavailable.code:
+                raise
             remark(f"warning: {error.message}; asking again")
+            time.sleep(min(next(retries), left_s))
             continue
         yield news

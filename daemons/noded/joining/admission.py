@@ -80,6 +80,11 @@ class Admission:
 
     def _join(self, call: Join) -> Admitted:
         self._require_master()
+        if self._settings.paths.next_server_pem.exists():
+            raise Unavailable(
+                "the certificate of the cluster is being renewed, and a new node would miss it; try again when that is "
+                "finished, on the master by: gnt-cluster renew-crypto"
+            )
         server_pem = self._settings.paths.server_pem.read_bytes()
 
         def use(token: JoinToken | None) -> JoinToken:

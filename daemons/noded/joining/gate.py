@@ -45,7 +45,7 @@ class JoinGate:
 
     async def run(self) -> None:
         """Open and close the port until cancelled. A fault of disk or port is logged, and waited out."""
-        pauses = retry_pauses()
+        pauses, told = retry_pauses(), ""
         while True:
             try:
                 await in_thread(self._tokens.make_folder)
@@ -53,9 +53,10 @@ class JoinGate:
                     await self._follow(watch)
             except (OSError, GantryError) as error:
                 reason = explain_os_error(error) if isinstance(error, OSError) else error.message
-                pause_s = next(pauses)
-                _log.error("join.closed", reason=reason, retry_s=pause_s)
-                await trio.sleep(pause_s)
+                if reason != told:
+                    told = reason
+                    _log.error("join.closed", reason=reason, going_on="again until it succeeds")
+                await trio.sleep(next(pauses))
 
     async def _follow(self, watch: FolderWatch) -> None:
         while True:

@@ -16,6 +16,7 @@ from common.errors import Denied, RemoteError, Unavailable
 from common.nodes.certificates import digest_of, is_signed_by, make_request, write_certificate
 from common.nodes.jointoken import TokenText
 from common.nodes.jointokenfiles import JoinTokenFiles
+from common.nodes.nextcertificate import make_next
 from common.paths import Paths
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, AskNews, News, Ready, TakingIn, to_body
@@ -245,6 +246,19 @@ def test_a_node_that_is_not_the_master_lets_nobody_in(tmp_path: Path) -> None:
 
         with pytest.raises(RemoteError, match=r"not the master, that is 'node9\.test'"):
             master.admit(token, asking(token))
+
+
+def test_nobody_is_let_in_while_the_certificate_of_the_cluster_is_renewed(tmp_path: Path) -> None:
+    with Master(tmp_path) as master:
+        token = master.token()
+        make_next(master.paths)
+
+        with pytest.raises(RemoteError, match="is being renewed") as refused:
+            master.admit(token, asking(token))
+
+        assert refused.value.code == "unavailable"
+        master.paths.next_server_pem.unlink()
+        assert master.admit(token, asking(token))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
