@@ -17,6 +17,7 @@ from common.system.daemon import run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.program import release
+from common.system.running import find_supervisor
 from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.nodefiles import SsconfFiles
@@ -77,7 +78,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(connections.serve, listener)
                 nursery.start_soon(gate.run)
-                nursery.start_soon(_end_after, is_leaving)
+                nursery.start_soon(_end_after, is_leaving, paths)
                 nursery.start_soon(handlers.mastership.follow_epochs)
                 _log.info("state.read", epoch=epochs.highest, port=rules.port, is_new=callers.is_new)
                 task_status.started()
@@ -133,11 +134,15 @@ def _remove_leftovers(paths: Paths) -> None:
             _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")
 
 
-async def _end_after(is_leaving: trio.Event) -> None:
-    """End the daemon as an operator would, when the node has left and its reply is on its way."""
+async def _end_after(is_leaving: trio.Event, paths: Paths) -> None:
+    """End the daemons as an operator would, when the node has left and its reply is on its way.
+
+    A supervisor would start this daemon again and again; it ends with all daemons of the node.
+    """
     await is_leaving.wait()
     await trio.sleep(_FAREWELL_S)
-    os.kill(os.getpid(), signal.SIGTERM)
+    supervisor = await in_thread(find_supervisor, paths)
+    os.kill(os.getpid() if supervisor is None else supervisor.pid, signal.SIGTERM)
 
 
 if __name__ == "__main__":

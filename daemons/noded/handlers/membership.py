@@ -7,7 +7,7 @@ import datetime
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -52,7 +52,10 @@ class MembershipHandlers:
         await in_thread(self._demote)
 
     async def leave_cluster(self, _: NodeLeaveCluster) -> str:
-        """Remove the files of the cluster, and end. Raises: Conflict: this node is the master. OSError."""
+        """Remove the files of the cluster, jobs and what lies beside them included, and end.
+
+        Raises: Conflict: this node is the master. OSError: some are left; the call can be repeated.
+        """
         await in_thread(self._refuse_master)
         await self._queue.purge()
         await in_thread(self._remove_files)
@@ -92,9 +95,18 @@ class MembershipHandlers:
         # the certificates last: until then the call can be repeated
         certificates = {self._paths.server_pem, self._paths.client_pem}
         others = [path for path in _plain_files(self._paths.data) if path not in certificates]
+        for folder in self._folders_of_the_cluster():
+            shutil.rmtree(folder)
         durably(lambda: remove_files(others))
         durably(lambda: remove_files(certificates))
-        shutil.rmtree(self._paths.data / "crypto", ignore_errors=True)
+
+    def _folders_of_the_cluster(self) -> Sequence[Path]:
+        """The folders with archived jobs, with what lies beside jobs, and with keys."""
+        paths = self._paths
+        beside = [paths.submissions, paths.waits, paths.job_logs, paths.output, paths.damaged]
+        keys = [paths.join_tokens, paths.joining, paths.data / "crypto"]
+        archived = paths.archive.iterdir() if paths.archive.is_dir() else ()
+        return [path for path in (*beside, *keys, *archived) if path.is_dir() and not path.is_symlink()]
 
     def _token(self, request: TokenRequest) -> Token:
         if request.type not in _TOKEN_TYPES:

@@ -228,12 +228,19 @@ def test_the_master_is_not_demoted_and_does_not_leave(node: Node) -> None:
 
 
 def test_a_node_that_leaves_replies_removes_its_files_and_ends(own: Node) -> None:
+    paths = own.paths
+    left = [paths.archived_job_file(7), paths.waits_file(7), paths.job_log(7), paths.submissions / "key"]
+    for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(b"secret")
+
     is_done, _ = own.call("node_leave_cluster", [False])
 
     daemon = own.cluster.daemons.pop("noded")
     wait_until(lambda: daemon.poll() is not None, what="noded has ended")
     assert is_done
     assert [path.name for path in own.paths.data.iterdir() if path.is_file()] == []
+    assert [path for path in left if path.exists()] == []
     assert daemon.returncode == 0
 
 

@@ -17,6 +17,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One cluster for all tests, since its start takes most of their time; each test adds nodes of its own."""
     with Fleet(tmp_path_factory.mktemp("fleet"), 0) as fleet:
         fleet.master.start()
+        fleet.set_pool_size(50)
         yield fleet
 
 
@@ -75,7 +76,7 @@ def test_a_node_beyond_the_size_of_the_pool_is_an_ordinary_one(fleet: Fleet) -> 
 
     found = fleet.nodes_by_name()
     assert [found[node.name]["master_candidate"] for node in (first, second)] == [True, False]
-    fleet.set_pool_size(10)
+    fleet.set_pool_size(50)
 
 
 def test_a_name_or_an_address_that_is_there_is_refused(fleet: Fleet) -> None:

@@ -16,6 +16,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One cluster for all tests, since its start takes most of their time."""
     with Fleet(tmp_path_factory.mktemp("fleet"), 0) as fleet:
         fleet.master.start()
+        fleet.set_pool_size(50)
         yield fleet
 
 
@@ -81,7 +82,7 @@ def test_another_node_takes_the_place_of_a_removed_candidate(fleet: Fleet) -> No
     assert set(fleet.certificates()) == {"node1.test", living.name}
     fleet.until_same(living)
     fleet.until_same_queue(living)
-    fleet.set_pool_size(10)
+    fleet.set_pool_size(50)
 
 
 def test_the_master_and_nodes_with_instances_stay(fleet: Fleet) -> None:
