@@ -5,7 +5,8 @@ config      readers of configurations of up to 4 MiB; part of what is measured w
 queue       submissions to, questions about and restarts with up to 50,000 queued jobs
 scheduling  the choice of the next job among up to 100,000; no disk, no processes
 waiting     2,000 clients that wait for changes of running jobs
-Counts may follow the last three.
+nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
+Counts may follow queue, scheduling and waiting.
 """
 
 import sys
@@ -18,6 +19,7 @@ from tests.bench.config import main as config
 from tests.bench.figures import RUNS, median, show
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
+from tests.bench.nodes import main as nodes
 from tests.bench.queue import COUNTS as queue_counts
 from tests.bench.queue import main as queue
 from tests.bench.scheduling import COUNTS as scheduling_counts
@@ -93,6 +95,8 @@ if __name__ == "__main__":
             queue(tuple(map(int, counts)) or queue_counts)
         case ["scheduling", *counts]:
             scheduling(tuple(map(int, counts)) or scheduling_counts)
+        case ["nodes"]:
+            nodes()
         case ["waiting", *counts]:
             waiting(*map(int, counts))
         case _:

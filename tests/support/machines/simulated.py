@@ -4,7 +4,7 @@
         nodes["127.0.0.2"].bodies       # what it was asked
 
 As a program it plays nodes for a measurement: `python -m tests.support.machines.simulated ROOT PORT COUNT HANGING`,
-at 127.0.0.2 and so on, of which the last ones hang; it writes a line when they listen.
+at 127.0.0.1 and so on, of which the last ones hang; it writes a line when they listen.
 """
 
 import functools
@@ -178,11 +178,9 @@ def add_nodes(config_data: Path, nodes: Mapping[str, str], **values: object) -> 
 
 def main(root: str, port: str, count: str, hanging: str) -> None:
     """Play nodes until the standard input ends."""
-    last = int(count) - int(hanging)
-    nodes = {
-        f"127.0.0.{index + 2}": telling({"node_info": NODE_INFO}) if index < last else silent
-        for index in range(int(count))
-    }
+    living = int(count) - int(hanging)
+    behaviours = [telling({"node_info": NODE_INFO})] * living + [deaf] * int(hanging)
+    nodes = {f"127.0.0.{number}": behaviour for number, behaviour in enumerate(behaviours, 1)}
     with SimulatedNodes(Paths.under_root(Path(root)), int(port), nodes):
         print("listening", flush=True)
         sys.stdin.read()
