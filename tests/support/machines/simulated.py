@@ -1,6 +1,6 @@
 """Many node daemons in one thread: real TLS with a cluster's certificates, and replies as a test wants.
 
-    with SimulatedNodes(paths, port, {"127.0.0.2": telling({"version": 3000000}), "127.0.0.3": hang}) as nodes:
+    with SimulatedNodes(paths, port, {"127.0.0.2": telling({"version": 3000000}), "127.0.0.3": silent}) as nodes:
         nodes["127.0.0.2"].bodies       # what it was asked
 
 As a program it plays nodes for a measurement: `python -m tests.support.machines.simulated ROOT PORT COUNT HANGING`,
@@ -21,7 +21,7 @@ import orjson
 import trio
 
 from common.paths import Paths
-from tests.support.machines.nodedaemons import Behaviour, Seen, hang, next_event
+from tests.support.machines.nodedaemons import Behaviour, Seen, next_event
 
 # facts as a recorded node told them (tests/data/noded/rpc-node2.jsonl)
 RECORDED_FACTS: Final = {
@@ -33,6 +33,7 @@ RECORDED_FACTS: Final = {
     "cpu_nodes": 1,
     "cpu_sockets": 1,
 }
+MASTER: Final = "node1.test"
 NODE_INFO: Final = ["17f9c0d3-cf56-4beb-9d2e-47a3c41dd1e1", [], [RECORDED_FACTS]]
 
 # makes the behaviour of a node, from what notes what the node has seen
@@ -102,31 +103,24 @@ def server_context(paths: Paths) -> ssl.SSLContext:
 
 
 def telling(replies: Mapping[str, Payload]) -> Node:
-    """Reply to each procedure with its payload, or with what the function returns; refuse all others."""
+    """Reply to each procedure with its payload, or with what the function returns; refuse all others.
+
+    Asked for the master, a node names the one of a new cluster, so that the master's daemons may start.
+    """
+    every: Mapping[str, Payload] = {"master_node_name": MASTER, **replies}
 
     async def reply(procedure: str) -> bytes:
-        if procedure not in replies:
+        if procedure not in every:
             return json.dumps([False, f"nothing is known of {procedure}"]).encode()
-        payload = replies[procedure]
+        payload = every[procedure]
         found = await payload() if callable(payload) else payload
         return json.dumps([True, found]).encode()
 
     return lambda seen: functools.partial(_converse, seen, reply)
 
 
-def silent(seen: Seen) -> Behaviour:
-    """Take each request, and never reply."""
-    return functools.partial(_converse, seen, _never)
-
-
-async def _never(_: str) -> bytes:
-    await trio.sleep_forever()
-    raise AssertionError("it has slept for ever")
-
-
-def deaf(seen: Seen) -> Behaviour:
-    """Take all that comes, and say nothing."""
-    return hang
+# names the master, and never replies to a question about itself
+silent: Final = telling({"node_info": trio.sleep_forever})
 
 
 async def _converse(seen: Seen, reply: Callable[[str], Awaitable[bytes]], stream: trio.abc.Stream) -> None:
@@ -179,7 +173,7 @@ def add_nodes(config_data: Path, nodes: Mapping[str, str], **values: object) -> 
 def main(root: str, port: str, count: str, hanging: str) -> None:
     """Play nodes until the standard input ends."""
     living = int(count) - int(hanging)
-    behaviours = [telling({"node_info": NODE_INFO})] * living + [deaf] * int(hanging)
+    behaviours = [telling({"node_info": NODE_INFO})] * living + [silent] * int(hanging)
     nodes = {f"127.0.0.{number}": behaviour for number, behaviour in enumerate(behaviours, 1)}
     with SimulatedNodes(Paths.under_root(Path(root)), int(port), nodes):
         print("listening", flush=True)

@@ -59,6 +59,7 @@ def _told(root: Path, config: dict[str, Any], facts: Mapping[str, Any]) -> Itera
     with Cluster(root, settings=settings) as cluster:
         cluster.paths.config_data.write_bytes(orjson.dumps(config))
         make_missing(cluster.paths, "node1.peer.test")
+        cluster.paths.ssconf_file("master_node").unlink()
         with SimulatedNodes(cluster.paths, port, {"127.0.0.1": telling(facts)}):
             cluster.start("wconfd", "luxid")
             yield cluster
