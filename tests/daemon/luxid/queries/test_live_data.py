@@ -40,6 +40,12 @@ LIVE_CALLS = ("node_info", "all_instances_info", "instance_console_info", "expor
 STATES = ("name", "status", "oper_state", "oper_ram")
 
 
+@pytest.fixture
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder whose path is short enough for the sockets of all nodes."""
+    return tmp_path_factory.mktemp("live")
+
+
 @contextlib.contextmanager
 def _fleet(root: Path, count: int, limit_s: float = LIMIT_S) -> Iterator[Fleet]:
     with Fleet(root, count, cluster=f"[luxid]\nlive_data_s = {limit_s}\n") as fleet:
@@ -66,9 +72,9 @@ def _asked(seen: Seen) -> list[tuple[str, Any]]:
     return [(name.removeprefix("/"), json.loads(body)) for name, body in calls if name.removeprefix("/") in LIVE_CALLS]
 
 
-def test_each_node_has_its_facts_or_its_error_in_its_cells(tmp_path: Path) -> None:
+def test_each_node_has_its_facts_or_its_error_in_its_cells(root: Path) -> None:
     garbage = telling({"node_info": {"not": "facts"}})
-    with _fleet(tmp_path, 5) as fleet:
+    with _fleet(root, 5) as fleet:
         live, frozen, dead, garbled, offline = fleet.nodes
         config = orjson.loads(fleet.master.paths.config_data.read_bytes())
         config["nodes"][offline.name.partition(".")[0]] |= {"offline": True, "master_candidate": False}
@@ -108,9 +114,9 @@ def _total_memory() -> int:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Iterator[Fleet]:
+def fleet(root: Path) -> Iterator[Fleet]:
     """A master without a node daemon, and three more nodes that a test simulates."""
-    with _fleet(tmp_path, 3) as fleet:
+    with _fleet(root, 3) as fleet:
         yield fleet
 
 
@@ -213,9 +219,9 @@ def test_exports_are_those_that_nodes_tell(fleet: Fleet) -> None:
     assert exports == (("node1.test", "a"), ("node1.test", "b"), ("node3.test", None), ("node4.test", None))
 
 
-def test_a_query_of_a_client_that_has_gone_is_given_up(tmp_path: Path) -> None:
+def test_a_query_of_a_client_that_has_gone_is_given_up(root: Path) -> None:
     # far longer than the test has patience
-    with _fleet(tmp_path, 3, limit_s=600) as fleet, _simulated(fleet, node2=silent) as simulated:
+    with _fleet(root, 3, limit_s=600) as fleet, _simulated(fleet, node2=silent) as simulated:
         _start(fleet)
         seen = simulated["127.0.0.2"]
         request = {"method": "Query", "args": ["node", ["mfree"], None], "version": 3000000}
@@ -229,9 +235,9 @@ def test_a_query_of_a_client_that_has_gone_is_given_up(tmp_path: Path) -> None:
     assert seen.given_up == ["node_info"]
 
 
-def test_nodes_that_hang_do_not_take_the_turns_of_others(tmp_path: Path) -> None:
+def test_nodes_that_hang_do_not_take_the_turns_of_others(root: Path) -> None:
     """More nodes hang than there are connections at a time."""
-    with _fleet(tmp_path, 0) as fleet:
+    with _fleet(root, 0) as fleet:
         ips = [f"127.0.0.{number}" for number in range(2, 47)]
         names = {f"node{ip.rpartition('.')[2]}.test": ip for ip in ips}
         add_nodes(fleet.master.paths.config_data, names, master_candidate=False)

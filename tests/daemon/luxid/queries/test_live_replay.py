@@ -117,10 +117,12 @@ def test_recorded_live_queries_of_all_kinds_are_among_them() -> None:
     assert kinds == {"Query", "QueryInstances", "QueryExports"}
 
 
-def test_recorded_replies_of_a_real_node_daemon_give_the_cells_of_node_list(tmp_path: Path) -> None:
+def test_recorded_replies_of_a_real_node_daemon_give_the_cells_of_node_list(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
     replies = [json.loads(call.reply) for call in recorded_calls() if call.procedure == "node_info"]
     names = ["mtotal", "mnode", "mfree", "ctotal", "cnos", "dtotal"]
-    told = _told(tmp_path, recorded_json(), {"node_info": replies[0][1]})
+    told = _told(tmp_path_factory.mktemp("recorded"), recorded_json(), {"node_info": replies[0][1]})
     with told as cluster, RawCaller(cluster.paths.query_socket) as caller:
         rows = caller.call("Query", "node", names, None)["result"]["data"]
 
