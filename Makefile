@@ -31,6 +31,10 @@ soak: $(READY)
 chaos: $(READY)
 	@$(BIN)/python -m tests.reliability.chaos.chaos --seed $(or $(SEED),1) --jobs $(or $(JOBS),300) --changes $(or $(CHANGES),100)
 
+# SEED=s MOVES=n
+moves: $(READY)
+	@$(BIN)/python -m tests.reliability.moves.moves --moves $(or $(MOVES),10) --seed $(or $(SEED),1)
+
 mutations: $(READY)
 	@$(BIN)/python -m tests.reliability.mutations.mutations
 

@@ -13,6 +13,9 @@ VERBS: Final = {
     "redist-conf": Verb("cli.cluster.redist_conf:redist_conf", "Send the configuration to all nodes again."),
     "join-token": Verb("cli.cluster.join_token:join_token", "Make a token with which one machine joins."),
     "renew-crypto": Verb("cli.cluster.renew_crypto:renew_crypto", "Renew the certificates of cluster and nodes."),
+    "master-failover": Verb("cli.cluster.master_failover:master_failover", "Make this node the master."),
+    "master-ping": Verb("cli.cluster.master_ping:master_ping", "Tell whether this node is the master, and serves."),
+    "getmaster": Verb("cli.cluster.getmaster:getmaster", "Tell the name of the master."),
     "queue": Verb("cli.cluster.queue:queue", "Close or open the queue to new jobs."),
     "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
 }

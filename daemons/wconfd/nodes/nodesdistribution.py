@@ -15,9 +15,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+import attrs
 import trio
 
 from common.nodes.epochs import own_epoch
+from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.objects.ssconf import RELEASE_VERSION
 from common.settings import Settings
@@ -62,22 +64,39 @@ async def distributing_to_nodes(settings: Settings) -> AsyncIterator["NodesDistr
         trio.open_nursery() as nursery,
     ):
         local = LocalDistribution(paths, settings.ganeti.release)
-        yield NodesDistribution(local, maker, settings.noded.port, NodeClients(usual, first), nursery)
+        sender = Sender(settings.cluster.own_name, settings.noded.port)
+        yield NodesDistribution(local, maker, sender, NodeClients(usual, first), nursery)
         nursery.cancel_scope.cancel()
+
+
+@attrs.frozen
+class Sender:
+    """This node, to which nothing is sent."""
+
+    own_name: str
+    # of all node daemons
+    port: int
+
+    def own_name_in(self, config: Config) -> str:
+        """The name of this node: while it is becoming the master, the configuration still names the old one."""
+        if any(node.name == self.own_name for node in config.nodes.values()):
+            return self.own_name
+        master = config.nodes.get(config.cluster.master_node)
+        return master.name if master is not None else self.own_name
 
 
 class NodesDistribution:
     """Sends config.data to the candidates and ssconf to all nodes that are online; this node's ssconf is written here.
 
-    Args: port: of all node daemons. nursery: runs the followers.
+    Args: nursery: runs the followers.
     """
 
     def __init__(
-        self, local: LocalDistribution, maker: ContentMaker, port: int, clients: NodeClients, nursery: trio.Nursery
+        self, local: LocalDistribution, maker: ContentMaker, sender: Sender, clients: NodeClients, nursery: trio.Nursery
     ) -> None:
         self._local = local
         self._maker = maker
-        self._port = port
+        self._sender = sender
         self._clients = clients
         self._nursery = nursery
         self._token = trio.lowlevel.current_trio_token()
@@ -156,12 +175,10 @@ class NodesDistribution:
 
     def _aim(self, state: ConfigState, contents: Contents) -> None:
         """Let each node that should have them get these contents."""
-        config = state.config
-        master = config.nodes.get(config.cluster.master_node)
-        online = {
-            node.name: node for node in online_nodes(config, self._port) if master is None or node.name != master.name
-        }
-        with_file = {node.name for node in candidates(config, self._port)}
+        config, sender = state.config, self._sender
+        own_name = sender.own_name_in(config)
+        online = {node.name: node for node in online_nodes(config, sender.port) if node.name != own_name}
+        with_file = {node.name for node in candidates(config, sender.port)}
         for name in [name for name, each in self._followers.items() if online.get(name) != each.node]:
             self._followers.pop(name).end()
         for name, node in online.items():

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +16,9 @@ WHY = "this node is not the master; node2.test is (by 2 of 3 nodes)"
 
 
 @pytest.fixture
-def machines(tmp_path: Path) -> Iterator[MovableMaster]:
-    with MovableMaster(tmp_path, 3) as machines:
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovableMaster]:
+    # a short name: the paths of sockets are limited
+    with MovableMaster(tmp_path_factory.mktemp("m"), 3) as machines:
         yield machines
 
 

@@ -3,9 +3,10 @@
 with MovableMaster(tmp_path, 3) as machines:
     machines.up()                             # node1.test is the master, the others are candidates
     machines["node1.test"].cluster.crash()    # the machine is dead
-    machines.move_to("node2.test")
+    machines.move_to(machines["node2.test"])
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
@@ -17,7 +18,7 @@ from common.nodes.certificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
-from tests.support.machines.fleet import Fleet, queue_files
+from tests.support.machines.fleet import Fleet, differing, files, queue_files
 from tests.support.wait import wait_until
 
 
@@ -45,6 +46,11 @@ class Machine:
         return self.gantry("status").code == 0
 
 
+def unlike(one: Paths, other: Paths) -> list[str]:
+    """The files of queue, configuration and ssconf in which these nodes differ."""
+    return [*differing(queue_files(one), queue_files(other)), *differing(files(one), files(other))]
+
+
 class MovableMaster:
     """A context manager that leaves no process behind."""
 
@@ -61,6 +67,7 @@ class MovableMaster:
     def __exit__(self, *_: object) -> None:
         for machine in self:
             machine.cluster.crash()
+            machine.cluster.stop()
 
     def __getitem__(self, name: str) -> Machine:
         return self.machines[name]
@@ -75,20 +82,28 @@ class MovableMaster:
             done = machine.up()
             assert done.code == 0, done
         for machine in candidates:
-            self.until_same_queue(master, machine)
+            self.until_same(master, machine)
 
-    def until_same_queue(self, master: Machine, *others: Machine) -> None:
-        """Wait until these nodes have the queue byte for byte as the master."""
+    def until_same(self, master: Machine, *others: Machine) -> None:
+        """Wait until these nodes have queue, configuration and ssconf byte for byte as the master."""
         for other in others:
             wait_until(
-                lambda at=other.paths: queue_files(at) == queue_files(master.paths),  # type: ignore[misc]
-                what=f"{other.name} has the queue of {master.name}",
+                lambda at=other.paths: not unlike(at, master.paths),  # type: ignore[misc]
+                what=f"{other.name} has the files of {master.name}",
+                state=lambda at=other.paths: unlike(at, master.paths),  # type: ignore[misc]
             )
 
-    def move_to(self, name: str, *options: str) -> None:
-        """Make this node the master, as an operator does there."""
-        done = self[name].gnt_cluster("master-failover", "--yes-do-it", *options)
+    def move_to(self, machine: Machine, *options: str) -> Machine:
+        """Make this node the master, as an operator does there, or the one that is named because it has more.
+
+        A master that dies while a job is on its way to the candidates leaves it on some of them.
+        """
+        done = machine.gnt_cluster("master-failover", "--yes-do-it", *options)
+        if named := re.search(r"'([\w.]+)' has newer copies than this node", done.err):
+            machine = self[named[1]]
+            done = machine.gnt_cluster("master-failover", "--yes-do-it", *options)
         assert done.code == 0, done
+        return machine
 
     def _name_certificates(self, paths: Paths) -> None:
         """As after the nodes were added: those of all candidates are obeyed."""

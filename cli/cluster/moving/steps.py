@@ -1,0 +1,200 @@
+"""Move the master to this node, step by step.
+
+Theory. Before anything is changed it is checked that this node may be the master and lacks nothing. Then this node
+claims an epoch, at its own node daemon last: from then on the nodes that heard refuse what the old master sends, and
+the old master, if it lives and hears, stops. Only after that a wconfd writes here. This program may be killed at each
+step: called again it begins anew with a higher epoch, and finds what was done.
+
+Source: masterfailover.md 3; DESIGN section 12.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from cli.cluster.moving.newconfig import name_master
+from cli.cluster.moving.survey import Nodes, nodes_of, survey
+from common.daemons import MASTER_DAEMONS
+from common.errors import Conflict, GantryError, Unavailable
+from common.nodes.failover import Situation, check_copies, check_role, check_votes, newer_copies
+from common.settings import Settings
+from common.system.running import find_daemon
+from protocol.blocking import BlockingClient
+from protocol.dial import pauses
+from protocol.luxi.cluster import QueryConfigValues
+from protocol.noded.call import NodeCall
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
+from protocol.noded.mastership import ClaimEpoch, NodeStartMasterDaemons, NodeStopMaster
+
+# time for copies that are on their way to this node
+CATCH_UP_S: Final = 10.0
+# limit of a claim, which waits for the writes of the old master to end
+CLAIM_S: Final = 30.0
+# limits for the end of the old master's daemons, and for the start of the new one's
+STOP_S: Final = 100.0
+READY_S: Final = 60.0
+
+
+@attrs.frozen
+class Wishes:
+    """What the operator wants."""
+
+    voting: bool = True
+    with_offline: bool = True
+    accept_loss: bool = False
+
+
+@attrs.frozen
+class Moved:
+    """The master was moved to this node."""
+
+    before: str
+    master: str
+    epoch: int
+    # whether the daemons of the master are ready here
+    is_ready: bool
+    # what went wrong and did not hinder the move
+    warnings: tuple[str, ...]
+
+
+class Move:
+    """One attempt to make this node the master.
+
+    Args: tell: shows a line of progress.
+    """
+
+    def __init__(self, settings: Settings, wishes: Wishes, tell: Callable[[str], None]) -> None:
+        self._settings = settings
+        self._paths = settings.paths
+        self._wishes = wishes
+        self._tell = tell
+        self._nodes: Nodes = nodes_of(settings)
+        self._own_name = self._nodes.own.name
+        self._warnings: list[str] = []
+
+    def carry_out(self) -> Moved:
+        """Make this node the master.
+
+        Raises: Conflict: it may not be. Unavailable, RemoteError, OSError: a step failed; repeat the call.
+        """
+        situation = self._checked()
+        epoch = situation.next_epoch
+        self._claim(epoch)
+        self._stop(situation.old_master)
+        self._name_master()
+        self._open_queue()
+        is_ready = self._start()
+        return Moved(situation.old_master, situation.own_name, epoch, is_ready, tuple(self._warnings))
+
+    def _checked(self) -> Situation:
+        if not self._settings.cluster.has_nodes:
+            raise Conflict("this cluster has one machine: there is no other node, see [cluster] in gantry.toml")
+        running = [name for name in MASTER_DAEMONS if find_daemon(self._paths, name) is not None]
+        situation = self._survey()
+        if running and situation.old_master == situation.own_name:
+            raise Conflict(f"'{situation.own_name}' is the master already, {running[-1]} runs here; see: gantry status")
+        check_role(situation)
+        if self._wishes.voting:
+            check_votes(situation)
+        if not self._wishes.accept_loss:
+            situation = self._caught_up(situation)
+            check_copies(situation)
+        return situation
+
+    def _survey(self) -> Situation:
+        return survey(self._settings, self._nodes, with_offline=self._wishes.with_offline)
+
+    def _caught_up(self, situation: Situation) -> Situation:
+        """The situation when this node has what the others had, or has not got it for a while."""
+        deadline = time.monotonic() + CATCH_UP_S
+        for pause_s in pauses():
+            if not newer_copies(situation) or time.monotonic() > deadline:
+                break
+            time.sleep(pause_s)
+            # the others as they were: where jobs are submitted all the time, somebody is always ahead
+            own = self._survey().own
+            says = tuple(own if one.name == own.name else one for one in situation.says)
+            situation = attrs.evolve(situation, says=says)
+        return situation
+
+    def _claim(self, epoch: int) -> None:
+        """Claim the epoch everywhere, here last: so this node has what any other one still took from the old master.
+
+        Raises: Conflict: another node has it. Unavailable: this node's own daemon does not take it.
+        """
+        agreed = 1
+        for name, outcome in self._call(self._nodes.others, ClaimEpoch(epoch, self._own_name), CLAIM_S).items():
+            if isinstance(outcome, Replied) or _is_of_ganeti(outcome):
+                agreed += 1
+            elif isinstance(outcome, Failed):
+                self._warn(f"'{name}' has not heard of the new master: {outcome.text}")
+        own = self._call([self._nodes.own], ClaimEpoch(epoch, self._own_name), CLAIM_S)[self._own_name]
+        if isinstance(own, Failed):
+            raise Unavailable(f"this node's own daemon does not take epoch {epoch}: {own.text}; run this again")
+        self._check_claims(epoch, agreed)
+        self._tell(f"epoch {epoch} is this node's")
+
+    def _check_claims(self, epoch: int, agreed: int) -> None:
+        """Raises: Conflict: another node is becoming the master too, or too few have heard of this one."""
+        for one in self._survey().says:
+            if one.epoch.number >= epoch and one.epoch.master not in ("", self._own_name):
+                text = f"'{one.epoch.master}' is becoming the master, with epoch {one.epoch.number}, says '{one.name}'"
+                raise Conflict(f"{text}; choose one of the two, and run this there again")
+        asked = len([node for node in self._nodes.addresses if self._wishes.with_offline or not node.offline])
+        if self._wishes.voting and 2 * agreed <= asked:
+            raise Conflict(f"only {agreed} of {asked} nodes have heard of the new master; run this again")
+
+    def _stop(self, old_master: str) -> None:
+        """Stop the daemons of the old master, which is dead perhaps."""
+        node = self._nodes.named(old_master)
+        if node is None or old_master == self._own_name:
+            return
+        outcome = self._call([node], NodeStopMaster(), STOP_S)[old_master]
+        if isinstance(outcome, Replied):
+            self._tell(f"the daemons of the master on '{old_master}' have ended")
+        elif isinstance(outcome, Failed):
+            self._warn(f"the daemons of the master on '{old_master}' were not stopped: {outcome.text}")
+
+    def _name_master(self) -> None:
+        """Raises: as `name_master`."""
+        behind = name_master(self._settings)
+        self._tell(f"the configuration names '{self._own_name}' as the master")
+        for node in behind:
+            self._warn(f"'{node.name}' has not got the configuration yet; it gets it as soon as it can be reached")
+
+    def _open_queue(self) -> None:
+        try:
+            self._paths.drain_file.unlink()
+        except FileNotFoundError:
+            return
+        self._warn("the queue was closed to new jobs, and is open now; close it with: gnt-cluster queue drain")
+
+    def _start(self) -> bool:
+        """Return whether the daemons of the master are ready here."""
+        call = NodeStartMasterDaemons(no_voting=not self._wishes.voting)
+        outcome = self._call([self._nodes.own], call, STOP_S)[self._own_name]
+        if isinstance(outcome, Failed):
+            self._warn(f"the daemons of the master are not started: {outcome.text}")
+            return False
+        try:
+            with BlockingClient(self._paths.query_socket, connect_timeout_s=READY_S, daemon="luxid") as luxid:
+                luxid.call(QueryConfigValues(("drain_flag",)))
+        except GantryError as error:
+            self._warn(f"luxid is not ready: {error.message}; see: gantry status")
+            return False
+        self._tell("the daemons of the master are ready")
+        return True
+
+    def _call(self, nodes: Sequence[NodeAddress], call: NodeCall[None], limit_s: float) -> Mapping[str, Outcome[None]]:
+        return self._nodes.client.call_nodes(nodes, call, limit_s, even_paused=True)
+
+    def _warn(self, text: str) -> None:
+        self._warnings.append(text)
+
+
+def _is_of_ganeti(outcome: Outcome[None]) -> bool:
+    """Whether this node daemon knows no epochs."""
+    return isinstance(outcome, Failed) and outcome.kind is FailureKind.UNKNOWN

@@ -1,0 +1,91 @@
+"""The master's machine dies, or the move does: no acknowledged job is lost, no id is used twice (DESIGN 12)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from common.daemons import MASTER_DAEMONS
+from common.system.running import find_daemon
+from protocol.luxi.queries import QueryJobs
+from tests.cli.command import run
+from tests.daemon.luxid.ops import dummy
+from tests.support.machines.fleet import files
+from tests.support.machines.movablemaster import Machine, MovableMaster
+from tests.support.machines.submitting import Submitter
+from tests.support.wait import wait_until
+
+# functions of the move; the program is killed when it calls one of them
+STEPS = [
+    "steps.Move._claim",
+    "steps.Move._stop",
+    "steps.Move._name_master",
+    # wconfd runs here then
+    "newconfig._uuid",
+    "steps.Move._open_queue",
+    "steps.Move._start",
+]
+DEATH = "lambda *_: os.kill(os.getpid(), 9)"
+
+
+@pytest.fixture
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovableMaster]:
+    # a short name: the paths of sockets are limited
+    with MovableMaster(tmp_path_factory.mktemp("m"), 3) as machines:
+        machines.up()
+        yield machines
+
+
+def check_acknowledged(master: Machine, client: Submitter) -> None:
+    """Each acknowledged job is there, and ends; no id was given twice."""
+    ids = [each.job_id for each in client.acknowledged]
+    assert len(set(ids)) == len(ids)
+    assert [row[0] for row in master.cluster.luxi(QueryJobs(tuple(ids), ("id",)))] == ids
+    assert set(master.cluster.wait(*ids)) <= {"success", "error"}
+
+
+def test_no_acknowledged_job_is_lost_when_the_machine_of_the_master_dies_twice(machines: MovableMaster) -> None:
+    master = machines["node1.test"]
+    with Submitter(master, dummy()) as client:
+        for _ in range(2):
+            client.until_acknowledged(20)
+            old = master
+            old.cluster.crash()
+            new = master = machines.move_to(next(machine for machine in machines if machine is not old))
+            client.turn_to(new)
+            client.until_acknowledged(5)
+            # it believes to be the master, and finds that it is not
+            assert old.up().code == 0
+            assert not any(find_daemon(old.paths, name) for name in MASTER_DAEMONS)
+            wait_until(lambda at=old.paths, of=new.paths: files(at) == files(of), what="it is a good candidate again")  # type: ignore[misc]
+
+    check_acknowledged(master, client)
+    machines.until_same(master, *(machine for machine in machines if machine is not master))
+
+
+@pytest.mark.parametrize("is_dead", [True, False], ids=["the old master is dead", "the old master lives"])
+def test_a_move_that_is_killed_before_any_step_is_repeated(machines: MovableMaster, *, is_dead: bool) -> None:
+    first, second, third = machines
+    with Submitter(first, dummy()) as client:
+        client.until_acknowledged(5)
+        if is_dead:
+            first.cluster.crash()
+            # a job may have been on its way to both
+            third, second = sorted((third, second), key=lambda machine: int(machine.paths.serial_file.read_text()))
+        for step in STEPS:
+            killed = run(
+                "gnt-cluster",
+                *("--root", second.cluster.root, "master-failover"),
+                prelude=f"import os; from cli.cluster.moving import newconfig, steps; {step} = {DEATH}",
+            )
+            assert killed.code == -9, (step, killed)
+            wait_until(lambda: not find_daemon(second.paths, "wconfd"), what="wconfd ends with the program")
+        assert machines.move_to(second) is second
+        client.turn_to(second)
+        client.until_acknowledged(5)
+
+    check_acknowledged(second, client)
+    assert second.paths.epoch_file.read_text() == f"{len(STEPS)} {second.name}\n"
+    if is_dead:
+        assert first.up().code == 0
+    machines.until_same(second, first, third)
+    assert not any(find_daemon(first.paths, name) for name in MASTER_DAEMONS)

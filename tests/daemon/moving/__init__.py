@@ -1,0 +1,1 @@
+"""Tests: the master moved to another node."""

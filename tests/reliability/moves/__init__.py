@@ -1,0 +1,1 @@
+"""Moves of the master, one after the other, under load."""
