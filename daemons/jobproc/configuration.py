@@ -158,6 +158,7 @@ class UnitConfig(ConfigIndex):
         removed: Sequence[NodeUuid] = (),
         certificates: Mapping[NodeUuid, str] | None = None,
         may_fall_short: bool = False,
+        candidate_pool_size: int | None = None,
     ) -> None:
         """Add, replace and remove nodes in one change; the certificates of candidates follow from the roles.
 
@@ -165,12 +166,14 @@ class UnitConfig(ConfigIndex):
             nodes: as they should be; a new one with the serial number 0.
             certificates: digests, at least those of the nodes that become candidates.
             may_fall_short: whether fewer candidates may be left than the pool should have.
+            candidate_pool_size: new size of the pool; None: as it is.
         """
         call = ChangeNodes(
             nodes=tuple(map(to_json, nodes)),
             removed=tuple(removed),
             certificates=certificates or {},
             may_fall_short=may_fall_short,
+            candidate_pool_size=candidate_pool_size,
         )
         self._ask(call)
 

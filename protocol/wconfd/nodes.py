@@ -30,3 +30,5 @@ class ChangeNodes(Request[Stamp | None]):
     certificates: Mapping[NodeUuid, str]
     # whether fewer candidates may be left than the pool should have
     may_fall_short: bool
+    # new size of the candidate pool; null: as it is
+    candidate_pool_size: int | None = None

@@ -73,6 +73,7 @@ class _Object(TypedDict, total=False):
     master_candidate: bool
     # the cluster
     candidate_certs: Mapping[str, str]
+    candidate_pool_size: int
     tcpudp_port_pool: Sequence[int]
     highest_used_port: int | None
 
@@ -170,6 +171,8 @@ class FakeWconfd:
         for uuid in request.removed:
             self.guard(member_lock(LockLevel.NODE, uuid))
             del nodes[self._known(nodes, uuid, "nodes")["uuid"]]
+        if request.candidate_pool_size is not None:
+            self._cluster["candidate_pool_size"] = request.candidate_pool_size
         certificates = dict(self._cluster.get("candidate_certs", {}))
         certificates.update((str(uuid), digest) for uuid, digest in request.certificates.items())
         candidates = {uuid for uuid, node in nodes.items() if node.get("master_candidate")}

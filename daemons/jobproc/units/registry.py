@@ -22,6 +22,7 @@ _OWN: Final = (
     "daemons.jobproc.units.command",
     "daemons.jobproc.units.jqueue",
     "daemons.jobproc.units.redistconf",
+    "daemons.jobproc.units.clusterparams",
     "daemons.jobproc.units.nodes.add",
     "daemons.jobproc.units.nodes.remove",
     "daemons.jobproc.units.nodes.setparams",

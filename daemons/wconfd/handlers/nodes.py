@@ -32,6 +32,7 @@ class NodeHandlers:
             removed=call.removed,
             certificates=call.certificates,
             may_fall_short=call.may_fall_short,
+            candidate_pool_size=call.candidate_pool_size,
         )
 
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:

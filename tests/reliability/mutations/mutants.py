@@ -349,15 +349,15 @@ MUTANTS: Final = (
     _mutant(
         "let the certificates of candidates go with their roles",
         _NODE_CHANGES,
-        "for uuid, digest in known.items() if uuid in holders}",
-        "for uuid, digest in known.items()}",
+        "for key, digest in known.items() if holder_of(key) in holders}",
+        "for key, digest in known.items()}",
         "tests/unit/wconfd/test_config_change_nodes.py::test_a_demoted_node_loses_its_certificate",
         "tests/unit/wconfd/test_recorded_node_changes.py::test_our_change_leads_to_the_recorded_configuration",
     ),
     _mutant(
         "keep a candidate whose place another node could take",
         _NODE_CHANGES,
-        "    if not change.may_fall_short:\n        _check_pool(config, nodes)\n",
+        "    if not change.may_fall_short:\n        _check_pool(config, nodes, size)\n",
         "",
         "tests/unit/wconfd/test_config_change_nodes.py::"
         "test_a_candidate_is_not_lost_while_another_node_could_take_its_place",

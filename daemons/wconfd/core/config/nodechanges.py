@@ -31,6 +31,7 @@ class NodeChange:
     removed: tuple[NodeUuid, ...] = ()
     certificates: Mapping[NodeUuid, str] = attrs.field(factory=dict)
     may_fall_short: bool = False
+    candidate_pool_size: int | None = None
 
 
 def change_nodes(config: Config, change: NodeChange, now: float, told: Stamp | None = None) -> tuple[Config, Stamp]:
@@ -54,9 +55,10 @@ def change_nodes(config: Config, change: NodeChange, now: float, told: Stamp | N
         _check_alone(nodes, given, config.nodes.get(uuid))
     _check_roles(config, nodes)
     certs = _certificates(config, nodes, change.certificates)
+    size = change.candidate_pool_size or config.cluster.candidate_pool_size
     if not change.may_fall_short:
-        _check_pool(config, nodes)
-    cluster = attrs.evolve(config.cluster, candidate_certs=certs)
+        _check_pool(config, nodes, size)
+    cluster = attrs.evolve(config.cluster, candidate_certs=certs, candidate_pool_size=size)
     after = advanced(config, with_cluster_touched(attrs.evolve(config, nodes=nodes, cluster=cluster), now), now)
     return after, (after.serial_no, after.mtime)
 
@@ -125,15 +127,15 @@ def _certificates(
     return {key: digest for key, digest in known.items() if holder_of(key) in holders}
 
 
-def _check_pool(config: Config, nodes: Mapping[NodeUuid, Node]) -> None:
+def _check_pool(config: Config, nodes: Mapping[NodeUuid, Node], size: int) -> None:
     """Refuse to lose a candidate whose place another node could take; the lost one does not count, as in Ganeti."""
     lost = _candidates(config.nodes.values()) - _candidates(nodes.values())
     others = [node for node in nodes.values() if node.uuid not in lost]
-    missing = missing_candidates(others, config.cluster.candidate_pool_size)
+    missing = missing_candidates(others, size)
     if lost and missing:
         raise Conflict(
-            f"not enough master candidates would be left: {missing} of {config.cluster.candidate_pool_size} would be "
-            "missing; promote other nodes first"
+            f"not enough master candidates would be left: {missing} of {size} would be missing; "
+            "promote other nodes first"
         )
 
 
