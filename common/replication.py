@@ -46,9 +46,11 @@ class Copies(Protocol):
         """These files have these contents. They are one change: a node has all of it or nothing."""
         ...
 
-    async def appeared(self, paths: Sequence[Path]) -> None:
+    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
         """Another process of this node, such as a job's, has replaced these files; they hold this change or later ones.
 
+        Args: has_results: whether an opcode has ended. That a job has begun an opcode was no news to any node: it was
+            told that the job was started, and finds it interrupted in either case.
         If a file cannot be read, the way tries again, as it does for nodes that do not reply.
         """
         ...
@@ -68,7 +70,7 @@ class NoCopies:
     async def replaced(self, files: Sequence[FileWrite]) -> None:
         pass
 
-    async def appeared(self, paths: Sequence[Path]) -> None:
+    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
         pass
 
     async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:

@@ -74,7 +74,8 @@ class ChangedFiles:
             if job.next_index is None:
                 # the process ends meanwhile; this death needs no settling
                 self._jobs.processes.record(job.job_id).has_written_end = True
-        await self._store.files.take_up([job.job_id for job in changed])
+        has_results = any(job.next_index != self._jobs.unended(job.job_id).next_index for job in changed)
+        await self._store.files.take_up([job.job_id for job in changed], has_results=has_results)
         for job in changed:
             # the job may have been found dead meanwhile, and even have another process
             if self._has_process(job.job_id) and self._jobs.unended(job.job_id).livelock == livelocks[job.job_id]:

@@ -154,8 +154,9 @@ class NodeCopies:
     async def replaced(self, files: Sequence[FileWrite]) -> None:
         await self._changed([write.path for write in files])
 
-    async def appeared(self, paths: Sequence[Path]) -> None:
-        await self._changed(paths)
+    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
+        # a quick job would wait for the copy of its beginning before its end is copied
+        await self._changed(paths, is_awaited=has_results)
 
     async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
         # a damaged file is set aside elsewhere, and then a candidate may have the last good one
@@ -174,9 +175,9 @@ class NodeCopies:
         states = [name for path in paths if (name := self._state(path)) is not None]
         await self._note(states, lambda backlog, name, number: backlog.discarded(name, number), is_awaited=False)
 
-    async def _changed(self, paths: Sequence[Path]) -> None:
+    async def _changed(self, paths: Sequence[Path], *, is_awaited: bool = True) -> None:
         keys = [key for path in paths if (key := self._key(path)) is not None]
-        await self._note(keys, lambda backlog, key, number: backlog.changed(key, number))
+        await self._note(keys, lambda backlog, key, number: backlog.changed(key, number), is_awaited=is_awaited)
 
     async def _note(
         self, keys: Sequence[K], note: Callable[[Backlog, K, int], None], *, is_awaited: bool = True

@@ -95,15 +95,17 @@ class QueueFiles:
         if await self._tell(self._copies.replaced(files)):
             self._missing.complete()
 
-    async def take_up(self, job_ids: Iterable[JobId]) -> None:
+    async def take_up(self, job_ids: Iterable[JobId], *, has_results: bool = True) -> None:
         """Make durable what the processes of these jobs have written to their job files, and report it.
 
+        Args: has_results: whether an opcode of them has ended.
         Raises: NoLongerMaster.
         Cancellation: at any time; then it may not be reported.
         """
         self._mastership.check()
         await self.folder.sync()
-        if await self._tell(self._copies.appeared([self._paths.job_file(job_id) for job_id in job_ids])):
+        paths = [self._paths.job_file(job_id) for job_id in job_ids]
+        if await self._tell(self._copies.appeared(paths, has_results=has_results)) and has_results:
             self._missing.complete()
 
     async def move(

@@ -23,6 +23,8 @@ class FakeCopies:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, ...]] = []
+        # of the writes of job processes: whether they had results
+        self.had_results: list[bool] = []
         self.contents: dict[str, bytes] = {}
         self.refuses = False
         self.is_master = True
@@ -34,8 +36,9 @@ class FakeCopies:
         self.contents |= {write.path.name: write.content for write in files}
         await self._tell("replaced", [write.path for write in files])
 
-    async def appeared(self, paths: Sequence[Path]) -> None:
+    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
         self.contents |= {path.name: path.read_bytes() for path in paths}
+        self.had_results.append(has_results)
         await self._tell("appeared", paths)
 
     async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:

@@ -173,6 +173,19 @@ async def test_nobody_hears_of_an_end_before_the_others_have_it(luxid: Luxid, is
     assert parts.jobs.phase(JobId(1)) is None
 
 
+async def test_that_a_job_goes_on_is_told_as_no_result_and_its_end_as_one(luxid: Luxid) -> None:
+    parts = luxid.parts
+    parts.scheduler.recover([FoundJob(RUNS, Fate.ALIVE)])
+    files = ChangedFiles(parts.jobs, luxid.store, parts.scheduler, luxid.nursery)
+
+    for job in (attrs.evolve(RUNS, process_id=7), ENDED):
+        write_files([FileWrite(luxid.store.paths.job_file(1), encode_job(job))])
+        files.replaced([JobId(1)])
+        await files.take_in()
+
+    assert luxid.copies.had_results == [False, True]
+
+
 # refused
 
 
@@ -369,6 +382,6 @@ async def test_a_batch_that_was_cut_off_is_told_before_its_note_goes(tmp_path: P
 async def test_without_other_nodes_nothing_is_waited_for() -> None:
     none: Copies = NoCopies()
 
-    for telling in (none.replaced([]), none.appeared([]), none.renamed([]), none.removed([])):
+    for telling in (none.replaced([]), none.appeared([], has_results=True), none.renamed([]), none.removed([])):
         with pytest.raises(StopIteration):
             telling.send(None)
