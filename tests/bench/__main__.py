@@ -1,6 +1,7 @@
 """make bench: figures of this machine, this minute; compare them with the bare loops beside them.
 
 Every figure is the median of several runs on a fresh cluster, with fsync on. By name (`python -m tests.bench queue`):
+copies      jobs with two candidates beside none; a change of a configuration with 50 nodes
 config      readers of configurations of up to 4 MiB; part of what is measured without a name
 queue       submissions to, questions about and restarts with up to 50,000 queued jobs
 scheduling  the choice of the next job among up to 100,000; no disk, no processes
@@ -16,6 +17,7 @@ from pathlib import Path
 from tests.bench.bare import bare_jobs, bare_writes
 from tests.bench.commands import bare_start_ms, list_jobs_ms
 from tests.bench.config import main as config
+from tests.bench.copies import main as copies
 from tests.bench.figures import RUNS, median, show
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
@@ -89,6 +91,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case []:
             main()
+        case ["copies"]:
+            copies()
         case ["config"]:
             config()
         case ["queue", *counts]:
