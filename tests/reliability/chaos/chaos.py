@@ -50,7 +50,7 @@ def run(root: Path, seed: str, jobs: int, changes: int) -> Outcome:
         fleet = stack.enter_context(Fleet(root, _NODES, listens_apart=True))
         proxies = [stack.enter_context(Proxy(node.place, node.own_place)) for node in fleet.nodes]
         fleet.start()
-        fleet.master.start("noded", "forkserver", "luxid")
+        fleet.master.start("forkserver", "luxid")
         client = Client(fleet.master.paths, seed)
         began = time.monotonic()
         with Harms(fleet, proxies, seed) as harms:
