@@ -2,7 +2,6 @@
 
 import queue
 import random
-import signal
 import threading
 import time
 from collections import Counter
@@ -38,6 +37,8 @@ class Harms:
         self._thread = threading.Thread(target=self._run)
         # ends of harms that last, each with its time
         self._present: list[tuple[float, Callable[[], None]]] = []
+        # restarts that are not over: a daemon of the master waits for the votes of nodes that are away
+        self._restarts: dict[str, threading.Thread] = {}
         self.done: Counter[str] = Counter()
         self.failure: BaseException | None = None
 
@@ -68,6 +69,8 @@ class Harms:
             self.failure = error
         finally:
             self._pass(float("inf"))
+            for restart in self._restarts.values():
+                restart.join()
             # nobody waits for room
             while self.failure is not None and self._orders.get() is not None:
                 pass
@@ -97,12 +100,23 @@ class Harms:
         self._present.append((time.monotonic() + self._chance.uniform(*_AWAY_S), end))
 
     def _kill_luxid(self) -> None:
-        self.done["kill luxid"] += 1
-        self._fleet.master.restart("luxid", signal.SIGKILL)
+        self._restart("luxid")
 
     def _kill_wconfd(self) -> None:
-        self.done["kill wconfd"] += 1
-        self._fleet.master.restart("wconfd", signal.SIGKILL)
+        self._restart("wconfd")
+
+    def _restart(self, daemon: str) -> None:
+        if (last := self._restarts.get(daemon)) is not None and last.is_alive():
+            return
+        self.done[f"kill {daemon}"] += 1
+        self._restarts[daemon] = threading.Thread(target=self._restart_now, args=(daemon,))
+        self._restarts[daemon].start()
+
+    def _restart_now(self, daemon: str) -> None:
+        try:
+            self._fleet.master.restart(daemon)
+        except BaseException as error:
+            self.failure = error
 
     def _kill_noded(self) -> None:
         cluster = self._chance.choice([self._fleet.master, *(node.cluster for node in self._fleet.nodes)])

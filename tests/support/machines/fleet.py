@@ -91,7 +91,7 @@ class Fleet:
     def __init__(self, root: Path, count: int, *, cluster: str = "", listens_apart: bool = False) -> None:
         self._own_net = "127.0.1" if listens_apart else "127.0.0"
         self._port = free_port()
-        self.master = Cluster(root / "node1", settings=self._settings("node1.test", "127.0.0.1", cluster))
+        self.master = Cluster(root / "n1", settings=self._settings("node1.test", "127.0.0.1", cluster))
         make_missing(self.master.paths, "node1.test")
         self._root = root
         self.nodes = [self._node(number) for number in range(2, count + 2)]
@@ -192,7 +192,7 @@ class Fleet:
     def _node(self, number: int) -> FleetNode:
         name, ip = f"node{number}.test", f"127.0.0.{number}"
         own_ip = f"{self._own_net}.{number}"
-        cluster = Cluster(self._root / f"node{number}", settings=self._settings(name, own_ip))
+        cluster = Cluster(self._root / f"n{number}", settings=self._settings(name, own_ip))
         node = FleetNode(name, ip, cluster, self._port, own_ip)
         for path in (node.paths.config_data, *node.paths.data.glob("ssconf_*")):
             path.unlink()
