@@ -1,12 +1,14 @@
 """Asks many node daemons at a time, within a limit of time for each and for all.
 
 Theory. A query waits for the slowest node, so its limits are short. They count from the node's turn: nodes that
-hang take turns of others only as long as one limit, and those that were silent last time come last. A node is asked
-at each query, even if it has just been silent: whoever has mended it wants to see that.
+hang take turns of others only as long as one limit, those that were silent last time come last, and many queries
+that wait for the same node take few turns. A node is asked at each query, even if it has just been silent: whoever
+has mended it wants to see that.
 
 Source: luxid.md 7.6; noded.md 2.
 """
 
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
@@ -24,6 +26,8 @@ from protocol.noded.clients.outcomes import Failed, Outcome, Replied
 R = TypeVar("R")
 Calls = Sequence[tuple[Node, NodeCall[R]]]
 
+# calls to one node at a time, of all queries
+_AT_ONE_NODE: Final = 4
 # the limit for all nodes together, in limits for one
 _LIMITS: Final = 2
 _log: Final = get_log(__name__)
@@ -43,6 +47,8 @@ class NodeAsking:
         self._limit_s = limit_s
         # as many as the client has connections, so that a turn need not wait for one
         self._turns = trio.CapacityLimiter(MAX_CONNECTIONS)
+        # by the name of the node
+        self._turns_at: defaultdict[str, trio.CapacityLimiter] = defaultdict(lambda: trio.CapacityLimiter(_AT_ONE_NODE))
         # names of nodes whose last call failed
         self._silent: set[str] = set()
 
@@ -54,21 +60,21 @@ class NodeAsking:
         outcomes: dict[str, Outcome[R]] = {}
         with trio.move_on_after(self._limit_s * _LIMITS):
             async with trio.open_nursery() as nursery:
-                for node, call in sorted(calls, key=lambda pair: pair[0].name in self._silent):
-                    turn = object()
-                    await self._turns.acquire_on_behalf_of(turn)
-                    nursery.start_soon(self._ask_one, node, call, turn, outcomes)
+                for has_been_silent in (False, True):
+                    for node, call in calls:
+                        if (node.name in self._silent) is has_been_silent:
+                            nursery.start_soon(self._ask_one, node, call, outcomes)
+                    # these come to their turns, or into the queue, before those that are started next
+                    await trio.lowlevel.checkpoint()
         return {node.uuid: self._noted(node, call, outcomes) for node, call in calls}
 
-    async def _ask_one(self, node: Node, call: NodeCall[R], turn: object, outcomes: dict[str, Outcome[R]]) -> None:
+    async def _ask_one(self, node: Node, call: NodeCall[R], outcomes: dict[str, Outcome[R]]) -> None:
         address, uuid = self._address(node), node.uuid
-        # stays if the time of all is over
-        outcomes[uuid] = no_reply(address, call, self._limit_s * _LIMITS)
-        try:
+        async with self._turns_at[node.name], self._turns:
+            # stays if the time of all is over
+            outcomes[uuid] = no_reply(address, call, self._limit_s * _LIMITS)
             found = await self._client.call_nodes([address], call, self._limit_s, even_paused=True)
             outcomes[uuid] = found[node.name]
-        finally:
-            self._turns.release_on_behalf_of(turn)
 
     def _noted(self, node: Node, call: NodeCall[R], outcomes: dict[str, Outcome[R]]) -> Outcome[R]:
         """The outcome at a node; logs whether it has begun or ceased to be silent."""

@@ -250,3 +250,21 @@ def test_nodes_that_hang_do_not_take_the_turns_of_others(root: Path) -> None:
     assert [row[0] for row in rows[41:]] == [[0, 23117]] * 5
     assert [row[0] for row in rows[:41]] == [[2, None]] * 41
     assert served == [1] * 5
+
+
+def test_many_queries_that_wait_for_one_node_do_not_hold_up_those_of_others(root: Path) -> None:
+    query = {"method": "Query", "args": ["node", ["mfree"], ["=", "name", "node2.test"]], "version": 3000000}
+    told = telling({"node_info": NODE_INFO})
+    with _fleet(root, 2, limit_s=600) as fleet, _simulated(fleet, node2=silent, node3=told) as simulated:
+        _start(fleet)
+        with contextlib.ExitStack() as stack:
+            for _ in range(60):
+                caller = stack.enter_context(RawCaller(fleet.master.paths.query_socket))
+                caller.send(pack(json.dumps(query).encode()))
+            wait_until(lambda: len(_asked(simulated["127.0.0.2"])) >= 4, what="the silent node is asked")
+
+            rows, _ = _ask(fleet, ("mfree",), ["=", "name", "node3.test"])
+
+            asked = len(_asked(simulated["127.0.0.2"]))
+    assert rows == [[[0, 23117]]]
+    assert asked == 4
