@@ -9,8 +9,15 @@ from pathlib import Path
 
 import pytest
 
+from common.daemons import MASTER_DAEMONS
+from common.paths import Paths
+from common.settings import Settings
+from common.system.program import NOT_MASTER
+from daemons.supervisor.core.restarts import READY_TIMEOUT_S
+from protocol.noded.clients.voting import LIMIT_S, PAUSE_S, REPEATS
+
 DEPLOY = Path(__file__).parents[3] / "deploy" / "systemd"
-UNITS = sorted([*DEPLOY.glob("*.service"), *DEPLOY.glob("*.target")])
+UNITS = sorted(path for kind in ("service", "target", "path") for path in DEPLOY.glob(f"*.{kind}"))
 PROGRAMS = {"gantry-luxid", "gantry-wconfd", "gantry-forkserver", "gantry-noded"}
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd's tools are not installed")
@@ -39,6 +46,36 @@ def test_every_daemon_has_a_unit_that_starts_its_program() -> None:
     }
 
     assert {match.group(1) for match in started if match} == PROGRAMS
+
+
+def directive(unit: str, name: str) -> list[str]:
+    """The values of a directive in a unit."""
+    return re.findall(rf"^{name}=(.*)$", (DEPLOY / unit).read_text(), re.M)
+
+
+@pytest.mark.parametrize("daemon", MASTER_DAEMONS)
+def test_a_daemon_of_the_master_that_finds_another_master_is_not_started_again(daemon: str) -> None:
+    unit = f"gantry-{daemon}.service"
+
+    assert directive(unit, "RestartPreventExitStatus") == directive(unit, "SuccessExitStatus") == [str(NOT_MASTER)]
+    assert directive("gantry-master.service", "ExecStart")[-1].split()[-3:].count(unit) == 1
+
+
+@pytest.mark.parametrize("daemon", ["wconfd", "luxid"])
+def test_a_daemon_of_the_master_may_ask_all_nodes_as_often_as_it_wants(daemon: str) -> None:
+    unit = f"gantry-{daemon}.service"
+
+    assert float(directive(unit, "TimeoutStartSec")[0]) > (REPEATS + 1) * LIMIT_S + REPEATS * PAUSE_S
+    assert READY_TIMEOUT_S > (REPEATS + 1) * LIMIT_S + REPEATS * PAUSE_S
+    assert directive(unit, "RestrictAddressFamilies") == ["AF_UNIX AF_INET AF_INET6"]
+
+
+def test_systemd_waits_for_the_file_by_which_noded_asks_for_the_daemons_of_the_master() -> None:
+    watched = directive("gantry-master.path", "PathChanged")
+
+    assert watched == [str(Settings(Paths(Path("/d"), Path("/run/gantry"), Path("/l"))).paths.start_request)]
+    assert "gantry-master.path" in directive("gantry.target", "Wants")[0].split()
+    assert "/run/gantry" in directive("gantry-noded.service", "ReadWritePaths")[0].split()
 
 
 def test_jobs_outlive_a_stop_of_their_parent() -> None:
