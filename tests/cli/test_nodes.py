@@ -7,6 +7,7 @@ import pytest
 
 from common.system.running import find_daemon, find_supervisor
 from tests.cli.command import Ended, run
+from tests.cli.verbs.test_completion import complete
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
 
@@ -168,3 +169,10 @@ def test_on_a_removed_node_nothing_goes_on(fleet: Fleet) -> None:
         assert not new.paths.server_pem.exists()
     finally:
         run("gantry", "--root", new.cluster.root, "down")
+
+
+def test_names_of_nodes_complete(fleet: Fleet) -> None:
+    offered = complete("gnt-node", "--root", fleet.master.root, "info", "node1")
+
+    assert offered == ["node1.test"]
+    assert "--auto-promote" in complete("gnt-node", "modify", "--auto")
