@@ -33,7 +33,8 @@ class ConfigFile:
         self._was_read = False
         # whether memory is older than a file that another program has put there
         self._is_ahead = False
-        # note that was read with the content
+        # content that was read, until something was written, and the note that was read with it
+        self.content = b""
         self.note = b""
 
     def read(self) -> Config:
@@ -60,7 +61,7 @@ class ConfigFile:
         if problems := find_problems(config):
             raise self._damaged("$", f"it is inconsistent: {'; '.join(problems)}")
         self._is_ahead = self._was_read and self._identity != identity
-        self._was_read, self._identity = True, identity
+        self._was_read, self._identity, self.content = True, identity, content
         return config
 
     def foreign_change(self) -> str | None:
@@ -83,6 +84,7 @@ class ConfigFile:
         Durability: on return the content survives a loss of power.
         """
         self._check_identity()
+        self.content = b""
         if self._is_ahead:
             # if this write fails, memory stays older than the file
             self._identity = None

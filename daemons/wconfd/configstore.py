@@ -60,7 +60,7 @@ class ConfigStore:
     def __init__(self, file: ConfigFile, config: Config, distribution: Distribution) -> None:
         self._file = file
         # state in the file; `_publish` makes it visible
-        self._written = self._state = ConfigState.of(config)
+        self._written = self._state = ConfigState.found(config, file.content)
         self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
         self._told: Callable[[Config, Config], None] = _ignore
@@ -245,7 +245,7 @@ class ConfigStore:
         before = self._written
         after = before if kept.config is before.config else ConfigState.of(kept.config, before)
         try:
-            self._file.write(after.encoded.content, kept.deliveries.encode())
+            self._file.write(after.content, kept.deliveries.encode())
         except ForeignChange as error:
             _log.error("config.foreign", path=self._file.path, error=error)
             raise Conflict(str(error), path=str(self._file.path)) from error

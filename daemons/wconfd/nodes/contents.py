@@ -57,7 +57,7 @@ class ContentMaker:
         Raises: OSError: the file cannot be looked at.
         """
         status = os.stat(self._path)
-        content = state.encoded.content
+        content = state.content
         # reading the file changes the other time
         self._note(
             Part.CONFIG,

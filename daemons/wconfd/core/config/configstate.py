@@ -20,15 +20,29 @@ from common.objects.node import Node
 
 @attrs.frozen
 class ConfigState:
-    """A configuration and its bytes, which are those of the file and of a reply."""
+    """A configuration and its bytes."""
 
     config: Config
+    # bytes of a reply
     encoded: EncodedConfig = attrs.field(repr=False, eq=False)
+    # bytes of the file, if another program wrote it: it may order keys otherwise
+    _found: bytes | None = attrs.field(default=None, repr=False, eq=False)
 
     @classmethod
     def of(cls, config: Config, before: "ConfigState | None" = None) -> "ConfigState":
         """Cost: what differs from `before` is encoded."""
         return cls(config, encode_config(config, before.encoded if before else None))
+
+    @classmethod
+    def found(cls, config: Config, content: bytes) -> "ConfigState":
+        """A configuration that was read. Args: content: of the file."""
+        # node daemons need ASCII
+        return cls(config, encode_config(config), content if content.isascii() else None)
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the file, here and on other nodes."""
+        return self.encoded.content if self._found is None else self._found
 
 
 def advanced(before: Config, after: Config, now: float) -> Config:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
 from common.nodes.certificates import digest_of
@@ -45,6 +46,19 @@ def test_every_change_is_on_all_candidates_byte_for_byte(fleet: Fleet) -> None:
     assert (there.st_mode, there.st_uid, there.st_gid) == (here.st_mode, here.st_uid, here.st_gid)
     assert there.st_mtime == pytest.approx(here.st_mtime, abs=1e-3)
     assert stat.S_IMODE(fleet.nodes[0].paths.ssconf_file("node_list").stat().st_mode) == 0o444
+
+
+def test_a_file_of_another_program_is_copied_as_it_is(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.until_same(*fleet.nodes)
+    fleet.master.kill("wconfd")
+    path = fleet.master.paths.config_data
+    tables = orjson.loads(path.read_bytes())
+    path.write_bytes(orjson.dumps(dict(reversed(tables.items()))))
+
+    fleet.master.start("wconfd")
+
+    fleet.until_same(*fleet.nodes)
 
 
 def test_new_nodes_learn_which_certificate_they_obey(fleet: Fleet) -> None:
