@@ -33,7 +33,6 @@ from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.membership import Version
 from protocol.noded.queue import JobqueuePurge
-from protocol.noded.statefiles import SUBMISSIONS, ListStateFiles
 
 # files of a batch
 FILES_AT_ONCE: Final = 64
@@ -233,18 +232,18 @@ class NodeSender:
             await self._work.wait()
 
     async def _probe(self) -> None:
-        """Find out whether the node knows calls of ours."""
-        try:
-            await self.line.call(ListStateFiles(SUBMISSIONS, ""), CALL_S)
-        except NotSent as error:
-            if error.failed.kind is not FailureKind.UNKNOWN:
-                raise
+        """Find out whether the node knows calls of ours.
+
+        Ganeti's releases end a call that they do not know in different ways, some by hanging up. None tells an epoch.
+        """
+        await self.line.call(Version(), CALL_S)
+        if self.line.tells_epoch:
+            self.backlog.is_of_ours()
+        else:
             if self.backlog.takes_ours:
                 effect = "it does not get keys of submissions and histories of waits"
                 _log.warning("copies.of_ganeti", node=self.node.name, effect=effect)
             self.backlog.is_of_ganeti()
-        else:
-            self.backlog.is_of_ours()
         self._is_probed = True
 
     async def _purge(self) -> None:
