@@ -24,7 +24,8 @@ def _rows(to: rpc.Handlers) -> Sequence[rpc.AnyRow]:
     return [row for row in rpc.rows(to) if row.call_class in _known()]
 
 
-def _result_page(body: bytes, _: int) -> Page:
+def _result_page(body: bytes, epoch: int) -> Page:
+    del epoch
     return Page(200, "application/json", body)
 
 
