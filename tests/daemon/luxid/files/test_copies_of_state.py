@@ -9,7 +9,7 @@ import pytest
 from common.ids import JobId
 from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.submission import SubmitJob, SubmitManyJobs
-from tests.cli.command import run
+from tests.cli.command import Ended, run
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.machines.fleet import Fleet, FleetNode, state_files
 from tests.support.wait import wait_until
@@ -98,7 +98,12 @@ def test_a_node_of_ganeti_gets_the_queue_and_nothing_of_ours(fleet: Fleet) -> No
     fleet.master.wait(JobId(1))
     fleet.until_same_queue(first, second)
     fleet.until_same_state(second)
-    verified = run("gnt-cluster", "--root", fleet.master.root, "verify")
+    # the first attempts after the change of node daemons fail
+    wait_until(lambda: "copies.of_ganeti" in fleet.master.log("luxid"), what="luxid has found out")
+    wait_until(
+        lambda: "lacks" not in _verify(fleet).out, what="the node has everything", state=lambda: _verify(fleet).out
+    )
+    verified = _verify(fleet)
     refusals = first.cluster.log("noded").count("gantry_")
     was_without = state_files(first.paths)
 
@@ -113,6 +118,10 @@ def test_a_node_of_ganeti_gets_the_queue_and_nothing_of_ours(fleet: Fleet) -> No
     first.be_of_ganeti(False)
     first.start()
     fleet.until_same_state(first, second)
+
+
+def _verify(fleet: Fleet) -> Ended:
+    return run("gnt-cluster", "--root", fleet.master.root, "verify")
 
 
 def test_a_difference_is_told_and_mended(fleet: Fleet) -> None:
