@@ -146,6 +146,8 @@ class GanetiSettings:
     release: str = ""
     # whether to start although other nodes should have copies of configuration and queue, and nobody makes them
     allow_uncopied: bool = False
+    # whether luxid has the master's own address brought up by the node daemon
+    master_address: bool = False
 
 
 @attrs.frozen

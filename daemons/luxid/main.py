@@ -114,6 +114,8 @@ async def serve(
                 found = [await try_in_thread(load_queue, settings.paths, _pause_in_thread, changes)]
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
+                if settings.ganeti.master_address:
+                    nursery.start_soon(_bring_up_address, settings, early.config)
         finally:
             watch.close()
     finally:
@@ -142,6 +144,13 @@ def _live_data(settings: Settings) -> "NodesData | None":
     from daemons.luxid.livedata.nodesdata import NodesData
 
     return NodesData(settings.paths, settings.noded.port, settings.luxid.live_data_s)
+
+
+async def _bring_up_address(settings: Settings, config: ConfigCache) -> None:
+    # as above
+    from daemons.luxid.masterip import bring_up
+
+    await bring_up(settings.paths, config, settings.noded.port)
 
 
 @attrs.frozen
