@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 from protocol.wconfd.config import ReadConfig
 from tests.support.machines.fleet import Fleet
@@ -24,15 +25,10 @@ def test_it_is_brought_up_as_soon_as_the_node_daemon_does_it(tmp_path: Path) -> 
         wait_until(lambda: "masterip.down" in fleet.master.log("luxid"), what="luxid has found no node daemon")
         with SimulatedNodes(fleet.master.paths, fleet.port, {"127.0.0.1": telling({CALL: None})}) as nodes:
             wait_until(lambda: "masterip.up" in fleet.master.log("luxid"), what="the address is up")
-            cluster = fleet.master.wconf(ReadConfig())["cluster"]
+            config: Any = fleet.master.wconf(ReadConfig())
 
             asked = calls(nodes)
 
-    address = {
-        "uuid": cluster["master_node"],
-        "ip": cluster["master_ip"],
-        "netmask": 32,
-        "netdev": "lo",
-        "ip_family": 2,
-    }
-    assert asked == [[address, False]]
+    cluster = config["cluster"]
+    address = {"uuid": cluster["master_node"], "ip": cluster["master_ip"], "netmask": 32, "netdev": "lo"}
+    assert asked == [[{**address, "ip_family": 2}, False]]
