@@ -6,7 +6,7 @@ works all the same, except for who calls it by its name.
 Source: masterfailover.md 4.
 """
 
-from typing import Final
+from typing import Final, assert_never
 
 import trio
 
@@ -19,7 +19,7 @@ from daemons.luxid.configcache import ConfigCache
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, Outcome, Skipped
+from protocol.noded.clients.outcomes import Failed, Outcome, Replied, Skipped
 from protocol.noded.mastership import MasterAddress, NodeActivateMasterIp
 
 # a node daemon first looks whether another node has the address, perhaps the old master
@@ -69,9 +69,11 @@ def activation(index: ConfigIndex) -> NodeActivateMasterIp:
 
 def _failure(outcome: Outcome[None]) -> str | None:
     match outcome:
-        case Failed():
-            return outcome.text
+        case Replied():
+            return None
         case Skipped():
             return "the node of the master is marked offline"
+        case Failed():
+            return outcome.text
         case _:
-            return None
+            assert_never(outcome)
