@@ -19,7 +19,7 @@ def calls(nodes: SimulatedNodes) -> list[object]:
     return [json.loads(body) for request, body in pairs if request.target == f"/{CALL}".encode()]
 
 
-def test_it_is_brought_up_as_soon_as_the_node_daemon_does_it(tmp_path: Path) -> None:
+def test_it_is_brought_up(tmp_path: Path) -> None:
     with Fleet(tmp_path, 0, cluster=SETTINGS) as fleet:
         fleet.master.start("wconfd", "luxid")
         wait_until(lambda: "masterip.down" in fleet.master.log("luxid"), what="luxid has found no node daemon")
