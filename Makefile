@@ -4,10 +4,13 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo test bench faults cuts soak chaos mutations lint format clean
+.PHONY: demo demo-cluster test bench faults cuts soak chaos mutations lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
+
+demo-cluster: $(READY)
+	@$(BIN)/python -P deploy/demo/machines.py
 
 test: $(READY)
 	@$(BIN)/python tests/check.py

@@ -10,8 +10,9 @@ _BIN = Path(sys.executable).parent
 _BOLD, DIM, _GREEN, _RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"
 if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
     _BOLD = DIM = _GREEN = _RED = PLAIN = ""
-# words of a command above which it is shown shortened
+# words of a command, and letters of a word, above which they are shown shortened
 _WORDS = 8
+_LETTERS = 24
 
 
 def say(text: str) -> None:
@@ -21,7 +22,8 @@ def say(text: str) -> None:
 def show(*command: str, check: bool = True, where: str = "") -> None:
     """Show a command, run it, and show its output. Args: where: the machine that it runs on."""
     words = [*command[:3], "..."] if len(command) > _WORDS else command
-    print(f"{DIM}{where}$ {' '.join(words)}{PLAIN}", flush=True)
+    shown = " ".join(word if len(word) <= _LETTERS else f"{word[:_LETTERS]}..." for word in words)
+    print(f"{DIM}{where}$ {shown}{PLAIN}", flush=True)
     subprocess.run(_argv(command), check=check)
 
 
