@@ -3,6 +3,8 @@
 Theory. Each candidate has a backlog and a task that sends it (`sending`). A change is noted in all backlogs; then its
 caller waits until each candidate that can be reached has it, or for `ATTEMPT_S`, and goes on in any case. A candidate
 that has made a change wait so long is not waited for again until it has everything: a node that hangs costs that once.
+If this process itself was stopped meanwhile, its time was over before anything was tried; then it tries once more,
+since the nodes may say that another one is the master.
 
 What changed while luxid was not running is found by comparing the files when a candidate is first seen.
 
@@ -45,6 +47,8 @@ from protocol.noded.virtualpaths import WireNames
 ATTEMPT_S: Final = 1.0
 # seconds that a check may take
 CHECK_S: Final = 120.0
+# seconds after which an attempt shows that this process was stopped: another node may be the master by now
+STOPPED_S: Final = 2 * ATTEMPT_S
 _JOB: Final = "job-"
 K = TypeVar("K", bound=Key)
 _log: Final = get_log(__name__)
@@ -195,14 +199,18 @@ class NodeCopies:
             sender.compare_later(waits)
         if self._rules.waits and is_awaited:
             await self._wait(keys, number)
-            self._check_mastership()
 
     async def _wait(self, keys: Sequence[Key], number: int) -> None:
-        """Raises: NotCopied."""
+        """Raises: NoLongerMaster: whatever other candidates lack. NotCopied."""
         senders = list(self._senders.values())
-        with trio.move_on_after(ATTEMPT_S):
-            for sender in senders:
-                await sender.until_attempted(keys, number)
+        was_stopped = True
+        while was_stopped:
+            began = trio.current_time()
+            with trio.move_on_after(ATTEMPT_S):
+                for sender in senders:
+                    await sender.until_attempted(keys, number)
+            was_stopped = trio.current_time() - began > STOPPED_S
+        self._check_mastership()
         senders = [sender for sender in senders if not sender.has_left]
         lacking = [sender for sender in senders if sender.backlog.lacks(keys, number)]
         for sender in lacking:

@@ -1,10 +1,10 @@
 """Move the master again and again while clients submit: `make moves MOVES=10 SEED=1`.
 
 Three nodes on 127.0.0.x, each with its daemons under a real supervisor. Clients submit jobs to the master all the time
-and remember what was acknowledged. In half of the moves, at random, all processes of the master's machine are killed at
-once; in the others it lives. Another node becomes the master by `gnt-cluster master-failover`; the old one is started
-again. At the end each acknowledged job must be there, and end; no id may be given twice; and all nodes must have the
-same queue and configuration, byte for byte.
+and remember what was acknowledged. At random all processes of the master's machine are killed at once, or all are
+stopped and go on after the move, or it lives. Another node becomes the master by `gnt-cluster master-failover`; the old
+one is started again if it died. At the end each acknowledged job must be there, and end; no id may be given twice; and
+all nodes must have the same queue and configuration, byte for byte.
 
 Exit code 1: a promise was broken.
 """
@@ -32,6 +32,8 @@ from tests.support.machines.submitting import Submitter
 from tests.support.wait import wait_until
 
 NODES = 3
+# what becomes of the old master's machine
+DIES, HANGS, LIVES = HARMS = ("dies", "hangs", "lives")
 # jobs that are acknowledged between two moves
 JOBS = 30
 # seconds that some jobs take, so that some run when the master goes
@@ -44,25 +46,27 @@ class Done:
 
     old: str
     new: str
-    # whether the old master's machine died
-    was_dead: bool
-    # seconds of the command, and from the death, or the command's begin, to the first job that the new master takes
+    harm: str
+    # seconds of the command, and from the harm, or the command's begin, to the first job that the new master takes
     command_s: float
     without_master_s: float
 
 
-def move(machines: MovableMaster, clients: Sequence[Submitter], old: Machine, new: Machine, *, dies: bool) -> Done:
+def move(machines: MovableMaster, clients: Sequence[Submitter], old: Machine, new: Machine, harm: str) -> Done:
     began = time.monotonic()
-    if dies:
+    if harm == DIES:
         old.cluster.crash()
+    frozen = old.freeze() if harm == HANGS else []
     called = time.monotonic()
     new = machines.move_to(new)
     command_s = time.monotonic() - called
+    # clients may still speak with it
+    old.thaw(frozen)
     for client in clients:
         client.turn_to(new)
         client.until_acknowledged(1)
-    done = Done(old.name, new.name, dies, command_s, time.monotonic() - began)
-    if dies:
+    done = Done(old.name, new.name, harm, command_s, time.monotonic() - began)
+    if harm == DIES:
         up = old.up()
         assert up.code == 0, up
     # before the next move, whose vote needs nodes that agree
@@ -111,7 +115,7 @@ def run(root: Path, moves: int, seed: int) -> int:
         for _ in range(moves):
             clients[0].until_acknowledged(JOBS)
             new = chance.choice([machine for machine in machines if machine is not master])
-            done.append(move(machines, clients, master, new, dies=chance.random() < 0.5))
+            done.append(move(machines, clients, master, new, chance.choice(HARMS)))
             print(done[-1], flush=True)
             master = machines[done[-1].new]
         clients[0].until_acknowledged(JOBS)
@@ -125,13 +129,13 @@ def run(root: Path, moves: int, seed: int) -> int:
 
 
 def tell(done: Sequence[Done], clients: Sequence[Submitter], states: Counter[str]) -> None:
-    for was_dead, what in ((True, "the master's machine died"), (False, "the master lived")):
-        some = [each for each in done if each.was_dead is was_dead]
+    for harm in HARMS:
+        some = [each for each in done if each.harm == harm]
         if some:
             command = statistics.median(each.command_s for each in some)
             without = [each.without_master_s for each in some]
             print(
-                f"{len(some)} moves, {what}: command {command:.1f} s (median), "
+                f"{len(some)} moves, the master {harm}: command {command:.1f} s (median), "
                 f"without a master {statistics.median(without):.1f} s (median), {max(without):.1f} s (longest)"
             )
     print(f"{sum(len(client.acknowledged) for client in clients)} jobs acknowledged, in the end {dict(states)}")

@@ -6,8 +6,11 @@ with MovableMaster(tmp_path, 3) as machines:
     machines.move_to(machines["node2.test"])
 """
 
+import contextlib
+import os
 import re
-from collections.abc import Iterator
+import signal
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Self
 
@@ -18,6 +21,7 @@ from common.nodes.certificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
 from tests.support.cluster import Cluster
+from tests.support.leftovers import processes_under
 from tests.support.machines.fleet import Fleet, differing, files, queue_files
 from tests.support.wait import wait_until
 
@@ -41,6 +45,19 @@ class Machine:
 
     def up(self) -> Ended:
         return self.gantry("up", "--detach")
+
+    def freeze(self) -> list[int]:
+        """Stop all its processes, as when the machine hangs; returns their pids."""
+        pids = processes_under(self.cluster.root)
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        return pids
+
+    def thaw(self, pids: Iterable[int]) -> None:
+        for pid in pids:
+            # a job's process may be gone
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     def is_ready(self) -> bool:
         return self.gantry("status").code == 0

@@ -1,0 +1,91 @@
+"""A change does not count if a node says that another one is the master, whatever else happens (DESIGN 12)."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+import trio
+
+from common.paths import Paths
+from common.replication import NoLongerMaster, NotCopied
+from daemons.luxid.copying.nodecopies import ATTEMPT_S, STOPPED_S, CopyRules, NodeCopies
+from daemons.luxid.copying.sending import NodeSender
+from daemons.luxid.core.copies.backlog import Backlog
+from protocol.noded.virtualpaths import WireNames
+
+
+class Candidate:
+    """A sender whose node says, as soon as it is asked, that it has another master; it is asked when a test wants."""
+
+    def __init__(self) -> None:
+        self.backlog = Backlog(is_new=False)
+        self.is_outdated = self.has_left = self.is_away = False
+        self.failure: str | None = None
+        self.why_it_lacks = "it was not asked"
+        self.asked = trio.Event()
+        self.waits = 0
+
+    async def until_attempted(self, *_: object) -> None:
+        self.waits += 1
+        await self.asked.wait()
+        self.is_outdated, self.failure = True, "another master"
+
+    def wake(self) -> None:
+        pass
+
+    def compare_later(self, _: object) -> None:
+        pass
+
+    def made_wait(self) -> None:
+        pass
+
+
+def _copies(root: Path, *candidates: Candidate) -> NodeCopies:
+    copies = NodeCopies(Paths.under_root(root), WireNames(), CopyRules(1811, "node1"))
+    for number, candidate in enumerate(candidates):
+        copies._senders[f"node{number}"] = cast(NodeSender, candidate)
+    return copies
+
+
+@pytest.mark.trio
+async def test_a_change_does_not_count_before_the_nodes_were_asked_after_a_stop(
+    tmp_path: Path, mock_clock: trio.testing.MockClock
+) -> None:
+    candidate = Candidate()
+    copies = _copies(tmp_path, candidate)
+
+    async def change() -> None:
+        with pytest.raises(NoLongerMaster, match="another master"):
+            await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(change)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(10 * STOPPED_S)
+        await trio.testing.wait_all_tasks_blocked()
+        assert candidate.waits == 2
+        candidate.asked.set()
+
+
+@pytest.mark.trio
+async def test_a_slow_node_is_waited_for_once(tmp_path: Path, autojump_clock: trio.testing.MockClock) -> None:
+    candidate = Candidate()
+    copies, began = _copies(tmp_path, candidate), trio.current_time()
+
+    with pytest.raises(NotCopied):
+        await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+
+    assert candidate.waits == 1
+    assert trio.current_time() - began == pytest.approx(ATTEMPT_S)
+
+
+@pytest.mark.trio
+async def test_one_node_with_another_master_outweighs_all_that_are_not_reached(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    outdated, dead = Candidate(), Candidate()
+    outdated.asked.set()
+    copies = _copies(tmp_path, outdated, dead)
+
+    with pytest.raises(NoLongerMaster, match="another master"):
+        await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
