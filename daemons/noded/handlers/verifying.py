@@ -31,7 +31,8 @@ from protocol.noded.verifying import NodeVerify, NodeVerifyLight
 
 # time in which a node must accept a connection
 _CONNECT_S: Final = 5.0
-# checks that are left out on a node that can have no instances
+# not a check, but the nodes that can have no instances, and the checks that are left out there
+_NO_INSTANCES: Final = "nonvmnodes"
 _OF_INSTANCES: Final = ("hvinfo", "instancelist")
 _NEEDED_FOLDERS: Final = (Path("/proc/sys"), Path("/sys/block"))
 _MICROSECONDS: Final = 1_000_000
@@ -75,9 +76,9 @@ class VerifyHandlers:
         return await self._run(call.checkdict)
 
     async def _run(self, asked: JsonObject) -> JsonObject:
-        if unknown := sorted(set(asked) - set(self._checks)):
+        if unknown := sorted(set(asked) - set(self._checks) - {_NO_INSTANCES}):
             _log.info("verify.not_checked", checks=",".join(unknown))
-        instances = () if self._own_name not in _texts(asked.get("nonvmnodes", ()), "nonvmnodes") else _OF_INSTANCES
+        instances = () if self._own_name not in _texts(asked.get(_NO_INSTANCES, ()), _NO_INSTANCES) else _OF_INSTANCES
         return {
             name: await self._checks[name](what)
             for name, what in asked.items()

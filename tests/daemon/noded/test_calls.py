@@ -9,6 +9,7 @@ from pathlib import Path
 
 from common.ids import JobId
 from common.nodes.certificates import digest_of, is_signed_by
+from tests.support.machines.noded import RECORDED_WITH_INSTANCES, recorded_calls
 from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until
 
@@ -190,6 +191,23 @@ def test_the_checks_of_a_verification_are_made_and_unknown_ones_left_out(node: N
     assert found["master-ip"] is True
     assert found["instancelist"] == []
     assert "drbd-list" not in found
+
+
+def test_the_checks_that_a_real_ganeti_asks_for_are_made(node: Node) -> None:
+    (recorded,) = [call for call in recorded_calls(RECORDED_WITH_INSTANCES) if call.procedure == "node_verify"]
+    # files lie elsewhere here
+    data = node.name(node.paths.data).encode()
+    request = recorded.request.replace(b"10.77.0.", b"127.0.0.").replace(b"node3.rg.test", NAME.encode())
+    for folder in (b"/var/lib/ganeti", b"/etc/ganeti"):
+        request = request.replace(folder, data)
+
+    _, body = node.send("node_verify", request)
+
+    (was_done, expected), (is_done, found) = json.loads(recorded.reply), json.loads(body)
+    assert (is_done, was_done) == (True, True), found
+    # of hypervisors, operating systems and ssh, which are not here
+    assert expected.keys() - found.keys() == {"hypervisor", "hvparms", "oslist", "nodelist"}
+    assert {key: type(expected[key]) for key in found} == {key: type(found[key]) for key in found}
 
 
 def test_others_are_reached_only_from_the_nodes_that_are_asked_to_and_instances_looked_for_where_they_can_be(

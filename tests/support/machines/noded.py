@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from protocol.noded.call import AnyCall
 from protocol.noded.procedures import call_classes
 
-RECORDED = Path(__file__).parents[2] / "data" / "noded" / "rpc-node2.jsonl"
+_DATA = Path(__file__).parents[2] / "data" / "noded"
+RECORDED = _DATA / "rpc-node2.jsonl"
+# of a cluster that is no virtual one, with instances
+RECORDED_WITH_INSTANCES = _DATA / "rpc-node3.jsonl"
 CLASSES: Mapping[str, type[AnyCall]] = {kind.METHOD: kind for kind in call_classes()}
 
 
@@ -25,9 +28,9 @@ class RecordedCall:
     by_python: bool
 
 
-def recorded_calls() -> list[RecordedCall]:
-    """The calls of the recording, in their order."""
-    rows = [json.loads(line) for line in RECORDED.read_text().splitlines()]
+def recorded_calls(path: Path = RECORDED) -> list[RecordedCall]:
+    """The calls of a recording, in their order."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
     return [
         RecordedCall(
             row["path"].removeprefix("/"),
