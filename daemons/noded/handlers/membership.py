@@ -59,6 +59,8 @@ class MembershipHandlers:
         await in_thread(self._refuse_master)
         await self._queue.purge()
         await in_thread(self._remove_files)
+        # without certificates no caller is obeyed any more, but one that was heard before may have brought a job
+        await self._queue.purge()
         _log.info("cluster.left")
         self._end()
         return _LEFT
