@@ -10,6 +10,7 @@ from typing import TypeVar
 import trio
 
 from common.paths import Paths
+from common.system.inthread import in_thread
 from daemons.luxid.core.live.hearing import facts_of, notes_on
 from daemons.luxid.core.live.livecalls import console_calls, instance_calls, node_info
 from daemons.luxid.core.query.exports import ExportRow, found_exports
@@ -66,7 +67,8 @@ class NodesData:
             seen.update(told)
 
         async def find_consoles() -> None:
-            told = await self._ask(console_calls(rows), notes)
+            # whole instances are written for it, perhaps thousands
+            told = await self._ask(await in_thread(console_calls, rows), notes)
             consoles.update(told)
 
         async with trio.open_nursery() as nursery:

@@ -369,4 +369,35 @@ MUTANTS: Final = (
         "",
         "tests/daemon/jobproc/nodes/test_setparams.py::test_what_changed_while_a_job_waited_for_its_locks_counts",
     ),
+    # live data of nodes
+    _mutant(
+        "give up a query whose client has gone",
+        "daemons/luxid/rpc.py",
+        "        Route(Query, to.objects.query, only_waits=True, role=Role.READ),\n",
+        "        Route(Query, to.objects.query, role=Role.READ),\n",
+        "tests/daemon/luxid/queries/test_live_data.py::test_a_query_of_a_client_that_has_gone_is_given_up",
+    ),
+    _mutant(
+        "bound the turns of queries that wait for one node",
+        "daemons/luxid/livedata/asking.py",
+        "        async with self._turns_at[node.name], self._turns:\n",
+        "        async with self._turns:\n",
+        "tests/daemon/luxid/queries/test_live_data.py::"
+        "test_many_queries_that_wait_for_one_node_do_not_hold_up_those_of_others",
+    ),
+    _mutant(
+        "take a fault of the master for no verdict about a node",
+        "daemons/luxid/core/live/hearing.py",
+        "    return NoFacts.NOT_ASKED if outcome.kind is FailureKind.UNSENT else NoFacts.FAILED\n",
+        "    return NoFacts.FAILED\n",
+        "tests/unit/luxid/test_query_live.py::test_an_outcome_is_facts_or_the_reason_why_there_are_none",
+    ),
+    _mutant(
+        "leave out no node whose live data could let it pass",
+        "common/query/implied.py",
+        "            return Not(_bound(part, is_cheap, negated, dear))\n",
+        "            return Not(_bound(part, is_cheap, dear, negated))\n",
+        "tests/unit/luxid/test_query_live.py::test_nodes_that_the_filter_rules_out_anyway_are_not_asked",
+        "tests/property/test_implied.py::test_what_passes_is_not_ruled_out_before_dear_values_are_known",
+    ),
 )
