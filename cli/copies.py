@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import attrs
 
 from cli.connection import ask_luxid, ask_wconfd
+from common.errors import GantryError
 from common.wire import structure
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.copies import QUEUE_VERDICTS, CheckQueueCopies, QueueVerdict
@@ -63,21 +64,29 @@ def differ_words(node: str, count: int, files: Sequence[str]) -> str:
     return f"node '{node}' differed in {count} file{'' if count == 1 else 's'}: {', '.join(files)}{more}"
 
 
-def status_words(verdicts: Sequence[QueueVerdict]) -> str | None:
-    """One line about the last comparisons; None: there are no candidates."""
-    if not verdicts:
-        return None
+def last_config_verdicts() -> Sequence[ConfigVerdict]:
+    """What the last comparisons of the configuration have shown; empty also if this user may not ask."""
+    try:
+        return ask_wconfd(VerifyConfigCopies(asks=False))
+    except (GantryError, OSError):
+        return ()
+
+
+def status_words(verdicts: Sequence[QueueVerdict] | Sequence[ConfigVerdict]) -> str:
+    """A few words about the last comparisons; what differed then may have been sent since."""
     compared = [verdict for verdict in verdicts if verdict.at is not None]
-    open_ones = len(verdicts) - len(compared)
     differed = [verdict for verdict in compared if verdict.differ]
-    words = [f"queue compared with {len(compared)} of {len(verdicts)} candidates"] if open_ones else []
+    words = [differ_words(verdict.node, verdict.differ, verdict.files) for verdict in differed]
     if compared and not differed:
-        words.append(f"same on {len(compared)} candidate{'' if len(compared) == 1 else 's'} when last compared")
-    words += [differ_words(verdict.node, verdict.differ, verdict.files) for verdict in differed]
+        words.append(f"same on {len(compared)} node{'' if len(compared) == 1 else 's'}")
+    if compared:
+        words[-1] += " when last compared"
+    if open_count := len(verdicts) - len(compared):
+        words.append(f"not compared with {open_count} node{'' if open_count == 1 else 's'}")
     return "; ".join(words)
 
 
-def verdicts_json(verdicts: Sequence[QueueVerdict] | None) -> object:
+def verdicts_json(verdicts: Sequence[QueueVerdict] | Sequence[ConfigVerdict] | None) -> object:
     return [attrs.asdict(verdict) for verdict in verdicts or ()]
 
 

@@ -10,7 +10,7 @@ import click
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import installation, up_command, uses_color, wants_json
-from cli.copies import last_verdicts, status_words, verdicts_json
+from cli.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
 from cli.exitcodes import DONE, NOT_REACHED
 from cli.query import jobs_now
 from cli.queuelags import ask_lags, lag_words, lags_json
@@ -79,9 +79,12 @@ def tell_status(settings: Settings) -> int:
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
     lags = ask_lags() if has_luxid else None
     verdicts = last_verdicts() if has_luxid else None
+    config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _has_wconfd(daemons) else ()
     supervisor = _supervisor(paths)
     if wants_json():
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
+        if config_verdicts:
+            copies["config_verdicts"] = verdicts_json(config_verdicts)
         say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **copies})
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
@@ -90,8 +93,10 @@ def tell_status(settings: Settings) -> int:
             say(_queue_line(jobs, bool(drained)))
         for lag in lags or ():
             say(f"copies: {lag_words(lag)}")
-        if verdicts and not lags and (words := status_words(verdicts)) is not None:
-            say(f"copies: {words}")
+        if verdicts and not lags:
+            say(f"copies: queue {status_words(verdicts)}")
+        if config_verdicts:
+            say(f"copies: configuration {status_words(config_verdicts)}")
         if why_left is not None:
             say(why_left)
     if not is_up:
@@ -99,6 +104,10 @@ def tell_status(settings: Settings) -> int:
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
         remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of '{paths.run}'")
     return DONE if is_up else NOT_REACHED
+
+
+def _has_wconfd(daemons: Sequence[DaemonStatus]) -> bool:
+    return any(daemon.name == "wconfd" and daemon.is_ready for daemon in daemons)
 
 
 def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths) -> str:

@@ -207,7 +207,7 @@ def test_what_candidates_lack_is_told(fleet: Fleet) -> None:
     status = json.loads(run("gantry", "--root", fleet.master.root, "status", "--output", "json").out)
     verified = run("gnt-cluster", "--root", fleet.master.root, "verify")
 
-    assert "copies: same on 2 candidates when last compared" in before
+    assert "copies: queue same on 2 nodes when last compared" in before
     (lag,) = status["queue_lags"]
     assert (lag["node"], lag["files"] >= 2) == (first.name, True)
     assert verified.code == 1
