@@ -11,15 +11,16 @@ import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Self, TypeVar
 
 import attrs
 import trio
 
 from common.errors import Unavailable
 from common.system.inthread import in_thread
-from protocol.noded.call import NodeCall, request_bodies
+from protocol.noded.call import NodeCall
 from protocol.noded.clients.backoff import BackOff, Silence
+from protocol.noded.clients.bodies import HEAVY_BYTES, Bodies
 from protocol.noded.clients.certificates import CallerContext, CertificateFiles
 from protocol.noded.clients.channel import HttpReply, HttpRequest
 from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
@@ -27,9 +28,6 @@ from protocol.noded.clients.judging import after_reply, before_sending, no_reply
 from protocol.noded.clients.kept import KeptConnections
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Breakdown, Failed, FailureKind, Outcome
-
-# bytes that are packed or read in a thread: the event loop has others to serve
-HEAVY_BYTES: Final = 64 * 2**10
 
 R = TypeVar("R")
 
@@ -64,6 +62,7 @@ class NodeClient:
         self._kept = KeptConnections(MAX_CONNECTIONS)
         self._places = trio.CapacityLimiter(MAX_CONNECTIONS)
         self._back_off = BackOff()
+        self._bodies = Bodies()
 
     async def __aenter__(self) -> Self:
         return self
@@ -113,7 +112,7 @@ class NodeClient:
         except Unavailable as error:
             await trio.lowlevel.checkpoint()
             return {node.name: Failed(FailureKind.UNSENT, error.message) for node, _ in calls}
-        bodies = await _bodies([call for _, call in calls])
+        bodies = await self._bodies.of([call for _, call in calls])
 
         async def ask(node: NodeAddress, call: NodeCall[R]) -> None:
             within_s = call.limit_s if limit_s is None else limit_s
@@ -195,11 +194,6 @@ class NodeClient:
                 connection.advance()
         self._kept.put(connection)
         return connection.reply
-
-
-async def _bodies(calls: Sequence[NodeCall[R]]) -> Mapping[int, bytes]:
-    heavy = sum(call.carried_bytes for call in calls) > HEAVY_BYTES
-    return await in_thread(request_bodies, calls) if heavy else request_bodies(calls)
 
 
 async def _outcome(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: HttpReply) -> Outcome[R]:

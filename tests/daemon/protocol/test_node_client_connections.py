@@ -13,7 +13,8 @@ import trustme
 from common.asciijson import ascii_json
 from protocol.noded.call import AnyCall
 from protocol.noded.clients.blocking import BlockingNodeClient
-from protocol.noded.clients.client import HEAVY_BYTES, NodeClient
+from protocol.noded.clients.bodies import HEAVY_BYTES
+from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.connection import CONNECT_S, MAX_CONNECTIONS, NodeConnection
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
