@@ -327,14 +327,14 @@ MUTANTS: Final = (
     _mutant(
         "store an epoch before it is used",
         "daemons/noded/epochs.py",
-        '            await in_thread(durably, lambda: write_file(self._path, f"{epoch}\\n".encode(), mode=_MODE))\n',
+        "            await in_thread(durably, lambda: self._write(epoch))\n",
         "",
         "tests/daemon/noded/test_epochs.py::test_the_epoch_is_durable_before_the_call",
     ),
     _mutant(
         "let a new master wait for the calls of an old one",
         "daemons/noded/epochs.py",
-        "        while epoch == self._highest and any(running < epoch for running in self._running):\n",
+        "        while epoch == self.highest and any(running < epoch for running in self._running):\n",
         "        while False:\n",
         "tests/daemon/noded/test_epochs.py::test_nothing_of_an_old_master_is_written_after_the_new_one_was_heard",
     ),
