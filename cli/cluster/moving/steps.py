@@ -26,8 +26,8 @@ from protocol.dial import pauses
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.noded.call import NodeCall
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied
-from protocol.noded.mastership import ClaimEpoch, NodeStartMasterDaemons, NodeStopMaster
+from protocol.noded.clients.outcomes import Failed, FailureKind, Outcome, Replied, Skipped
+from protocol.noded.mastership import ClaimEpoch, GetStanding, NodeStartMasterDaemons, NodeStopMaster
 
 # time for copies that are on their way to this node
 CATCH_UP_S: Final = 10.0
@@ -74,6 +74,8 @@ class Move:
         self._nodes: Nodes = nodes_of(settings)
         self._own_name = self._nodes.own.name
         self._warnings: list[str] = []
+        # nodes that have not replied to the claim
+        self._silent: frozenset[str] = frozenset()
 
     def carry_out(self) -> Moved:
         """Make this node the master.
@@ -125,32 +127,38 @@ class Move:
 
         Raises: Conflict: another node has it. Unavailable: this node's own daemon does not take it.
         """
-        agreed = 1
-        for name, outcome in self._call(self._nodes.others, ClaimEpoch(epoch, self._own_name), CLAIM_S).items():
-            if isinstance(outcome, Replied) or _is_of_ganeti(outcome):
-                agreed += 1
-            elif isinstance(outcome, Failed):
-                self._warn(f"'{name}' has not heard of the new master: {outcome.text}")
-        own = self._call([self._nodes.own], ClaimEpoch(epoch, self._own_name), CLAIM_S)[self._own_name]
+        claim = ClaimEpoch(epoch, self._own_name)
+        outcomes = self._call(self._nodes.others, claim, CLAIM_S)
+        own = self._call([self._nodes.own], claim, CLAIM_S)[self._own_name]
         if isinstance(own, Failed):
             raise Unavailable(f"this node's own daemon does not take epoch {epoch}: {own.text}; run this again")
-        self._check_claims(epoch, agreed)
-        self._tell(f"epoch {epoch} is this node's")
-
-    def _check_claims(self, epoch: int, agreed: int) -> None:
-        """Raises: Conflict: another node is becoming the master too, or too few have heard of this one."""
-        for one in self._survey().says:
-            if one.epoch.number >= epoch and one.epoch.master not in ("", self._own_name):
-                text = f"'{one.epoch.master}' is becoming the master, with epoch {one.epoch.number}, says '{one.name}'"
-                raise Conflict(f"{text}; choose one of the two, and run this there again")
-        asked = len([node for node in self._nodes.addresses if self._wishes.with_offline or not node.offline])
+        failed = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Failed)}
+        # the node daemons of Ganeti know no epochs
+        failed = {name: outcome for name, outcome in failed.items() if outcome.kind is not FailureKind.UNKNOWN}
+        for name, outcome in failed.items():
+            self._warn(f"'{name}' has not heard of the new master: {outcome.text}")
+        self._silent = frozenset(name for name, outcome in failed.items() if outcome.kind.is_silence)
+        self._check_rivals(epoch, [name for name in failed if name not in self._silent])
+        skipped = sum(isinstance(outcome, Skipped) for outcome in outcomes.values())
+        asked = len(self._nodes.addresses) - (0 if self._wishes.with_offline else skipped)
+        agreed = len(self._nodes.addresses) - skipped - len(failed)
         if self._wishes.voting and 2 * agreed <= asked:
             raise Conflict(f"only {agreed} of {asked} nodes have heard of the new master; run this again")
+        self._tell(f"epoch {epoch} is this node's")
+
+    def _check_rivals(self, epoch: int, names: Sequence[str]) -> None:
+        """Raises: Conflict: another node is becoming the master too, by the word of one of these."""
+        refusing = [node for node in self._nodes.others if node.name in names]
+        for name, outcome in self._nodes.client.call_nodes(refusing, GetStanding(), CLAIM_S).items():
+            if isinstance(outcome, Replied) and outcome.value.epoch >= epoch:
+                rival, number = outcome.value.epoch_master or "another node", outcome.value.epoch
+                text = f"'{rival}' is becoming the master too, with epoch {number}, says '{name}'"
+                raise Conflict(f"{text}; choose one of the two, and run this there again")
 
     def _stop(self, old_master: str) -> None:
         """Stop the daemons of the old master, which is dead perhaps."""
         node = self._nodes.named(old_master)
-        if node is None or old_master == self._own_name:
+        if node is None or old_master == self._own_name or old_master in self._silent:
             return
         outcome = self._call([node], NodeStopMaster(), STOP_S)[old_master]
         if isinstance(outcome, Replied):
@@ -193,8 +201,3 @@ class Move:
 
     def _warn(self, text: str) -> None:
         self._warnings.append(text)
-
-
-def _is_of_ganeti(outcome: Outcome[None]) -> bool:
-    """Whether this node daemon knows no epochs."""
-    return isinstance(outcome, Failed) and outcome.kind is FailureKind.UNKNOWN

@@ -400,4 +400,42 @@ MUTANTS: Final = (
         "tests/unit/luxid/test_query_live.py::test_nodes_that_the_filter_rules_out_anyway_are_not_asked",
         "tests/property/test_implied.py::test_what_passes_is_not_ruled_out_before_dear_values_are_known",
     ),
+    # one master at a time
+    _mutant(
+        "use no epoch but one's own",
+        "common/nodes/epochs.py",
+        "return self.number == 0 or self.master == node",
+        "return True",
+        "tests/unit/common/nodes/test_epochs.py::test_a_node_that_has_seen_the_epoch_of_another_does_not_use_it",
+    ),
+    _mutant(
+        "grant an epoch to one node only",
+        "daemons/noded/epochs.py",
+        "        if self._seen != claimed:\n",
+        "        if self.highest > number:\n",
+        "tests/daemon/noded/test_claims.py::test_a_claim_is_granted_to_one_node_also_after_a_crash",
+    ),
+    _mutant(
+        "count the word of a node that has granted a higher epoch",
+        "common/nodes/votes.py",
+        " and (vote.epoch or 0) <= own_epoch",
+        "",
+        "tests/unit/protocol/noded/clients/test_voting.py::"
+        "test_the_master_is_who_has_most_votes_and_the_others_are_told_its_name",
+    ),
+    _mutant(
+        "acknowledge nothing once a node has another master",
+        "daemons/luxid/copying/nodecopies.py",
+        "            was_stopped = trio.current_time() - began > STOPPED_S\n        self._check_mastership()\n",
+        "            was_stopped = trio.current_time() - began > STOPPED_S\n",
+        "tests/unit/luxid/test_copies_of_old_masters.py::"
+        "test_one_node_with_another_master_outweighs_all_that_are_not_reached",
+    ),
+    _mutant(
+        "stop a deposed master's job processes before killing what they started",
+        "common/system/leftjobs.py",
+        "            send_all(roots, signal.SIGSTOP)\n",
+        "",
+        "tests/daemon/noded/test_old_master.py::test_an_old_master_that_hears_of_a_newer_one_ends_with_its_jobs",
+    ),
 )
