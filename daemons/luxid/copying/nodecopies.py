@@ -3,14 +3,14 @@
 Theory. Each candidate has a backlog and a task that sends it (`sending`). A change is noted in all backlogs; then its
 caller waits until each candidate that can be reached has it, or for `ATTEMPT_S`, and goes on in any case. A candidate
 that has made a change wait so long is not waited for again until it has everything: a node that hangs costs that once.
-If this process itself was stopped meanwhile, its time was over before anything was tried; then it tries once more,
-since the nodes may say that another one is the master.
+A change that was under way while this process was stopped counts only when the nodes were asked (`stops`).
 
 What changed while luxid was not running is found by comparing the files when a candidate is first seen.
 
 Source: noded.md 8; DESIGN section 12.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -33,6 +33,7 @@ from daemons.luxid.copying.checking import check
 from daemons.luxid.copying.line import NotSent
 from daemons.luxid.copying.purgeturn import PurgeTurn
 from daemons.luxid.copying.sending import NodeSender
+from daemons.luxid.copying.stops import Stops
 from daemons.luxid.core.copies.backlog import Backlog, Fact, Key, StateName
 from daemons.luxid.core.copies.verdict import Verdict
 from protocol.luxi.cluster import QueueLag
@@ -40,6 +41,8 @@ from protocol.luxi.copies import QueueVerdict
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind
+from protocol.noded.membership import Version
 from protocol.noded.statefiles import SUBMISSIONS, WAITS
 from protocol.noded.virtualpaths import WireNames
 
@@ -47,8 +50,8 @@ from protocol.noded.virtualpaths import WireNames
 ATTEMPT_S: Final = 1.0
 # seconds that a check may take
 CHECK_S: Final = 120.0
-# seconds after which an attempt shows that this process was stopped: another node may be the master by now
-STOPPED_S: Final = 2 * ATTEMPT_S
+# limit of the question who is the master, after a stop of this process
+ASK_S: Final = 5.0
 _JOB: Final = "job-"
 K = TypeVar("K", bound=Key)
 _log: Final = get_log(__name__)
@@ -81,6 +84,9 @@ class NodeCopies:
         }
         self._turn_to_purge = PurgeTurn()
         self._is_outdated = trio.Event()
+        # what a node has said that was asked after a stop
+        self._other_master = ""
+        self._stops = Stops(self._ask_for_master)
         self._client: NodeClient | None = None
         self._nursery: trio.Nursery | None = None
 
@@ -93,6 +99,7 @@ class NodeCopies:
         certificates = CertificateFiles.of(self._paths)
         async with NodeClient(certificates, epoch=lambda: epoch) as client, trio.open_nursery() as nursery:
             self._client, self._nursery = client, nursery
+            nursery.start_soon(self._beat)
             task_status.started()
             await trio.sleep_forever()
 
@@ -100,7 +107,8 @@ class NodeCopies:
         """Return when a node says that another one is the master, though nothing may have changed here."""
         await self._is_outdated.wait()
         reasons = [sender.failure or "" for sender in self._senders.values() if sender.is_outdated]
-        return NoLongerMaster(reasons[0] if reasons else "a node that has left the candidates has another master")
+        left = self._other_master or "a node that has left the candidates has another master"
+        return NoLongerMaster(reasons[0] if reasons else left)
 
     def follow(self, index: ConfigIndex) -> None:
         """Send to the candidates of this configuration from now on."""
@@ -203,13 +211,10 @@ class NodeCopies:
     async def _wait(self, keys: Sequence[Key], number: int) -> None:
         """Raises: NoLongerMaster: whatever other candidates lack. NotCopied."""
         senders = list(self._senders.values())
-        was_stopped = True
-        while was_stopped:
-            began = trio.current_time()
-            with trio.move_on_after(ATTEMPT_S):
-                for sender in senders:
-                    await sender.until_attempted(keys, number)
-            was_stopped = trio.current_time() - began > STOPPED_S
+        with trio.move_on_after(ATTEMPT_S):
+            for sender in senders:
+                await sender.until_attempted(keys, number)
+        await self._stops.passed()
         self._check_mastership()
         senders = [sender for sender in senders if not sender.has_left]
         lacking = [sender for sender in senders if sender.backlog.lacks(keys, number)]
@@ -217,6 +222,22 @@ class NodeCopies:
             sender.made_wait()
         if lacking:
             raise _not_copied(lacking, len(senders))
+
+    async def _beat(self) -> None:
+        with contextlib.suppress(NoLongerMaster):
+            # the next change says so, and luxid is told by `until_outdated`
+            await self._stops.run()
+
+    async def _ask_for_master(self) -> None:
+        """Raises: NoLongerMaster: a candidate has another master."""
+        assert self._client is not None, "run has not begun"
+        nodes = [sender.node for sender in self._senders.values()]
+        outcomes = await self._client.call_nodes(nodes, Version(), ASK_S, even_paused=True)
+        for outcome in outcomes.values():
+            if isinstance(outcome, Failed) and outcome.kind is FailureKind.OUTDATED:
+                self._other_master = outcome.text
+                self._is_outdated.set()
+                raise NoLongerMaster(outcome.text)
 
     def _check_mastership(self) -> None:
         """Raises: NoLongerMaster."""

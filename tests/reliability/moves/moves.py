@@ -104,7 +104,7 @@ def remains(machine: Machine, master: Machine) -> list[str]:
     ]
 
 
-def run(root: Path, moves: int, seed: int) -> int:
+def run(root: Path, moves: int, seed: int, harms: Sequence[str]) -> int:
     chance = random.Random(seed)
     done: list[Done] = []
     with MovableMaster(root, NODES) as machines, ExitStack() as stack:
@@ -115,7 +115,7 @@ def run(root: Path, moves: int, seed: int) -> int:
         for _ in range(moves):
             clients[0].until_acknowledged(JOBS)
             new = chance.choice([machine for machine in machines if machine is not master])
-            done.append(move(machines, clients, master, new, chance.choice(HARMS)))
+            done.append(move(machines, clients, master, new, chance.choice(harms)))
             print(done[-1], flush=True)
             master = machines[done[-1].new]
         clients[0].until_acknowledged(JOBS)
@@ -146,9 +146,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Move the master again and again while clients submit.")
     parser.add_argument("--moves", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--harm", choices=HARMS, help="only this one")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="gantry-moves-") as folder:
-        return run(Path(folder), given.moves, given.seed)
+        return run(Path(folder), given.moves, given.seed, [given.harm] if given.harm else HARMS)
 
 
 if __name__ == "__main__":

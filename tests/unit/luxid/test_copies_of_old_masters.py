@@ -8,8 +8,9 @@ import trio
 
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
-from daemons.luxid.copying.nodecopies import ATTEMPT_S, STOPPED_S, CopyRules, NodeCopies
+from daemons.luxid.copying.nodecopies import ATTEMPT_S, CopyRules, NodeCopies
 from daemons.luxid.copying.sending import NodeSender
+from daemons.luxid.copying.stops import STOPPED_S, Stops
 from daemons.luxid.core.copies.backlog import Backlog
 from protocol.noded.virtualpaths import WireNames
 
@@ -48,23 +49,60 @@ def _copies(root: Path, *candidates: Candidate) -> NodeCopies:
 
 
 @pytest.mark.trio
-async def test_a_change_does_not_count_before_the_nodes_were_asked_after_a_stop(
-    tmp_path: Path, mock_clock: trio.testing.MockClock
-) -> None:
-    candidate = Candidate()
-    copies = _copies(tmp_path, candidate)
+async def test_changes_wait_until_the_nodes_were_asked_once_after_a_stop(mock_clock: trio.testing.MockClock) -> None:
+    told, may_reply = list[str](), trio.Event()
+
+    async def ask() -> None:
+        told.append("asked")
+        await may_reply.wait()
+
+    stops = Stops(ask)
 
     async def change() -> None:
-        with pytest.raises(NoLongerMaster, match="another master"):
-            await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+        await stops.passed()
+        told.append("counts")
 
     async with trio.open_nursery() as nursery:
+        nursery.start_soon(stops.run)
+        await trio.testing.wait_all_tasks_blocked()
+        mock_clock.jump(2 * STOPPED_S)
+        nursery.start_soon(change)
         nursery.start_soon(change)
         await trio.testing.wait_all_tasks_blocked()
-        mock_clock.jump(10 * STOPPED_S)
+        assert told == ["asked"]
+        may_reply.set()
         await trio.testing.wait_all_tasks_blocked()
-        assert candidate.waits == 2
-        candidate.asked.set()
+        assert told == ["asked", "counts", "counts"]
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_no_node_is_asked_while_the_process_runs(autojump_clock: trio.testing.MockClock) -> None:
+    async def ask() -> None:
+        raise AssertionError("there was no stop")
+
+    stops = Stops(ask)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(stops.run)
+        await trio.sleep(20 * STOPPED_S)
+        await stops.passed()
+        nursery.cancel_scope.cancel()
+
+
+@pytest.mark.trio
+async def test_a_change_does_not_count_if_the_nodes_then_name_another_master(
+    mock_clock: trio.testing.MockClock,
+) -> None:
+    async def ask() -> None:
+        raise NoLongerMaster("another master")
+
+    stops = Stops(ask)
+    stops._beat_at = trio.current_time()
+    mock_clock.jump(2 * STOPPED_S)
+
+    for _ in range(2):
+        with pytest.raises(NoLongerMaster):
+            await stops.passed()
 
 
 @pytest.mark.trio
