@@ -1,5 +1,8 @@
 """`gantry join`: make this machine a node of a cluster."""
 
+import os
+import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +15,7 @@ from cli.commands import Command
 from cli.context import command_line, effective_root, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.up import tell, up_detached
+from cli.gantry.up import start_supervisor, tell
 from cli.screen import complain, remark, say_json
 from common.daemons import start_order
 from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
@@ -20,17 +23,18 @@ from common.installation import take_up
 from common.nodes.joiningfiles import JoiningFiles, JoiningPlan
 from common.nodes.joinsettings import NodeSettings, settle_settings
 from common.nodes.jointoken import TokenText
-from common.nodes.nodeplace import daemons_here
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings, load_settings
-from common.system.running import find_daemon
+from common.system.running import find_daemon, find_supervisor
 from protocol.dial import pauses
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import JOIN_PORT, Admitted, AskNews, Join, News, Ready, TakingIn
 
 # time to wait for the master's port, which a new token opens
 _OPENING_S: Final = 10.0
+# time for the node daemon to listen, where something else starts it
+_START_S: Final = 30.0
 _SUCCESS: Final = "success"
 _SYSTEMD: Final = Path("/run/systemd/system")
 
@@ -104,16 +108,44 @@ def _request(files: JoiningFiles, plan: JoiningPlan, token: TokenText, address: 
 
 
 def _start_daemons(settings: Settings) -> None:
-    """Start what belongs on this node; what runs already goes on."""
-    if find_daemon(settings.paths, "noded") is not None:
-        return
-    if settings.root is None and _SYSTEMD.exists():
+    """Start what belongs on this node, and wait until its node daemon listens; what runs already goes on.
+
+    Raises: Unavailable: it does not, or systemd is to start it.
+    """
+    paths, rules = settings.paths, settings.noded
+    supervisor = find_supervisor(paths)
+    if supervisor is not None:
+        # one that is left from a cluster before: the place of this node has changed
+        os.kill(supervisor.pid, signal.SIGUSR1)
+    elif find_daemon(paths, "noded") is None:
+        if settings.root is None and _SYSTEMD.exists():
+            raise Unavailable(
+                "the node daemon does not run, and systemd is to start it: systemctl enable --now gantry-noded; then "
+                "repeat the same command, which goes on from here"
+            )
+        with open(os.devnull, "wb") as nowhere:
+            # a pipe would end the supervisor with this process; it runs on: do not wait for it
+            start_supervisor(paths, nowhere.fileno()).returncode = 0
+    if not _listens(rules.address or "localhost", rules.port):
         raise Unavailable(
-            "the node daemon does not run, and systemd is to start it: systemctl enable --now gantry-noded; then "
-            "repeat the same command, which goes on from here"
+            f"the node daemon of this machine does not listen at port {rules.port}; its log "
+            f"'{paths.log_file('noded')}' tells why; mend that, and repeat the same command"
         )
-    if up_detached(settings.paths, len(daemons_here(settings))) != DONE:
-        raise Unavailable("the daemons of this node did not start; mend that, and repeat the same command")
+    tell(f"noded       listens at port {rules.port}")
+
+
+def _listens(host: str, port: int) -> bool:
+    """Whether a daemon listens there in time."""
+    deadline = time.monotonic() + _START_S
+    for pause_s in pauses():
+        try:
+            socket.create_connection((host, port), _START_S).close()
+            return True
+        except OSError:
+            if time.monotonic() + pause_s >= deadline:
+                return False
+        time.sleep(pause_s)
+    raise AssertionError("pauses() has no end")
 
 
 def _be_taken_in(door: MasterDoor, files: JoiningFiles, plan: JoiningPlan, cluster: str, deadline: float) -> int:

@@ -52,7 +52,7 @@ def up(detach: bool, no_voting: bool, yes_do_it: bool) -> int:
     _make_cluster(settings)
     if not detach:
         _up_here()
-    code = up_detached(paths, len(daemons_here(settings)))
+    code = _up_detached(paths, len(daemons_here(settings)))
     return _tell_status(settings) if code == DONE and wants_json() else code
 
 
@@ -123,21 +123,25 @@ def tell(text: str) -> None:
     sys.stdout.flush()
 
 
-def up_detached(paths: Paths, daemons: int) -> int:
-    """Start a supervisor in the background; return when so many daemons are ready. Raises: Unavailable: it ended."""
+def start_supervisor(paths: Paths, report: int) -> subprocess.Popen[bytes]:
+    """Start a supervisor in the background. Args: report: descriptor for what it tells until all daemons are ready."""
+    with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
+        return subprocess.Popen(
+            _supervisor("--report", str(report)),
+            env=python_environment(),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+            pass_fds=(report,),
+            start_new_session=True,
+        )
+
+
+def _up_detached(paths: Paths, daemons: int) -> int:
     reader, writer = os.pipe()
     with os.fdopen(reader) as report:
-        with os.fdopen(open_log(paths.supervisor_log), "ab") as log:
-            supervisor = subprocess.Popen(
-                _supervisor("--report", str(writer)),
-                env=python_environment(),
-                cwd="/",
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-                pass_fds=(writer,),
-                start_new_session=True,
-            )
+        supervisor = start_supervisor(paths, writer)
         os.close(writer)
         lines = [_relay(line.rstrip("\n")) for line in report]
     if any(line.startswith("error: ") for line in lines):

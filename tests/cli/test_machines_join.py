@@ -20,6 +20,7 @@ from common.nodes.certificates import (
     write_certificate,
 )
 from common.paths import Paths
+from common.system.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes
 from protocol.luxi.submission import SubmitJob
@@ -150,3 +151,29 @@ def test_verify_tells_of_certificates_that_end_soon_here_and_on_nodes(machines: 
     assert "node 'node2.test'" in line
     assert "expires at" in line
     assert "gnt-cluster renew-crypto --new-node-certificates" in line
+
+
+def test_a_machine_that_was_removed_joins_again(machines: Machines) -> None:
+    machines.join(2)
+    machines.submit_and_wait(OP_ID="OP_NODE_REMOVE", node_name="node2.test")
+    wait_until(lambda: not machines.paths(2).client_pem.exists(), what="node2 has left")
+
+    machines.join(2)
+
+    assert machines.roles() == {"node1.test": "M", "node2.test": "C"}
+    machines.until_same(2)
+
+
+@pytest.mark.parametrize("daemon", ["noded", "luxid"])
+def test_a_machine_waits_on_when_a_daemon_of_the_master_is_killed(machines: Machines, daemon: str) -> None:
+    with Background("gantry", "--root", machines.root(2), *machines.command(2)) as joining:
+        while not joining.read_line().startswith("taken in"):
+            assert not joining.has_ended
+        running = find_daemon(machines.paths(1), daemon)
+        assert running is not None
+        os.kill(running.pid, signal.SIGKILL)
+
+        ended = joining.end()
+
+    assert ended.code == 0, ended
+    assert machines.roles() == {"node1.test": "M", "node2.test": "C"}

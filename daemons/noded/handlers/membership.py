@@ -15,7 +15,7 @@ from common.daemons import MASTER_DAEMONS
 from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
-from common.nodes.certificates import digest_of, make_node_certificate, write_certificate
+from common.nodes.certificates import digest_of, has_key, make_node_certificate, write_certificate
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.system.inthread import in_thread
@@ -124,7 +124,10 @@ class MembershipHandlers:
 
     def _make_certificate(self) -> bytes:
         now = datetime.datetime.now(datetime.UTC)
-        content = make_node_certificate(self._paths.server_pem.read_bytes(), self._own_name, now)
+        server_pem = self._paths.server_pem.read_bytes()
+        if not has_key(server_pem):
+            raise Conflict("the key of the cluster is on master candidates only; renew by: gnt-cluster renew-crypto")
+        content = make_node_certificate(server_pem, self._own_name, now)
         owner = owner_of_files_in(self._paths.data)
         durably(lambda: write_certificate(self._paths.client_pem, content, owner))
         return content

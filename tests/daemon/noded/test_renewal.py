@@ -72,6 +72,9 @@ def test_a_node_without_the_key_of_the_cluster_shows_its_own_certificate(own: No
     assert b"PRIVATE" not in own.paths.server_pem.read_bytes()
     assert own.call("version", []) == [True, 3_000_000]
     assert _shown(own) == certificates_in(own.client_pem)[0]
+    is_done, text = own.call("node_crypto_tokens", [[["ssl_digest", "create", None]]])
+    assert not is_done
+    assert "gnt-cluster renew-crypto" in text
     assert own.call("gantry_put_cluster_certificate", [own.server_pem.decode()]) == [True, None]
     assert _shown(own) == certificates_in(own.server_pem)[0]
 
