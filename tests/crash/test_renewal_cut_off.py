@@ -25,7 +25,7 @@ from protocol.blocking import BlockingClient
 from protocol.noded.clients.blocking import BlockingNodeClient
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.nodes import NodeAddress
-from protocol.noded.clients.outcomes import Replied
+from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
 from protocol.noded.membership import Version
 from tests.support.machines.fleet import Fleet
 
@@ -56,14 +56,19 @@ class JobContext:
         return BlockingClient(self.settings.paths.wconfd_socket)
 
 
-def renew(root: Path, steps: int | None = None) -> int:
-    """Renew in a process of its own, which dies after so many steps; returns how it ended, 0: it has finished."""
+def renew(root: Path, steps: int | None = None, *, are_theirs: bool = False) -> int:
+    """Renew in a process of its own, which dies after so many steps; returns how it ended, 0: it has finished.
+
+    Args: are_theirs: whether the node daemons know no calls of ours, as Ganeti's.
+    """
     child = os.fork()
     if child == 0:
         code = 1
         try:
             if steps is not None:
                 _die_after(steps)
+            if are_theirs:
+                _forget_our_calls()
             unit = RenewCryptoUnit(OpClusterRenewCrypto(node_certificates=True))
             unit.check_prereq(cast(UnitContext, JobContext(root)))
             unit.run(cast(UnitContext, JobContext(root)))
@@ -97,6 +102,17 @@ def _die_after(steps: int) -> None:
     ):
         for name in names:
             patch.setattr(owner, name, counted(getattr(owner, name)))
+
+
+def _forget_our_calls() -> None:
+    original = RenewalCalls.ask
+
+    def ask(self: RenewalCalls, calls: Any) -> Any:
+        theirs = {name: call for name, call in calls.items() if not call.METHOD.startswith("gantry_")}
+        unknown = {name: Failed(FailureKind.UNKNOWN, "HTTP 404") for name in calls if name not in theirs}
+        return {**original(self, theirs), **unknown}
+
+    pytest.MonkeyPatch().setattr(RenewalCalls, "ask", ask)
 
 
 @pytest.fixture
@@ -159,3 +175,27 @@ def test_a_node_that_is_down_stops_the_renewal_before_anything_is_used(fleet: Fl
     fleet.nodes[0].start()
     assert renew(fleet.master.root) == 0
     assert _is_obeyed(fleet)
+
+
+def test_a_node_daemon_of_ganeti_makes_its_certificate_itself_and_is_known_by_it(fleet: Fleet) -> None:
+    paths, node = fleet.master.paths, fleet.nodes[0].paths
+    before = digest_of(node.client_pem.read_bytes())
+
+    assert renew(fleet.master.root, are_theirs=True) == 0
+
+    own, theirs = digest_of(paths.client_pem.read_bytes()), digest_of(node.client_pem.read_bytes())
+    assert theirs != before
+    assert _is_obeyed(fleet)
+    fleet.until_same(*fleet.nodes)
+    lines = paths.ssconf_file("master_candidates_certs").read_text().splitlines()
+    assert {line.split("=")[1] for line in lines} == {own, theirs}
+
+
+def test_a_new_certificate_of_the_cluster_is_refused_where_ganeti_has_nodes(fleet: Fleet) -> None:
+    make_next(fleet.master.paths)
+    before = fleet.master.paths.server_pem.read_bytes()
+
+    assert renew(fleet.master.root, are_theirs=True) == 1
+
+    assert fleet.master.paths.server_pem.read_bytes() == before
+    assert not fleet.master.paths.next_server_pem.exists()

@@ -13,13 +13,14 @@ from pathlib import Path
 
 from common.durable.atomicfile import remove_files
 from common.durable.durably import durably
+from common.errors import PrerequisiteError
 from common.nodes.certificates import certificates_in, has_key, key_in
 from common.nodes.renewalfiles import RenewalFiles
 from common.paths import Paths
 from daemons.jobproc.context import UnitContext
-from daemons.jobproc.units.renewal.nodecalls import RenewalCalls
+from daemons.jobproc.units.renewal.nodecalls import RenewalCalls, is_unknown
 from protocol.noded.clients.outcomes import Failed
-from protocol.noded.renewal import PutClusterCertificate
+from protocol.noded.renewal import PutClusterCertificate, RequestCertificate
 
 
 class ClusterCertificate:
@@ -37,10 +38,15 @@ class ClusterCertificate:
         self._old = [each for each in certificates_in(content) if each != self._new]
         self._old_key = b"" if self._is_shown or not has_key(content) else key_in(content)
 
-    def trust_both(self) -> None:
-        """Let all nodes trust the new certificate beside the old one. Raises: ExecutionError."""
+    def trust_both(self, waiting: Path) -> None:
+        """Let all nodes trust the new certificate beside the old one.
+
+        Args: waiting: file in which it waits.
+        Raises: ExecutionError: a node has not done it. PrerequisiteError: a node is a Ganeti's; the file is gone.
+        """
         if self._is_shown:
             return
+        self._refuse_theirs(waiting)
         self._put("trusting the new certificate of the cluster", self._old_key, [*self._old, self._new])
         self._context.feedback("all nodes trust the new certificate of the cluster beside the old one")
 
@@ -58,6 +64,17 @@ class ClusterCertificate:
         self._files.put_cluster((self._new_key + self._new).decode())
         durably(lambda: remove_files([waiting]))
         self._context.feedback("the old certificate of the cluster is no longer trusted")
+
+    def _refuse_theirs(self, waiting: Path) -> None:
+        """Refuse nodes that cannot get the new certificate, before any other trusts it."""
+        asked = self._calls.ask({name: RequestCertificate() for name in self._calls.nodes})
+        if theirs := [name for name, outcome in asked.items() if is_unknown(outcome)]:
+            durably(lambda: remove_files([waiting]))
+            raise PrerequisiteError(
+                f"the node daemons of {', '.join(theirs)} are Ganeti's, which get a new certificate of the cluster by "
+                "Ganeti's own tools only; nothing was changed",
+                "wrong_state",
+            )
 
     def _put(self, step: str, key: bytes, certificates: list[bytes]) -> None:
         self._calls.on_all(step, self._puts(key, certificates))

@@ -65,7 +65,8 @@ def _signed(signer: bytes, request: str, name: str, now: datetime.datetime) -> s
 def _renew_theirs(context: UnitContext, calls: RenewalCalls, names: list[str]) -> None:
     """Let node daemons of Ganeti renew their certificates, which they sign with the key that they have."""
     found = _digests(calls, "create", names)
-    new = {uuid: digest for uuid, digest in found.items() if uuid in context.config.cluster.candidate_certs}
+    candidates = {node.uuid for node in calls.nodes.values() if node.master_candidate}
+    new = {uuid: digest for uuid, digest in found.items() if uuid in candidates}
     if new:
         _change(context, lambda known: {**known, **new})
 

@@ -58,7 +58,7 @@ class RenewCryptoUnit(LogicalUnit[OpClusterRenewCrypto]):
             renew_node_certificates(context, calls, master, paths.server_pem.read_bytes())
             return
         cluster = ClusterCertificate(context, calls, master.name, new)
-        cluster.trust_both()
+        cluster.trust_both(waiting)
         renew_node_certificates(context, calls, master, new)
         cluster.show()
         cluster.forget_old(waiting)
