@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from cli.connection import ask_luxid
-from common.errors import DamagedFile, explain_os_error
+from common.errors import DamagedFile, GantryError, explain_os_error
 from common.nodes.certificatechecks import fault_of
 from common.nodes.certificates import certificates_in, read_certificate
 from common.settings import Settings
@@ -23,19 +23,26 @@ _RENEW: Final = "renew it with: gnt-cluster renew-crypto"
 
 
 def certificate_problems(settings: Settings) -> list[str]:
-    """What is wrong with the certificates on this node and on the others.
+    """What is wrong with the certificates on this node, and on the others if luxid can be asked which they are.
 
-    Raises: as `ask_luxid`, which tells the nodes. PermissionError: this user may not read this node's certificate.
+    Raises: PermissionError: this user may not read this node's certificate.
     """
     paths = settings.paths
     own = [*_own_problems(paths.server_pem), *_own_problems(paths.client_pem)]
     if paths.next_server_pem.exists():
         own.append("a renewal of the cluster's certificate is not finished; finish it with: gnt-cluster renew-crypto")
-    rows = ask_luxid(QueryNodes((), _FIELDS))
-    nodes = [NodeAddress(str(name), str(ip), settings.noded.port) for name, ip, offline in rows if not offline]
     client = BlockingNodeClient(CertificateFiles.of(paths))
     call = NodeVerify({Check.CLIENT_CERT.value: None}, "", {})
-    return [*own, *_problems_of(client.call_nodes(nodes, call, _LIMIT_S))]
+    return [*own, *_problems_of(client.call_nodes(_online_nodes(settings.noded.port), call, _LIMIT_S))]
+
+
+def _online_nodes(port: int) -> list[NodeAddress]:
+    """All nodes that are online; none if luxid cannot be asked, which another check reports."""
+    try:
+        rows = ask_luxid(QueryNodes((), _FIELDS))
+    except GantryError:
+        return []
+    return [NodeAddress(str(name), str(ip), port) for name, ip, offline in rows if not offline]
 
 
 def _own_problems(path: Path) -> Iterator[str]:

@@ -40,6 +40,7 @@ def join_token(expires: float, readd: str, is_list: bool, revoke: str | None) ->
     """Make a token, and print the command with which one new machine joins; to be run on the master."""
     settings = installation()
     files = JoinTokenFiles(settings.paths)
+    files.check_user()
     if is_list:
         return _list(files.list(), time.time())
     if revoke is not None:

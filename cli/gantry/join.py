@@ -1,10 +1,10 @@
 """`gantry join`: make this machine a node of a cluster."""
 
 import os
-import signal
 import socket
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,6 +15,7 @@ from cli.commands import Command
 from cli.context import command_line, effective_root, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, FAILED
+from cli.gantry.pids import end_process
 from cli.gantry.up import start_supervisor, tell
 from cli.screen import complain, remark, say_json
 from common.daemons import start_order
@@ -113,11 +114,8 @@ def _start_daemons(settings: Settings) -> None:
     Raises: Unavailable: it does not, or systemd is to start it.
     """
     paths, rules = settings.paths, settings.noded
-    supervisor = find_supervisor(paths)
-    if supervisor is not None:
-        # one that is left from a cluster before: the place of this node has changed
-        os.kill(supervisor.pid, signal.SIGUSR1)
-    elif find_daemon(paths, "noded") is None:
+    _end_older(settings)
+    if find_supervisor(paths) is None and find_daemon(paths, "noded") is None:
         if settings.root is None and _SYSTEMD.exists():
             raise Unavailable(
                 "the node daemon does not run, and systemd is to start it: systemctl enable --now gantry-noded; then "
@@ -132,6 +130,17 @@ def _start_daemons(settings: Settings) -> None:
             f"'{paths.log_file('noded')}' tells why; mend that, and repeat the same command"
         )
     tell(f"noded       listens at port {rules.port}")
+
+
+def _end_older(settings: Settings) -> None:
+    """End daemons older than this node's certificate: they belong to a cluster before, and may be leaving it."""
+    paths = settings.paths
+    made_at = paths.client_pem.stat().st_mtime
+    # the supervisor first, which ends the others
+    for find in (find_supervisor, partial(find_daemon, name="noded")):
+        running = find(paths)
+        if running is not None and running.since < made_at and not end_process(running.pid, _START_S):
+            raise Unavailable(f"a daemon of a cluster before runs with pid {running.pid} and does not end; kill it")
 
 
 def _listens(host: str, port: int) -> bool:

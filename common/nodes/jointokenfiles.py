@@ -39,6 +39,10 @@ class JoinTokenFiles:
         self._data = paths.data
         self.folder = paths.join_tokens
 
+    def check_user(self) -> None:
+        """Raises: Denied: as all."""
+        self._owner()
+
     def make_folder(self) -> None:
         """Make the folder, if it is missing."""
         owner = self._owner()

@@ -82,9 +82,10 @@ class Machines:
             run("gantry", "--root", root, "down")
 
 
-@pytest.fixture
-def machines(tmp_path: Path) -> Iterator[Machines]:
-    machines = Machines(tmp_path)
+@pytest.fixture(scope="module")
+def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machines]:
+    """One master for all tests; each has machines of its own."""
+    machines = Machines(tmp_path_factory.mktemp("machines"))
     try:
         assert machines.gantry(1, "up", "--detach").code == 0
         yield machines
@@ -105,7 +106,7 @@ def test_a_command_that_was_killed_is_repeated_and_the_cluster_has_three_candida
     assert repeated.code == 0, repeated
     assert repeated.out.splitlines()[-1] == "joined      'node3.test' is a node of the cluster 'gantry'"
     assert not machines.paths(3).joining.exists()
-    assert machines.roles() == {"node1.test": "M", "node2.test": "C", "node3.test": "C"}
+    assert list(machines.roles().items())[:3] == [("node1.test", "M"), ("node2.test", "C"), ("node3.test", "C")]
     machines.until_same(2, 3)
     assert all(has_key(machines.paths(number).server_pem.read_bytes()) for number in (1, 2, 3))
     again = machines.gantry(3, *command)
@@ -114,59 +115,59 @@ def test_a_command_that_was_killed_is_repeated_and_the_cluster_has_three_candida
 
 
 def test_a_node_that_has_missed_a_renewal_comes_back_with_a_token_of_its_own(machines: Machines) -> None:
-    machines.join(2)
+    machines.join(4)
     before = machines.paths(1).server_pem.read_bytes()
-    assert machines.gantry(2, "down").code == 0
+    assert machines.gantry(4, "down").code == 0
     refused = machines.gantry(1, "cluster", "renew-crypto", "--new-cluster-certificate", "--wait")
     assert refused.code == 1
     assert "gnt-node modify --offline=yes NODE" in refused.out + refused.err
     assert machines.paths(1).server_pem.read_bytes() == before
 
-    machines.submit_and_wait(OP_ID="OP_NODE_SET_PARAMS", node_name="node2.test", offline=True, force=True)
+    machines.submit_and_wait(OP_ID="OP_NODE_SET_PARAMS", node_name="node4.test", offline=True, force=True)
     renewed = machines.gantry(1, "cluster", "renew-crypto", "--wait")
     assert renewed.code == 0, renewed
     after = certificates_in(machines.paths(1).server_pem.read_bytes())
     assert after != certificates_in(before)
     assert machines.gantry(1, "cluster", "verify").code == 0
 
-    machines.join(2, "--readd", "node2.test")
+    machines.join(4, "--readd", "node4.test")
 
-    assert machines.roles() == {"node1.test": "M", "node2.test": "C"}
-    assert certificates_in(machines.paths(2).server_pem.read_bytes()) == after
-    machines.until_same(2)
+    assert machines.roles()["node4.test"] == "C"
+    assert certificates_in(machines.paths(4).server_pem.read_bytes()) == after
+    machines.until_same(4)
 
 
 def test_verify_tells_of_certificates_that_end_soon_here_and_on_nodes(machines: Machines) -> None:
-    machines.join(2)
+    machines.join(5)
     server_pem = machines.paths(1).server_pem.read_bytes()
     almost_over = NOW - VALIDITY + datetime.timedelta(days=7)
-    request = make_request("node2.test", machines.paths(2).client_pem.read_bytes())
-    old = sign_request(server_pem, request.request, "node2.test", almost_over)
-    write_certificate(machines.paths(2).client_pem, request.key + old)
+    request = make_request("node5.test", machines.paths(5).client_pem.read_bytes())
+    old = sign_request(server_pem, request.request, "node5.test", almost_over)
+    write_certificate(machines.paths(5).client_pem, request.key + old)
 
     verified = machines.gantry(1, "cluster", "verify")
 
     assert verified.code == 1
     (line,) = [line for line in verified.out.splitlines() if line.startswith("certificates")]
-    assert "node 'node2.test'" in line
+    assert "node 'node5.test'" in line
     assert "expires at" in line
     assert "gnt-cluster renew-crypto --new-node-certificates" in line
 
 
 def test_a_machine_that_was_removed_joins_again(machines: Machines) -> None:
-    machines.join(2)
-    machines.submit_and_wait(OP_ID="OP_NODE_REMOVE", node_name="node2.test")
-    wait_until(lambda: not machines.paths(2).client_pem.exists(), what="node2 has left")
+    machines.join(6)
+    machines.submit_and_wait(OP_ID="OP_NODE_REMOVE", node_name="node6.test")
+    wait_until(lambda: not machines.paths(6).client_pem.exists(), what="node6 has left")
 
-    machines.join(2)
+    machines.join(6)
 
-    assert machines.roles() == {"node1.test": "M", "node2.test": "C"}
-    machines.until_same(2)
+    assert machines.roles()["node6.test"] == "C"
+    machines.until_same(6)
 
 
-@pytest.mark.parametrize("daemon", ["noded", "luxid"])
-def test_a_machine_waits_on_when_a_daemon_of_the_master_is_killed(machines: Machines, daemon: str) -> None:
-    with Background("gantry", "--root", machines.root(2), *machines.command(2)) as joining:
+@pytest.mark.parametrize(("daemon", "number"), [("noded", 7), ("luxid", 8)])
+def test_a_machine_waits_on_when_a_daemon_of_the_master_is_killed(machines: Machines, daemon: str, number: int) -> None:
+    with Background("gantry", "--root", machines.root(number), *machines.command(number)) as joining:
         while not joining.read_line().startswith("taken in"):
             assert not joining.has_ended
         running = find_daemon(machines.paths(1), daemon)
@@ -176,4 +177,4 @@ def test_a_machine_waits_on_when_a_daemon_of_the_master_is_killed(machines: Mach
         ended = joining.end()
 
     assert ended.code == 0, ended
-    assert machines.roles() == {"node1.test": "M", "node2.test": "C"}
+    assert machines.roles()[f"node{number}.test"] == "C"

@@ -116,8 +116,9 @@ def _forget_our_calls() -> None:
 
 
 @pytest.fixture
-def fleet(tmp_path: Path) -> Any:
-    with Fleet(tmp_path, 1) as fleet:
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    # a short path, as sockets need
+    with Fleet(tmp_path_factory.mktemp("f"), 1) as fleet:
         fleet.start()
         fleet.until_same(*fleet.nodes)
         yield fleet

@@ -9,7 +9,7 @@ from typing import Final
 import attrs
 import trio
 
-from common.errors import GantryError, Unavailable, explain_os_error
+from common.errors import GantryError, explain_os_error
 from common.nodes.jointokenfiles import JoinTokenFiles
 from common.settings import Settings
 from common.system.inthread import in_thread
@@ -31,6 +31,10 @@ _CHANGES: Final = EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
 _log: Final = get_log(__name__)
 
 
+class _FolderGone(Exception):
+    """The folder of the tokens is gone, as when the node leaves its cluster: it is made again."""
+
+
 class JoinGate:
     """Opens and closes the port for machines that join."""
 
@@ -38,10 +42,9 @@ class JoinGate:
         self._settings = settings
         self._tokens = JoinTokenFiles(settings.paths)
         jobs = AddJobs(settings.paths.query_socket)
-        app = JoinApplication(Admission(settings, self._tokens, jobs))
-        rules = attrs.evolve(settings.noded, max_clients=_CLIENTS, idle_timeout_s=_IDLE_S)
-        identity = TlsIdentity(settings.paths, needs_caller=False)
-        self._connections = Connections(app, identity, rules)
+        self._app = JoinApplication(Admission(settings, self._tokens, jobs))
+        self._rules = attrs.evolve(settings.noded, max_clients=_CLIENTS, idle_timeout_s=_IDLE_S)
+        self._identity = TlsIdentity(settings.paths, needs_caller=False)
 
     async def run(self) -> None:
         """Open and close the port until cancelled. A fault of disk or port is logged, and waited out."""
@@ -51,6 +54,8 @@ class JoinGate:
                 await in_thread(self._tokens.make_folder)
                 async with FolderWatch(self._tokens.folder, kinds=_CHANGES) as watch:
                     await self._follow(watch)
+            except _FolderGone:
+                continue
             except (OSError, GantryError) as error:
                 reason = explain_os_error(error) if isinstance(error, OSError) else error.message
                 if reason != told:
@@ -68,21 +73,33 @@ class JoinGate:
     async def _serve(self, watch: FolderWatch) -> None:
         """Keep the port open until no token can be used any more. Raises: Unavailable: it is not free."""
         rules = self._settings.noded
+        # they serve once: what ends them ends all later connections, too
+        connections = Connections(self._app, self._identity, self._rules)
         with open_listener(rules.address, rules.join_port, keys="'address' and 'join_port'") as listener:
             _log.info("join.open", port=rules.join_port)
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._connections.serve, listener)
-                while (left_s := await self._open_s()) > 0:
-                    await self._changed(watch, min(left_s, _LOOK_S))
+                nursery.start_soon(connections.serve, listener)
+                fault = await self._until_over(watch)
                 nursery.cancel_scope.cancel()
         _log.info("join.over", port=rules.join_port)
+        if fault is not None:
+            raise fault
+
+    async def _until_over(self, watch: FolderWatch) -> Exception | None:
+        """Wait until no token can be used any more; return what prevents to know it, which no nursery shall wrap."""
+        try:
+            while (left_s := await self._open_s()) > 0:
+                await self._changed(watch, min(left_s, _LOOK_S))
+        except (OSError, GantryError, _FolderGone) as error:
+            return error
+        return None
 
     async def _changed(self, watch: FolderWatch, within_s: float | None) -> None:
         """Wait until a token was made or removed, or the time is over."""
         with trio.move_on_after(float("inf") if within_s is None else within_s):
             events = await watch.events()
             if any(event.kind & EventKind.FOLDER_GONE for event in events):
-                raise Unavailable(f"somebody has removed '{self._tokens.folder}'")
+                raise _FolderGone
 
     async def _open_s(self) -> float:
         """Seconds for which a token can be used; 0: none can."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import signal
 import socket
 import ssl
@@ -207,6 +208,22 @@ def test_the_port_is_open_only_while_a_token_can_be_used(tmp_path: Path) -> None
         wait_until(lambda: _listens(master), what="the port is open")
         master.tokens.revoke(token.id)
         wait_until(lambda: not _listens(master), what="the port is closed")
+        again = master.token()
+        assert master.admit(again, asking(again))
+
+
+def test_a_folder_of_tokens_that_is_taken_away_closes_the_port_until_the_next_token(
+    tmp_path: Path,
+) -> None:
+    with Master(tmp_path) as master:
+        master.token()
+        wait_until(lambda: _listens(master), what="the port is open")
+
+        shutil.rmtree(master.paths.join_tokens)
+        wait_until(lambda: not _listens(master), what="the port is closed")
+        token = master.token()
+
+        assert master.admit(token, asking(token))
 
 
 def _listens(master: Master) -> bool:
