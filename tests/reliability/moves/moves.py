@@ -56,7 +56,7 @@ def move(machines: MovableMaster, clients: Sequence[Submitter], old: Machine, ne
     began = time.monotonic()
     if harm == DIES:
         old.cluster.crash()
-    frozen = old.freeze() if harm == HANGS else []
+    frozen = old.freeze() if harm == HANGS else set()
     called = time.monotonic()
     new = machines.move_to(new)
     command_s = time.monotonic() - called

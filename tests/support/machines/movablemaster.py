@@ -46,21 +46,28 @@ class Machine:
     def up(self) -> Ended:
         return self.gantry("up", "--detach")
 
-    def freeze(self) -> list[int]:
+    def freeze(self) -> set[int]:
         """Stop all its processes, as when the machine hangs; returns their pids."""
-        pids = processes_under(self.cluster.root)
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        return pids
+        frozen: set[int] = set()
+        # those that were forked meanwhile, too
+        while new := set(processes_under(self.cluster.root)) - frozen:
+            for pid in new:
+                _signal(pid, signal.SIGSTOP)
+            frozen |= new
+        return frozen
 
     def thaw(self, pids: Iterable[int]) -> None:
         for pid in pids:
-            # a job's process may be gone
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGCONT)
+            _signal(pid, signal.SIGCONT)
 
     def is_ready(self) -> bool:
         return self.gantry("status").code == 0
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    # a job's process may have ended
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, number)
 
 
 def unlike(one: Paths, other: Paths) -> list[str]:
