@@ -60,6 +60,7 @@ def main(folder: Path) -> int:
         theirs = outputs(machines)
         machines.on_all(_OURS)
         machines.run(1, _AGAIN)
+        assert "gantry-luxid" in machines.run(1, "ps ax -o args"), "our luxid has not started"
         verdicts = {**compared(theirs, outputs(machines)), **moved(machines)}
     for what, verdict in verdicts.items():
         print(f"{what:90} {verdict}")
@@ -74,6 +75,8 @@ def make_cluster(machines: Machines) -> None:
         machines.run(1, _INSTANCE.format(node=number % COUNT + 1, number=number))
     machines.run(1, "gnt-instance shutdown inst3.rg.test")
     machines.run(2, "rm /run/ganeti/fake-hypervisor/inst4.rg.test")
+    states = machines.run(1, "gnt-instance list --no-headers -o status").split()
+    assert sorted(states) == ["ADMIN_down", "ERROR_down", *["running"] * (INSTANCES - 2)], states
 
 
 def outputs(machines: Machines) -> Mapping[str, str]:
