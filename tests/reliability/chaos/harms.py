@@ -67,13 +67,13 @@ class Harms:
                 self._strike()
         except BaseException as error:
             self.failure = error
+            # nobody waits for room
+            while self._orders.get() is not None:
+                pass
         finally:
             self._pass(float("inf"))
             for restart in self._restarts.values():
                 restart.join()
-            # nobody waits for room
-            while self.failure is not None and self._orders.get() is not None:
-                pass
 
     def _next(self) -> float | None:
         """Wait for the next order, and end what is over meanwhile."""
