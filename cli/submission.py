@@ -90,7 +90,12 @@ def submit_options(function: F) -> F:
         click.option("--reason", metavar="TEXT", help="Why; stands in the reason trail, and may name a rate limit."),
         click.option("--dry-run", "is_dry", is_flag=True, help="Let the opcodes check all, and change nothing."),
         click.option("--wait", "is_waiting", is_flag=True, help="Follow to the end: output, log, exit code."),
-        click.option("--submit", "is_ganeti_form", is_flag=True, help="Print 'JobID: N' on standard error."),
+        click.option(
+            "--submit",
+            "is_ganeti_form",
+            is_flag=True,
+            help="Print 'JobID: N' on standard error, and do not wait.",
+        ),
         click.option("--print-jobid", "prints_ids", is_flag=True, help="Print the id first, also with --wait."),
     )
 
@@ -124,7 +129,7 @@ def submit_jobs(
     """
     if wishes.is_waiting:
         # imported late: most submissions are not followed; imported now, Ctrl-C works as soon as the id is printed
-        pass
+        from cli.live.watching import streams_of
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
     ids = taken(answers)
@@ -134,8 +139,6 @@ def submit_jobs(
         return code
     if not ids:
         return OURS if wishes.ends_as_command else code
-    from cli.live.watching import streams_of
-
     streams = streams_of(op for job in jobs for op in job)
     code = _follow(ids, streams, wishes, are_all_taken=len(ids) == len(jobs))
     if code == DONE and succeeded is not None:

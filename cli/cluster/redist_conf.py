@@ -7,18 +7,16 @@ from typing import Unpack
 
 import click
 
+from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.submission import SubmitOptions, Wishes, submit_jobs, submit_options, with_wishes
+from cli.submission import SubmitOptions, submit_options
 
 
-@click.command(
-    "redist-conf", cls=Command, examples=("gnt-cluster redist-conf --wait", "gnt-cluster redist-conf --submit")
-)
+@click.command("redist-conf", cls=Command, examples=("gnt-cluster redist-conf", "gnt-cluster redist-conf --submit"))
 @submit_options
 def redist_conf(**options: Unpack[SubmitOptions]) -> int:
-    """Submit a job that sends the configuration, ssconf and shared files to all nodes again.
+    """Send the configuration, ssconf and shared files to all nodes again.
 
-    Nodes that are not reached are named in the job's log, which --wait shows.
+    The job's log names the nodes that are not reached.
     """
-    wishes = Wishes(**options, program="gnt-cluster")
-    return submit_jobs([[with_wishes({"OP_ID": "OP_CLUSTER_REDIST_CONF"}, wishes, "redist-conf")]], wishes)
+    return carry_out({"OP_ID": "OP_CLUSTER_REDIST_CONF"}, options, "gnt-cluster", "redist-conf")

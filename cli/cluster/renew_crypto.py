@@ -7,10 +7,11 @@ from typing import Unpack
 
 import click
 
+from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.context import installation
 from cli.screen import remark
-from cli.submission import SubmitOptions, Wishes, submit_jobs, submit_options, with_wishes
+from cli.submission import SubmitOptions, submit_options
 from common.daemons import Place
 from common.errors import Conflict
 from common.nodes.nodeplace import place_of
@@ -20,15 +21,15 @@ from common.nodes.nodeplace import place_of
     "renew-crypto",
     cls=Command,
     examples=(
-        "gnt-cluster renew-crypto --new-node-certificates --wait",
-        "gnt-cluster renew-crypto --new-cluster-certificate --wait",
+        "gnt-cluster renew-crypto --new-node-certificates",
+        "gnt-cluster renew-crypto --new-cluster-certificate",
     ),
 )
 @click.option("--new-cluster-certificate", "is_cluster", is_flag=True, help="A new one for the cluster, and the nodes.")
 @click.option("--new-node-certificates", "is_nodes", is_flag=True, help="New ones for all nodes that are online.")
 @submit_options
 def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptions]) -> int:
-    """Submit a job that renews certificates; with neither option it finishes a renewal that has failed.
+    """Renew certificates by a job; with neither option it finishes a renewal that has failed.
 
     All daemons go on meanwhile. A node that is offline keeps its old certificate, and comes back with a
     token of 'gnt-cluster join-token --readd NODE'.
@@ -43,7 +44,6 @@ def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptio
 
         if not make_next(paths):
             remark("an earlier renewal is not finished; this one goes on with its certificate")
-    wishes = Wishes(**options, program="gnt-cluster")
     renews_nodes = is_nodes or is_cluster or paths.next_server_pem.exists()
     op = {"OP_ID": "OP_CLUSTER_RENEW_CRYPTO", "node_certificates": renews_nodes}
-    return submit_jobs([[with_wishes(op, wishes, "renew-crypto")]], wishes)
+    return carry_out(op, options, "gnt-cluster", "renew-crypto")

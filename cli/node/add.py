@@ -8,8 +8,8 @@ from typing import Unpack
 
 import click
 
+from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.node.nodejobs import carry_out
 from cli.node.words import KEY_VALUES, YES_NO
 from cli.submission import SubmitOptions, submit_options
 
@@ -51,4 +51,4 @@ def add(
         "vm_capable": vm_capable,
         "ndparams": ndparams,
     }
-    return carry_out(op, options, "add")
+    return carry_out(op, options, "gnt-node", "add")

@@ -8,9 +8,9 @@ from typing import Unpack
 
 import click
 
+from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.context import wants_json
-from cli.node.nodejobs import carry_out
 from cli.node.words import KEY_VALUES, YES_NO, complete_node
 from cli.screen import say, say_json
 from cli.submission import SubmitOptions, submit_options
@@ -70,7 +70,7 @@ def modify(
         "ndparams": ndparams,
         "powered": powered,
     }
-    return carry_out(op, options, "modify", lambda result: _tell(name, result))
+    return carry_out(op, options, "gnt-node", "modify", lambda result: _tell(name, result))
 
 
 def _tell(name: str, result: object) -> None:

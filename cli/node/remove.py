@@ -7,8 +7,8 @@ from typing import Unpack
 
 import click
 
+from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.node.nodejobs import carry_out
 from cli.node.words import complete_node
 from cli.submission import SubmitOptions, submit_options
 
@@ -21,4 +21,4 @@ def remove(name: str, **options: Unpack[SubmitOptions]) -> int:
 
     Waits for the job, except with --submit.
     """
-    return carry_out({"OP_ID": "OP_NODE_REMOVE", "node_name": name}, options, "remove")
+    return carry_out({"OP_ID": "OP_NODE_REMOVE", "node_name": name}, options, "gnt-node", "remove")

@@ -216,7 +216,7 @@ def test_verify_names_the_nodes_that_the_configuration_does_not_reach(
 def test_redist_conf_submits_a_job(start_luxid: Start, cluster: Callable[..., Ended]) -> None:
     luxid = start_luxid()
 
-    assert cluster("redist-conf") == Ended(0, "1\n", "")
+    assert cluster("redist-conf", "--submit") == Ended(0, "", "JobID: 1\n")
 
     op = dict(luxid.calls[0].job[0])
     assert [entry[0] for entry in op.pop("reason")] == ["gantry:login", "gnt:client:gnt-cluster"]

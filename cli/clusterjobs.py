@@ -1,4 +1,4 @@
-"""Jobs of one opcode on a node: submitted, and followed to the end unless the user does not want to wait.
+"""Jobs of one opcode that changes the cluster: followed to the end, unless the user does not want to wait.
 
 Source: cli.md 1.2.
 """
@@ -14,7 +14,9 @@ from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import OpInput
 
 
-def carry_out(op: OpInput, options: SubmitOptions, verb: str, tell: Callable[[object], None] | None = None) -> int:
+def carry_out(
+    op: OpInput, options: SubmitOptions, program: str, verb: str, tell: Callable[[object], None] | None = None
+) -> int:
     """Carry out an opcode by a job; return the exit code.
 
     As with Ganeti's command it is waited for, except with `--submit`.
@@ -22,7 +24,7 @@ def carry_out(op: OpInput, options: SubmitOptions, verb: str, tell: Callable[[ob
     Args: tell: prints the opcode's result, after a success.
     """
     is_waiting = options["is_waiting"] or not options["is_ganeti_form"]
-    wishes = attrs.evolve(Wishes(**options, program="gnt-node"), is_waiting=is_waiting)
+    wishes = attrs.evolve(Wishes(**options, program=program), is_waiting=is_waiting)
 
     def succeeded(job_ids: Sequence[JobId]) -> None:
         if tell is not None:
