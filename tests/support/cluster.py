@@ -52,6 +52,8 @@ class Cluster:
         self.daemons: dict[str, subprocess.Popen[bytes]] = {}
         # modules that are run instead of a daemon's own, by its name
         self.modules: dict[str, str] = {}
+        # options with which a daemon is started, by its name
+        self.options: dict[str, tuple[str, ...]] = {}
         self._clients: dict[Path, BlockingClient] = {}
         root.mkdir(parents=True, exist_ok=True)
         self.configure(settings)
@@ -191,7 +193,15 @@ class Cluster:
             # a file, since the job processes keep it open when the fork server is gone
             with self._errors(name).open("wb") as errors:
                 daemon = subprocess.Popen(
-                    [sys.executable, "-P", "-m", self._module(name), "--root", str(self.root)],
+                    [
+                        sys.executable,
+                        "-P",
+                        "-m",
+                        self._module(name),
+                        "--root",
+                        str(self.root),
+                        *self.options.get(name, ()),
+                    ],
                     env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
                     stderr=errors,
                     preexec_fn=self._limit if self._descriptors else None,

@@ -5,13 +5,14 @@ is passed to `commit`, which only notes it: the newest state is made into conten
 followers send them, while later changes wait for no node. `spread` waits, within a bound, until each node has been
 tried.
 
-What the nodes have is not remembered: at its start a wconfd sends everything once.
+What the nodes have is not remembered: at its start a wconfd sends everything once. A node that is becoming the
+master sends nothing before its configuration says so: until then the old master's may be newer.
 
 Source: noded.md 8; wconfd.md 7.5 and 7.9; DESIGN section 12.
 """
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -33,6 +34,7 @@ from daemons.wconfd.nodes.contents import ContentMaker, Contents
 from daemons.wconfd.nodes.follower import Follower, NodeClients
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
+from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.recipients import candidates, online_nodes
 from protocol.noded.virtualpaths import WireNames
 from protocol.wconfd.config import NodeBehind
@@ -77,12 +79,17 @@ class Sender:
     # of all node daemons
     port: int
 
-    def own_name_in(self, config: Config) -> str:
-        """The name of this node: while it is becoming the master, the configuration still names the old one."""
-        if any(node.name == self.own_name for node in config.nodes.values()):
-            return self.own_name
+    def recipients(self, config: Config) -> Mapping[str, NodeAddress]:
+        """The nodes that get something, by name."""
         master = config.nodes.get(config.cluster.master_node)
-        return master.name if master is not None else self.own_name
+        own_name = self.own_name
+        if master is not None and master.name != own_name:
+            if any(node.name == own_name for node in config.nodes.values()):
+                # this node is becoming the master
+                return {}
+            # this node has another name than the configuration gives it
+            own_name = master.name
+        return {node.name: node for node in online_nodes(config, self.port) if node.name != own_name}
 
 
 class NodesDistribution:
@@ -175,10 +182,9 @@ class NodesDistribution:
 
     def _aim(self, state: ConfigState, contents: Contents) -> None:
         """Let each node that should have them get these contents."""
-        config, sender = state.config, self._sender
-        own_name = sender.own_name_in(config)
-        online = {node.name: node for node in online_nodes(config, sender.port) if node.name != own_name}
-        with_file = {node.name for node in candidates(config, sender.port)}
+        config = state.config
+        online = self._sender.recipients(config)
+        with_file = {node.name for node in candidates(config, self._sender.port)}
         for name in [name for name, each in self._followers.items() if online.get(name) != each.node]:
             self._followers.pop(name).end()
         for name, node in online.items():

@@ -4,7 +4,7 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 
 from common.nodes.certificates import digest_of
 from common.system.program import NOT_MASTER
-from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.changes import SetJobLimits, UpdateCluster
 from protocol.wconfd.config import FlushConfig, GetObject, ListNodesBehind, NodeBehind
 from tests.support.machines.fleet import Fleet, files
 from tests.support.wait import wait_until
@@ -58,6 +58,23 @@ def test_a_file_of_another_program_is_copied_as_it_is(fleet: Fleet) -> None:
 
     fleet.master.start("wconfd")
 
+    fleet.until_same(*fleet.nodes)
+
+
+def test_a_node_that_becomes_the_master_sends_nothing_before_its_configuration_says_so(fleet: Fleet) -> None:
+    path, own = fleet.master.paths.config_data, fleet.master
+    tables = orjson.loads(path.read_bytes())
+    tables["cluster"]["master_node"], before = fleet.nodes[0].name.partition(".")[0], tables["cluster"]["master_node"]
+    path.write_bytes(orjson.dumps(tables))
+    own.options["wconfd"] = ("--force-node", "--no-voting", "--yes-do-it")
+    fleet.start()
+
+    own.wconf(FlushConfig())
+
+    assert [node.paths.config_data.exists() for node in fleet.nodes] == [False, False]
+
+    cluster: Mapping[str, Any] = own.wconf(GetObject("cluster"))
+    assert own.wconf(UpdateCluster({**cluster, "master_node": before}))
     fleet.until_same(*fleet.nodes)
 
 
