@@ -1,6 +1,7 @@
 """Whether the copies on other nodes are the master's, in words."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
@@ -11,7 +12,9 @@ from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.copies import QUEUE_VERDICTS, CheckQueueCopies, QueueVerdict
 from protocol.wconfd.copies import ConfigVerdict, VerifyConfigCopies
 
-_BEYOND = "keys of submissions and histories of waits"
+_BEYOND: Final = "keys of submissions and histories of waits"
+# names of nodes in one line of the status
+_MOST_NAMES: Final = 3
 
 
 @attrs.frozen
@@ -73,17 +76,25 @@ def last_config_verdicts() -> Sequence[ConfigVerdict]:
 
 
 def status_words(verdicts: Sequence[QueueVerdict] | Sequence[ConfigVerdict]) -> str:
-    """A few words about the last comparisons; what differed then may have been sent since."""
+    """A few words about the last comparisons; what differed then, as on new nodes, may have been sent since."""
     compared = [verdict for verdict in verdicts if verdict.at is not None]
-    differed = [verdict for verdict in compared if verdict.differ]
-    words = [differ_words(verdict.node, verdict.differ, verdict.files) for verdict in differed]
-    if compared and not differed:
-        words.append(f"same on {len(compared)} node{'' if len(compared) == 1 else 's'}")
-    if compared:
-        words[-1] += " when last compared"
+    differed = [verdict.node for verdict in compared if verdict.differ]
+    words = []
+    if differed:
+        words.append(f"differed on {_few(differed)} when last compared ('gnt-cluster verify' compares anew)")
+    elif compared:
+        words.append(f"same on {_count(len(compared))} when last compared")
     if open_count := len(verdicts) - len(compared):
-        words.append(f"not compared with {open_count} node{'' if open_count == 1 else 's'}")
+        words.append(f"not compared with {_count(open_count)}")
     return "; ".join(words)
+
+
+def _few(nodes: Sequence[str]) -> str:
+    return ", ".join(nodes) if len(nodes) <= _MOST_NAMES else _count(len(nodes))
+
+
+def _count(nodes: int) -> str:
+    return f"{nodes} node{'' if nodes == 1 else 's'}"
 
 
 def verdicts_json(verdicts: Sequence[QueueVerdict] | Sequence[ConfigVerdict] | None) -> object:
