@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
-from common.nodes.nodesettings import AFTER_ATTEMPT, BY_NODES
 from common.objects.index import ConfigIndex
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
@@ -42,6 +41,7 @@ from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from daemons.luxid.newconfigs import NewConfigs
+from daemons.luxid.nodes.nodeparts import bring_up_address, live_data, node_copies
 from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
@@ -93,7 +93,7 @@ async def serve(
         nothing more is written. DamagedFile, Unavailable, OSError.
     Cancellation: writes under way are finished, nothing else; jobs go on without luxid.
     """
-    nodes = _node_copies(settings) if copies is None else None
+    nodes = node_copies(settings) if copies is None else None
     store = open_store(settings.paths, QueueFiles(settings.paths, copies or nodes))
     try:
         # made before the queue is read, so that no change is missed
@@ -103,7 +103,7 @@ async def serve(
                 if nodes is not None:
                     await nursery.start(nodes.run)
                     nursery.start_soon(store.files.end_after, nodes.until_outdated)
-                live = _live_data(settings)
+                live = live_data(settings)
                 if live is not None:
                     await nursery.start(live.run)
                 early = _early_parts(settings, store, watch, nodes, live)
@@ -114,43 +114,13 @@ async def serve(
                 found = [await try_in_thread(load_queue, settings.paths, _pause_in_thread, changes)]
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
-                if settings.ganeti.master_address:
-                    nursery.start_soon(_bring_up_address, settings, early.config)
+                nursery.start_soon(bring_up_address, settings, early.config)
         finally:
             watch.close()
     finally:
         done = store.files.statistics()
         _log.info("queue.served", commits=done.commits, failures=done.failures, groups=done.groups, files=done.files)
         store.close()
-
-
-def _node_copies(settings: Settings) -> "NodeCopies | None":
-    """The copies on other nodes; None: the settings want none. Raises: InvalidRequest: as `WireNames`."""
-    if settings.cluster.replication != BY_NODES:
-        return None
-    # TLS and HTTP are loaded only where there are other nodes
-    from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
-    from protocol.noded.virtualpaths import WireNames
-
-    names = WireNames.of_installation(settings.root, os.environ)
-    waits = settings.cluster.answer_after == AFTER_ATTEMPT
-    return NodeCopies(settings.paths, names, CopyRules(settings.noded.port, settings.cluster.own_name, waits=waits))
-
-
-def _live_data(settings: Settings) -> "NodesData | None":
-    """What asks node daemons for queries; None: the settings know no other nodes."""
-    if settings.cluster.replication != BY_NODES:
-        return None
-    from daemons.luxid.livedata.nodesdata import NodesData
-
-    return NodesData(settings.paths, settings.noded.port, settings.luxid.live_data_s)
-
-
-async def _bring_up_address(settings: Settings, config: ConfigCache) -> None:
-    # as above
-    from daemons.luxid.masterip import bring_up
-
-    await bring_up(settings.paths, config, settings.noded.port)
 
 
 @attrs.frozen

@@ -14,7 +14,6 @@ from typing import Final, Self
 
 CHECKOUT: Final = Path(__file__).parents[3]
 COUNT: Final = 3
-MIRROR: Final = "http://deb.debian.org/debian"
 PACKAGES: Final = (
     "ganeti ganeti-3.0 ganeti-haskell-3.0 ganeti-htools-3.0 tini iproute2 iputils-arping fping openssh-server procps "
     "python3 ca-certificates"
@@ -116,7 +115,7 @@ class Machines:
 
 
 def _install(base: Path) -> None:
-    _call("debootstrap", "--variant=minbase", "bookworm", str(base), MIRROR)
+    _call("debootstrap", "--variant=minbase", "bookworm", str(base))
     (base / "usr/sbin/policy-rc.d").write_text("#!/bin/sh\nexit 101\n")
     (base / "usr/sbin/policy-rc.d").chmod(0o755)
     shutil.copy("/etc/resolv.conf", base / "etc/resolv.conf")

@@ -219,8 +219,8 @@ def test_one_machine_loads_nothing_for_others() -> None:
         "import sys, daemons.luxid.main as main; from common.settings import load_settings; from pathlib import Path"
     )
     asks = (
-        "settings = load_settings(Path('/nowhere')); assert main._node_copies(settings) is None; "
-        "assert main._live_data(settings) is None; print(*sys.modules)"
+        "settings = load_settings(Path('/nowhere')); assert main.node_copies(settings) is None; "
+        "assert main.live_data(settings) is None; print(*sys.modules)"
     )
     program = subprocess.run([sys.executable, "-c", f"{loads}; {asks}"], capture_output=True, text=True, check=False)
 

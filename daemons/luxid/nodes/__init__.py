@@ -1,0 +1,1 @@
+"""luxid's parts that are there only in a cluster of several nodes."""
