@@ -150,7 +150,10 @@ class NodeSender:
         pauses = retry_pauses()
         while not self.is_outdated:
             try:
-                if self._later_at <= trio.current_time():
+                if not self._is_probed:
+                    # before all else: another daemon may be there since the last failure
+                    await self._probe()
+                elif self._later_at <= trio.current_time():
                     await self._compare_late()
                 elif self.backlog.is_empty:
                     self._complete()
@@ -218,9 +221,7 @@ class NodeSender:
 
     async def _step(self) -> None:
         """Raises: NotSent, OSError, GantryError."""
-        if not self._is_probed:
-            await self._probe()
-        elif self.backlog.needs_purge and self._turn_to_purge.take(self, self.wake):
+        if self.backlog.needs_purge and self._turn_to_purge.take(self, self.wake):
             await self._purge()
         elif not (batch := self.backlog.take(FILES_AT_ONCE)).is_empty:
             await self._delivery.send(batch)
@@ -237,6 +238,9 @@ class NodeSender:
         Ganeti's releases end a call that they do not know in different ways, some by hanging up. None tells an epoch.
         """
         await self.line.call(Version(), CALL_S)
+        if self.line.tells_epoch is not self.backlog.takes_ours:
+            # its parts were for the daemon that was there
+            self._comparison = None
         if self.line.tells_epoch:
             self.backlog.is_of_ours()
         else:

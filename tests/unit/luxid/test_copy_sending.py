@@ -1,4 +1,4 @@
-"""When a node is asked although nothing has changed, and whose turn it is to be purged."""
+"""When a node is asked although nothing has changed, what it is asked first, and whose turn it is to be purged."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,11 +22,24 @@ REPLIES: Mapping[str, object] = {"node_verify": {"filelist": {}}, "gantry_list_f
 
 
 class Called:
-    """A client whose node has an empty queue; it says at the given call of `version` that it has another master."""
+    """A client whose node has an empty queue.
 
-    def __init__(self, other_master_at: int = 0) -> None:
+    Args:
+        other_master_at: the call of `version` at which it says that it has another master.
+        replaced_at: the procedure at whose first call its daemon ends; Ganeti's is there from then on.
+    """
+
+    def __init__(self, other_master_at: int = 0, replaced_at: str = "") -> None:
         self.methods: list[str] = []
+        self._replaced_at = replaced_at
+        self._is_of_ganeti = False
+        # set at each call of `version`, and replaced
+        self._asked = trio.Event()
         self._left = other_master_at
+
+    async def until_asked(self) -> None:
+        """Return at the next call of `version`."""
+        await self._asked.wait()
 
     def silence(self, _: str) -> None:
         return None
@@ -35,10 +48,17 @@ class Called:
         await trio.lowlevel.checkpoint()
         self.methods.append(call.METHOD)
         if call.METHOD == "version":
+            self._asked.set()
+            self._asked = trio.Event()
             self._left -= 1
             if self._left == 0:
                 return {NODE.name: Failed(FailureKind.OUTDATED, "another master")}
-        return {NODE.name: Replied(REPLIES.get(call.METHOD), epoch=0)}
+        if self._is_of_ganeti:
+            assert not call.METHOD.startswith("gantry_"), "Ganeti's daemon was asked for what it does not know"
+        elif self._replaced_at == call.METHOD:
+            self._is_of_ganeti = True
+            return {NODE.name: Failed(FailureKind.UNREACHABLE, "connection refused")}
+        return {NODE.name: Replied(REPLIES.get(call.METHOD), epoch=None if self._is_of_ganeti else 0)}
 
 
 def _sender(root: Path, client: Called) -> NodeSender:
@@ -63,6 +83,23 @@ async def test_an_idle_node_is_asked_now_and_then_and_tells_of_another_master(
     assert sender.is_outdated
     assert client.methods.count("version") == 4
     assert trio.current_time() - began >= 3 * IDLE_S
+
+
+@pytest.mark.trio
+async def test_a_comparison_begins_anew_when_ganetis_daemon_has_taken_the_place_of_ours(
+    tmp_path: Path, autojump_clock: trio.testing.MockClock
+) -> None:
+    client = Called(replaced_at="gantry_list_files")
+    sender = _sender(tmp_path, client)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sender.run)
+        for _ in ("our daemon is found", "Ganeti's is found", "all is done"):
+            await client.until_asked()
+        nursery.cancel_scope.cancel()
+
+    assert client.methods.count("gantry_list_files") == 1
+    assert sender.verdict is not None
 
 
 def test_one_node_is_purged_at_a_time() -> None:
