@@ -2,8 +2,10 @@
 
 import os
 import socket
+import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -27,6 +29,7 @@ from common.nodes.jointoken import TokenText
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings, load_settings
+from common.system.asowner import as_owner_of, as_root_again
 from common.system.running import find_daemon, find_supervisor
 from protocol.dial import pauses
 from protocol.noded.clients.joining import MasterDoor
@@ -59,21 +62,28 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
     token = TokenText.parse(text)
     host, port = _place(master)
     settings = load_settings(effective_root())
-    take_up(settings)
-    files = JoiningFiles(settings.paths)
-    _make_room(settings, files, token, is_forced=is_forced)
-    name = node or settings.cluster.own_name
-    door = MasterDoor(host, port, token.fingerprint, address or settings.noded.address)
-    door.reach(_OPENING_S)
-    plan = JoiningPlan(token.id, name)
-    admitted = door.ask(_request(files, plan, token, door.own_address), Admitted)
-    written = settle_settings(settings, NodeSettings(name, door.own_address, admitted.port))
-    files.install(admitted.certificate, admitted.cluster_certificate, admitted.ssconf)
-    tell(f"admitted    as '{name}' at {door.own_address} to the cluster '{admitted.cluster_name}'")
-    if written is not None:
-        tell(f"settings    written to {written}")
-    _start_daemons(load_settings(effective_root()))
-    return _be_taken_in(door, files, plan, admitted.cluster_name, time.monotonic() + timeout)
+    with as_owner_of(settings.paths.data) if _has_systemd(settings) else nullcontext():
+        take_up(settings)
+        files = JoiningFiles(settings.paths)
+        _make_room(settings, files, token, is_forced=is_forced)
+        name = node or settings.cluster.own_name
+        door = MasterDoor(host, port, token.fingerprint, address or settings.noded.address)
+        door.reach(_OPENING_S)
+        plan = JoiningPlan(token.id, name)
+        admitted = door.ask(_request(files, plan, token, door.own_address), Admitted)
+        with as_root_again():
+            written = settle_settings(settings, NodeSettings(name, door.own_address, admitted.port))
+        files.install(admitted.certificate, admitted.cluster_certificate, admitted.ssconf)
+        tell(f"admitted    as '{name}' at {door.own_address} to the cluster '{admitted.cluster_name}'")
+        if written is not None:
+            tell(f"settings    written to {written}")
+        _start_daemons(load_settings(effective_root()))
+        return _be_taken_in(door, files, plan, admitted.cluster_name, time.monotonic() + timeout)
+
+
+def _has_systemd(settings: Settings) -> bool:
+    """Whether systemd starts the daemons, as their own user."""
+    return settings.root is None and _SYSTEMD.exists()
 
 
 def _place(text: str) -> tuple[str, int]:
@@ -116,20 +126,33 @@ def _start_daemons(settings: Settings) -> None:
     paths, rules = settings.paths, settings.noded
     _end_older(settings)
     if find_supervisor(paths) is None and find_daemon(paths, "noded") is None:
-        if settings.root is None and _SYSTEMD.exists():
-            raise Unavailable(
-                "the node daemon does not run, and systemd is to start it: systemctl enable --now gantry-noded; then "
-                "repeat the same command, which goes on from here"
-            )
-        with open(os.devnull, "wb") as nowhere:
-            # a pipe would end the supervisor with this process; it runs on: do not wait for it
-            start_supervisor(paths, nowhere.fileno()).returncode = 0
+        if _has_systemd(settings):
+            _start_by_systemd()
+        else:
+            with open(os.devnull, "wb") as nowhere:
+                # a pipe would end the supervisor with this process; it runs on: do not wait for it
+                start_supervisor(paths, nowhere.fileno()).returncode = 0
     if not _listens(rules.address or "localhost", rules.port):
         raise Unavailable(
             f"the node daemon of this machine does not listen at port {rules.port}; its log "
             f"'{paths.log_file('noded')}' tells why; mend that, and repeat the same command"
         )
     tell(f"noded       listens at port {rules.port}")
+
+
+def _start_by_systemd() -> None:
+    """Raises: Unavailable: this user may not, or systemd does not start them."""
+    with as_root_again() as is_root:
+        # the node daemon apart: a target that is active already starts nothing
+        done = is_root and all(
+            subprocess.run(["systemctl", *words], stdin=subprocess.DEVNULL, check=False).returncode == 0
+            for words in (("enable", "--quiet", "gantry.target"), ("start", "gantry.target", "gantry-noded.service"))
+        )
+    if not done:
+        raise Unavailable(
+            "the node daemon does not run, and systemd is to start it: systemctl enable gantry.target; systemctl start "
+            "gantry.target gantry-noded; then repeat the same command, which goes on from here"
+        )
 
 
 def _end_older(settings: Settings) -> None:

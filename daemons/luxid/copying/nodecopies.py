@@ -84,7 +84,7 @@ class NodeCopies:
         }
         self._turn_to_purge = PurgeTurn()
         self._is_outdated = trio.Event()
-        # what a node has said that was asked after a stop
+        # why this node is not the master; empty: it is, as far as is known
         self._other_master = ""
         self._stops = Stops(self._ask_for_master)
         self._client: NodeClient | None = None
@@ -111,7 +111,12 @@ class NodeCopies:
         return NoLongerMaster(reasons[0] if reasons else left)
 
     def follow(self, index: ConfigIndex) -> None:
-        """Send to the candidates of this configuration from now on."""
+        """Send to the candidates of this configuration from now on, unless it names another node as the master."""
+        own, master = self._rules.own_name, index.master_name
+        if master not in (None, own) and any(node.name == own for node in index.nodes):
+            self._other_master = f"the configuration names '{master}' as the master"
+            self._is_outdated.set()
+            return
         wanted = candidates(index, self._rules.port)
         had = self._senders
         self._senders = {name: sender for name, sender in had.items() if wanted.get(name) == sender.node}
@@ -241,6 +246,8 @@ class NodeCopies:
 
     def _check_mastership(self) -> None:
         """Raises: NoLongerMaster."""
+        if self._other_master:
+            raise NoLongerMaster(self._other_master)
         for sender in self._senders.values():
             if sender.is_outdated:
                 raise NoLongerMaster(sender.failure or "")

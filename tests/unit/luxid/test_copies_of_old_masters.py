@@ -3,9 +3,12 @@
 from pathlib import Path
 from typing import cast
 
+import attrs
 import pytest
 import trio
 
+from common.objects.index import ConfigIndex
+from common.objects.kinds import NodeUuid
 from common.paths import Paths
 from common.replication import NoLongerMaster, NotCopied
 from daemons.luxid.copying.nodecopies import ATTEMPT_S, CopyRules, NodeCopies
@@ -13,6 +16,7 @@ from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.copying.stops import STOPPED_S, Stops
 from daemons.luxid.core.copies.backlog import Backlog
 from protocol.noded.virtualpaths import WireNames
+from tests.support.configs import small_config
 
 
 class Candidate:
@@ -126,4 +130,21 @@ async def test_one_node_with_another_master_outweighs_all_that_are_not_reached(
     copies = _copies(tmp_path, outdated, dead)
 
     with pytest.raises(NoLongerMaster, match="another master"):
+        await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
+
+
+@pytest.mark.trio
+async def test_a_configuration_that_names_another_master_ends_this_one_before_anything_is_sent(tmp_path: Path) -> None:
+    config = small_config()
+    (own,) = config.nodes.values()
+    other = attrs.evolve(own, uuid="other", name="other.test", primary_ip="192.0.2.9")
+    nodes = {**config.nodes, NodeUuid("other"): other}
+    moved = attrs.evolve(config, nodes=nodes, cluster=attrs.evolve(config.cluster, master_node=NodeUuid("other")))
+    copies = NodeCopies(Paths.under_root(tmp_path), WireNames(), CopyRules(1811, own.name))
+
+    copies.follow(ConfigIndex(moved))
+
+    assert "names 'other.test' as the master" in str(await copies.until_outdated())
+    assert list(copies.lags()) == []
+    with pytest.raises(NoLongerMaster):
         await copies.appeared([Paths.under_root(tmp_path).job_file(1)], has_results=True)
