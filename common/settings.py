@@ -23,7 +23,6 @@ SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
 ROOT_VARIABLE: Final = "GANTRY_ROOT"
 _FILE_NAME: Final = "gantry.toml"
-_LOCAL: Final = "127.0.0.1"
 
 _Table = TypeVar("_Table", bound=attrs.AttrsInstance)
 
@@ -165,11 +164,6 @@ class Settings:
     source: Path | None = None
     # root folder of a private installation; None: it is the system's
     root: Path | None = attrs.field(default=None, eq=False)
-
-    @property
-    def own_address(self) -> str:
-        """The address of this node for a new cluster."""
-        return self.noded.address or _LOCAL
 
 
 # name of a table -> its class, by the fields of `Settings`

@@ -6,6 +6,7 @@ from cli.commands import Command
 from cli.context import effective_root, up_command, wants_json
 from cli.exitcodes import DONE
 from cli.screen import remark, say, say_json
+from common.nodes.ownaddress import own_address
 from common.settings import load_settings
 
 
@@ -27,7 +28,7 @@ def init(name: str, node: str | None) -> int:
         paths,
         name,
         node,
-        primary_ip=settings.own_address,
+        primary_ip=own_address(settings),
         max_running_jobs=settings.luxid.max_running_jobs,
         has_nodes=settings.cluster.has_nodes,
     )

@@ -18,6 +18,7 @@ from common.nodes.certificates import fingerprint_of
 from common.nodes.jointoken import EXPIRES_S, JoinToken, TokenText
 from common.nodes.jointokenfiles import JoinTokenFiles
 from common.nodes.nodeplace import place_of
+from common.nodes.ownaddress import own_address
 from common.settings import Settings
 from common.words.times import clock
 from protocol.dial import pauses
@@ -67,7 +68,7 @@ def _refuse_others(settings: Settings) -> None:
 
 def _tell(settings: Settings, token: JoinToken, text: TokenText) -> None:
     rules = settings.noded
-    address = rules.address or _own_address()
+    address = own_address(settings)
     place = f"[{address}]:{rules.join_port}" if ":" in address else f"{address}:{rules.join_port}"
     command = f"gantry join {place} --token {text}" + (f" --force --node {token.readd}" if token.readd else "")
     if wants_json():
@@ -77,16 +78,6 @@ def _tell(settings: Settings, token: JoinToken, text: TokenText) -> None:
         remark(f"for one machine, until {clock(token.expires_at)}; run the command there, as root")
     if not _is_open(address, rules.join_port):
         warn(f"nothing listens at {place} yet: the node daemon opens that port; does it run (gantry status)?")
-
-
-def _own_address() -> str:
-    """The address of this machine as others see it, if that can be told; else its name."""
-    name = socket.gethostname()
-    try:
-        address = str(socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0])
-    except OSError:
-        return name
-    return name if address.startswith("127.") or address == "::1" else address
 
 
 def _is_open(address: str, port: int) -> bool:

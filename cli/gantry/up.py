@@ -16,6 +16,7 @@ from common.daemons import SUPERVISOR_MODULE, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
 from common.nodes.nodeplace import daemons_here
+from common.nodes.ownaddress import own_address
 from common.paths import Paths
 from common.settings import Settings
 from common.system.interpreter import python_command, python_environment
@@ -92,7 +93,7 @@ def _make_cluster(settings: Settings) -> None:
     # imported late: it is needed once in the life of an installation
     from common.clusterinit import create_cluster
 
-    create_cluster(paths, _CLUSTER, node, primary_ip=settings.own_address, has_nodes=settings.cluster.has_nodes)
+    create_cluster(paths, _CLUSTER, node, primary_ip=own_address(settings), has_nodes=settings.cluster.has_nodes)
     tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 

@@ -7,6 +7,7 @@ import attrs
 
 from common.nodes.epochs import SeenEpoch
 from common.nodes.failover import CopiesHeld, NodeSays, Situation
+from common.nodes.ownaddress import own_address
 from common.nodes.ssconffiles import candidate_names, master_name, node_ips, offline_nodes
 from common.settings import Settings
 from protocol.noded.clients.blocking import BlockingNodeClient
@@ -47,7 +48,7 @@ def nodes_of(settings: Settings) -> Nodes:
     return Nodes(
         # no epoch: the calls before one is claimed are nobody's
         BlockingNodeClient(CertificateFiles.of(paths)),
-        own or NodeAddress(own_name, settings.own_address, settings.noded.port),
+        own or NodeAddress(own_name, own_address(settings), settings.noded.port),
         addresses,
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from common.errors import Conflict, InvalidRequest
+from common.nodes.ownaddress import is_local
 from common.objects.config import CONFIG_VERSION
 from protocol.noded.joining import MAX_SKEW_S, Join
 
@@ -58,6 +59,12 @@ def check_place(call: Join, readd: str, addresses: Mapping[str, str]) -> None:
             f"with a token of: gnt-cluster join-token --readd {name}"
         )
     for other, address in addresses.items():
+        if is_local(address) and not is_local(call.address):
+            raise Conflict(
+                f"the node '{other}' has the address {address} in the configuration, and other machines do not reach "
+                "it there; stop the daemons of the master, set primary_ip and secondary_ip of that node in config.data "
+                "to an address that all machines reach, and start them"
+            )
         if address == call.address and other != name:
             raise Conflict(f"the node '{other}' has the address {address} already; choose another with --address")
 
