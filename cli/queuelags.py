@@ -16,8 +16,9 @@ def ask_lags() -> Sequence[QueueLag] | None:
 
 
 def lag_words(lag: QueueLag) -> str:
-    if not lag.files and lag.failure:
-        return f"it is not known for {lag.seconds:.0f} s whether node '{lag.node}' lacks anything: {lag.failure}"
+    if not lag.files:
+        since = f"for {lag.seconds:.0f} s it is not known what node '{lag.node}' lacks of the queue"
+        return f"{since}: {lag.failure or 'the files are being compared'}"
     count = f"{lag.files} file{'' if lag.files == 1 else 's'}"
     lacks = f"node '{lag.node}' lacks {count} of the queue for {lag.seconds:.0f} s"
     return f"{lacks}: {lag.failure}" if lag.failure else lacks

@@ -19,6 +19,7 @@ from common.replication import NoLongerMaster
 from common.settings import Settings, load_settings
 from common.system.log import get_log, set_up_logging
 from common.system.pidfile import PidFile
+from common.system.sdnotify import notify_idle
 
 # exit code of a daemon of the master on a node that is not: Ganeti's, and no failure
 NOT_MASTER: Final = 11
@@ -95,4 +96,7 @@ def fail(name: str, error: Exception) -> NoReturn:
     # without our log handler the event would go to stderr as well, and without its reason
     if logging.getLogger().hasHandlers():
         _log.error("daemon.failed", reason=message)
-    sys.exit(NOT_MASTER if isinstance(error, NoLongerMaster) else 1)
+    if isinstance(error, NoLongerMaster):
+        notify_idle(message)
+        sys.exit(NOT_MASTER)
+    sys.exit(1)

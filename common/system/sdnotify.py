@@ -3,6 +3,10 @@
 import contextlib
 import os
 import socket
+from typing import Final
+
+# beginning of the socket's name where systemd listens, and not our supervisor
+_SYSTEMD: Final = "/run/systemd/"
 
 
 def notify(state: str) -> None:
@@ -22,3 +26,13 @@ def notify(state: str) -> None:
         socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as sender,
     ):
         sender.sendto(state.encode("utf-8", "replace"), address)
+
+
+def notify_idle(why: str) -> None:
+    """Tell systemd that this service ends since there is nothing for it to do here; to be called before it was ready.
+
+    systemd takes a service that ends before it is ready for failed, whatever its exit code. Our supervisor needs no
+    more than the code.
+    """
+    if os.environ.get("NOTIFY_SOCKET", "").startswith(_SYSTEMD):
+        notify(f"READY=1\nSTATUS={why}")

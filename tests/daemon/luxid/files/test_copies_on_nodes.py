@@ -199,7 +199,11 @@ def test_luxid_ends_when_a_candidate_has_heard_another_master(fleet: Fleet) -> N
 
 def test_what_candidates_lack_is_told(fleet: Fleet) -> None:
     first, second = fleet.nodes
-    before = run("gantry", "--root", fleet.master.root, "status").out
+    wait_until(
+        lambda: "copies: queue same on 2 nodes when last compared" in _status(fleet),
+        what="the nodes were compared",
+        state=lambda: _status(fleet),
+    )
     first.kill()
     _run(fleet, 2)
     fleet.until_same_queue(second)
@@ -207,11 +211,14 @@ def test_what_candidates_lack_is_told(fleet: Fleet) -> None:
     status = json.loads(run("gantry", "--root", fleet.master.root, "status", "--output", "json").out)
     verified = run("gnt-cluster", "--root", fleet.master.root, "verify")
 
-    assert "copies: queue same on 2 nodes when last compared" in before
     (lag,) = status["queue_lags"]
     assert (lag["node"], lag["files"] >= 2) == (first.name, True)
     assert verified.code == 1
     assert re.search(rf"copies +node '{first.name}' lacks \d+ files of the queue", verified.out)
+
+
+def _status(fleet: Fleet) -> str:
+    return run("gantry", "--root", fleet.master.root, "status").out
 
 
 def test_one_machine_loads_nothing_for_others() -> None:

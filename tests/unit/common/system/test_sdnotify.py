@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from common.system import sdnotify
 from common.system.sdnotify import notify
 from tests.support.wait import PATIENCE_S
 
@@ -33,3 +34,21 @@ def test_without_a_listener_nothing_happens(monkeypatch: pytest.MonkeyPatch, add
         monkeypatch.setenv("NOTIFY_SOCKET", address)
 
     notify("READY=1")
+
+
+@pytest.mark.parametrize("is_systemd", [True, False])
+def test_a_service_with_nothing_to_do_is_no_failure_for_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_systemd: bool
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as receiver:
+        receiver.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setattr(sdnotify, "_SYSTEMD", str(tmp_path) if is_systemd else "/run/systemd/")
+
+        sdnotify.notify_idle("node2 is the master")
+
+        if is_systemd:
+            assert receiver.recv(100) == b"READY=1\nSTATUS=node2 is the master"
+        else:
+            with pytest.raises(BlockingIOError):
+                receiver.recv(100)
