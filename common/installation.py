@@ -16,6 +16,8 @@ from common.system.trust import check_trusted
 
 # umask for our files and sockets that have no explicit mode
 UMASK: Final = 0o027
+# there where systemd runs the system
+_SYSTEMD: Final = Path("/run/systemd/system")
 _WRITE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -60,6 +62,13 @@ def _let_others_through(folder: Path) -> None:
         folder.chmod(stat.S_IMODE(status.st_mode) | stat.S_IXGRP | stat.S_IXOTH)
 
 
+def has_systemd(root: Path | None) -> bool:
+    """Whether systemd starts the daemons. Args: root: None: the installation of the system."""
+    return root is None and _SYSTEMD.is_dir()
+
+
 def up_command(root: Path | None) -> str:
     """The command that starts the daemons. Args: root: None: the installation of the system."""
+    if has_systemd(root):
+        return "systemctl enable --now gantry.target"
     return "gantry up" if root is None else f"gantry --root {shlex.quote(str(root))} up"

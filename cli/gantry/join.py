@@ -22,7 +22,7 @@ from cli.gantry.up import start_supervisor, tell
 from cli.screen import complain, remark, say_json
 from common.daemons import start_order
 from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
-from common.installation import take_up
+from common.installation import has_systemd, take_up
 from common.nodes.joiningfiles import JoiningFiles, JoiningPlan
 from common.nodes.joinsettings import NodeSettings, settle_settings
 from common.nodes.jointoken import TokenText
@@ -40,7 +40,6 @@ _OPENING_S: Final = 10.0
 # time for the node daemon to listen, where something else starts it
 _START_S: Final = 30.0
 _SUCCESS: Final = "success"
-_SYSTEMD: Final = Path("/run/systemd/system")
 
 
 @click.command(
@@ -62,7 +61,7 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
     token = TokenText.parse(text)
     host, port = _place(master)
     settings = load_settings(effective_root())
-    with as_owner_of(settings.paths.data) if _has_systemd(settings) else nullcontext():
+    with as_owner_of(settings.paths.data) if has_systemd(settings.root) else nullcontext():
         take_up(settings)
         files = JoiningFiles(settings.paths)
         _make_room(settings, files, token, is_forced=is_forced)
@@ -79,11 +78,6 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
             tell(f"settings    written to {written}")
         _start_daemons(load_settings(effective_root()))
         return _be_taken_in(door, files, plan, admitted.cluster_name, time.monotonic() + timeout)
-
-
-def _has_systemd(settings: Settings) -> bool:
-    """Whether systemd starts the daemons, as their own user."""
-    return settings.root is None and _SYSTEMD.exists()
 
 
 def _place(text: str) -> tuple[str, int]:
@@ -126,7 +120,7 @@ def _start_daemons(settings: Settings) -> None:
     paths, rules = settings.paths, settings.noded
     _end_older(settings)
     if find_supervisor(paths) is None and find_daemon(paths, "noded") is None:
-        if _has_systemd(settings):
+        if has_systemd(settings.root):
             _start_by_systemd()
         else:
             with open(os.devnull, "wb") as nowhere:

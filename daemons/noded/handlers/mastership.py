@@ -16,7 +16,6 @@ Source: noded.md 6; masterfailover.md 3.
 
 import os
 import signal
-from pathlib import Path
 from typing import Final
 
 import trio
@@ -24,6 +23,7 @@ import trio
 from common.daemons import MASTER_DAEMONS, Place
 from common.durable.atomicfile import write_file
 from common.errors import Conflict, GantryError, Unavailable
+from common.installation import has_systemd
 from common.nodes.epochs import read_seen
 from common.nodes.mastershipnotes import allow_no_voting
 from common.nodes.nodeplace import place_of
@@ -47,8 +47,6 @@ from protocol.noded.mastership import (
 
 # time for the daemons of a master, and for its jobs, to end; the supervisor kills daemons earlier
 _END_S: Final = 90.0
-# there while systemd runs this machine's services
-_SYSTEMD: Final = Path("/run/systemd/system")
 _log: Final = get_log(__name__)
 
 
@@ -110,7 +108,7 @@ class MastershipHandlers:
         supervisor = find_supervisor(self._paths)
         if supervisor is not None:
             os.kill(supervisor.pid, signal.SIGUSR1)
-        elif _SYSTEMD.is_dir() and self._settings.root is None:
+        elif has_systemd(self._settings.root):
             write_file(self._paths.start_request, b"", mode=0o640)
         else:
             raise Unavailable("nothing on this node starts the daemons of the master; start them there: gantry up")
