@@ -10,6 +10,7 @@ import pytest
 
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
+from daemons.jobproc.commands.holding import folder_name
 from daemons.jobproc.commands.limits import CPU, MEMORY, Wanted, limit_groups
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell
 from tests.support.forkserver import JobHost
@@ -150,8 +151,9 @@ def test_no_group_is_left_behind(host: JobHost) -> None:
     one = run(host, command("true", memory=50 * MIB))
 
     # other tests make and remove groups meanwhile
-    groups = [Path(path) for path, _, _ in os.walk("/sys/fs/cgroup")]
-    assert [path for path in groups if path.name == f"job-{one}.cg" and path.parent.name.startswith("gantry-")] == []
+    own = folder_name(str(host.paths.run))
+    left = [path for path, _, _ in os.walk("/sys/fs/cgroup") if path.endswith(f"/{own}/job-{one}.cg")]
+    assert left == []
 
 
 @pytest.mark.parametrize(
