@@ -214,9 +214,12 @@ def state_files(paths: Paths) -> dict[str, bytes]:
 
 def files(paths: Paths) -> dict[str, bytes]:
     """The contents of config.data and of ssconf."""
-    found = {path.name: path.read_bytes() for path in paths.data.glob("ssconf_*") if not path.name.endswith(".new")}
-    if paths.config_data.exists():
-        found[paths.config_data.name] = paths.config_data.read_bytes()
+    found = {}
+    for path in (*paths.data.glob("ssconf_*"), paths.config_data):
+        # one that is being written may be gone
+        with contextlib.suppress(FileNotFoundError):
+            if path.suffix not in (".new", ".tmp"):
+                found[path.name] = path.read_bytes()
     return found
 
 
