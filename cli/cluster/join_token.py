@@ -1,6 +1,5 @@
 """`gnt-cluster join-token`: let a machine join the cluster."""
 
-import socket
 import time
 from typing import Final
 
@@ -10,6 +9,7 @@ from cli.commands import Command
 from cli.context import installation, uses_color, wants_json
 from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE
+from cli.listening import listens
 from cli.screen import remark, say, say_json, warn
 from cli.tables import Column, Layout, render
 from common.daemons import Place
@@ -21,7 +21,6 @@ from common.nodes.nodeplace import place_of
 from common.nodes.ownaddress import own_address
 from common.settings import Settings
 from common.words.times import clock
-from protocol.dial import pauses
 
 # time for the node daemon to open its port
 _OPENING_S: Final = 5.0
@@ -76,21 +75,8 @@ def _tell(settings: Settings, token: JoinToken, text: TokenText) -> None:
     else:
         say(command)
         remark(f"for one machine, until {clock(token.expires_at)}; run the command there, as root")
-    if not _is_open(address, rules.join_port):
+    if not listens(address, rules.join_port, _OPENING_S):
         warn(f"nothing listens at {place} yet: the node daemon opens that port; does it run (gantry status)?")
-
-
-def _is_open(address: str, port: int) -> bool:
-    deadline = time.monotonic() + _OPENING_S
-    for pause_s in pauses():
-        try:
-            socket.create_connection((address, port), _OPENING_S).close()
-            return True
-        except OSError:
-            if time.monotonic() + pause_s >= deadline:
-                return False
-        time.sleep(pause_s)
-    raise AssertionError("pauses() has no end")
 
 
 def _list(tokens: list[JoinToken], now: float) -> int:

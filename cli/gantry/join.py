@@ -1,7 +1,6 @@
 """`gantry join`: make this machine a node of a cluster."""
 
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from cli.durations import DURATION
 from cli.exitcodes import DONE, FAILED
 from cli.gantry.pids import end_process
 from cli.gantry.up import start_supervisor, tell
+from cli.listening import listens
 from cli.screen import complain, remark, say_json
 from common.daemons import start_order
 from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
@@ -126,7 +126,7 @@ def _start_daemons(settings: Settings) -> None:
             with open(os.devnull, "wb") as nowhere:
                 # a pipe would end the supervisor with this process; it runs on: do not wait for it
                 start_supervisor(paths, nowhere.fileno()).returncode = 0
-    if not _listens(rules.address or "localhost", rules.port):
+    if not listens(rules.address or "localhost", rules.port, _START_S):
         raise Unavailable(
             f"the node daemon of this machine does not listen at port {rules.port}; its log "
             f"'{paths.log_file('noded')}' tells why; mend that, and repeat the same command"
@@ -158,20 +158,6 @@ def _end_older(settings: Settings) -> None:
         running = find(paths)
         if running is not None and running.since < made_at and not end_process(running.pid, _START_S):
             raise Unavailable(f"a daemon of a cluster before runs with pid {running.pid} and does not end; kill it")
-
-
-def _listens(host: str, port: int) -> bool:
-    """Whether a daemon listens there in time."""
-    deadline = time.monotonic() + _START_S
-    for pause_s in pauses():
-        try:
-            socket.create_connection((host, port), _START_S).close()
-            return True
-        except OSError:
-            if time.monotonic() + pause_s >= deadline:
-                return False
-        time.sleep(pause_s)
-    raise AssertionError("pauses() has no end")
 
 
 def _be_taken_in(door: MasterDoor, files: JoiningFiles, plan: JoiningPlan, cluster: str, deadline: float) -> int:
