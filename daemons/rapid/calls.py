@@ -1,0 +1,117 @@
+"""A row of rapid's table, and what its handler sees and returns.
+
+Theory. One table of calls makes the routes, the checks before a handler (who calls, with which right, with what body)
+and the OpenAPI document. So no check can be forgotten, and the document cannot lie.
+
+Source: DESIGN section 15; CHOICES 1.
+"""
+
+import enum
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeVar
+
+import attrs
+from starlette.requests import Request as HttpRequest
+
+from common.webaccess.principal import Principal
+from common.webaccess.rights import Right
+from protocol.messages import Request
+
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Face(enum.Enum):
+    """The style of a part: how its errors look, and how bodies are checked."""
+
+    # Ganeti's resources: rapi.md
+    GANETI = "ganeti"
+    # ours under /3: problem details
+    OURS = "ours"
+    # pages for people
+    PAGE = "page"
+
+
+class Daemons(Protocol):
+    """The daemons behind rapid, called in the name of the caller with the role that this call gives."""
+
+    async def luxid(self, request: Request[R]) -> R:
+        """Raises: RemoteError, Unavailable, ConnectionLost: as `protocol.client.Client.call`."""
+        ...
+
+    async def wconfd(self, request: Request[R]) -> R:
+        """As `luxid`; only for what every caller may know, as wconfd knows no speakers."""
+        ...
+
+
+@attrs.frozen
+class Asked:
+    """A request whose caller may make it, with its body read and checked."""
+
+    # path and query parameters, headers, the address of the client
+    http: HttpRequest
+    caller: Principal
+    daemons: Daemons
+    # an instance of `Call.takes`; any JSON value where that is `object`; None: there was no body
+    body: object = None
+
+    def body_as(self, kind: type[T]) -> T:
+        """The body, whose class the row names."""
+        assert isinstance(self.body, kind)
+        return self.body
+
+
+@attrs.frozen
+class Given:
+    """The result of a handler that is more than a value with status 200."""
+
+    value: object
+    status: int = 200
+    headers: Mapping[str, str] = attrs.field(factory=dict)
+
+
+# returns a value that `common.wire.unstructure` understands, a `Given`, or a Starlette response
+Handler = Callable[[Asked], Awaitable[object]]
+
+
+@attrs.frozen
+class Parameter:
+    """A parameter of the query string or a header, for the document; handlers read it themselves."""
+
+    name: str
+    description: str
+    schema: Mapping[str, object] = attrs.field(factory=lambda: {"type": "string"})
+    place: str = "query"
+    is_required: bool = False
+
+
+@attrs.frozen
+class Call:
+    verb: str
+    # as Starlette's routes: "/3/jobs/{id:int}"
+    path: str
+    handler: Handler
+    # one sentence for the document
+    summary: str
+    face: Face = Face.OURS
+    # any one of them is enough; empty: everybody may call, also without a name
+    rights: tuple[Right, ...] = ()
+    # class of the body, `object` for any JSON; None: there is none
+    takes: object = None
+    is_body_required: bool = True
+    # class of the value with the status `status`; None: null
+    gives: object = None
+    status: int = 200
+    # media type of the result
+    media_type: str = "application/json"
+    # statuses of refusals, besides those that every call of this face may have
+    errors: tuple[int, ...] = ()
+    parameters: tuple[Parameter, ...] = ()
+    # heading in the document
+    tag: str = ""
+    # whether the call only waits and reads: then it is cancelled when the client goes
+    only_waits: bool = False
+    # whether it changes something: then it is logged, and a page needs protection against forgery
+    changes: bool = False
+    # examples of bodies, by name
+    examples: Mapping[str, object] = attrs.field(factory=dict)

@@ -1,0 +1,45 @@
+"""Refusals of rapid itself, with their status; the faces give them their form.
+
+Source: rapi.md section 4; RFC 9457.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from common.errors import GantryError
+
+# status of errors of the daemons, by their code
+STATUS_OF: Final[Mapping[str, int]] = {
+    "invalid": 400,
+    "denied": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "order_violation": 409,
+    "unavailable": 503,
+    "internal": 500,
+}
+
+
+class Refused(GantryError):
+    """the request is refused"""
+
+    def __init__(self, status: int, message: str, *, code: str = "", headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code or _CODES.get(status, "invalid")  # type: ignore[misc]  # of this error, not of the class
+        self.headers = dict(headers or {})
+
+
+_CODES: Final = {
+    401: "unauthenticated",
+    403: "denied",
+    404: "not_found",
+    409: "conflict",
+    500: "internal",
+    503: "unavailable",
+}
+
+
+def status_of(error: GantryError) -> int:
+    """The status of a reply with this error."""
+    return error.status if isinstance(error, Refused) else STATUS_OF.get(error.code, 500)
