@@ -96,6 +96,10 @@ class Call:
     face: Face = Face.OURS
     # any one of them is enough; empty: everybody may call, also without a name
     rights: tuple[Right, ...] = ()
+    # options of the users file that the rule of Ganeti wants, any one of them; empty: everybody may call, also unnamed;
+    # None: the rule knows no such call. Where the settings keep that rule, it counts instead of `rights`, and the call
+    # is made with the role *admin*: Ganeti has no finer ones
+    ganeti_rights: tuple[str, ...] | None = None
     # class of the body, `object` for any JSON; None: there is none
     takes: object = None
     is_body_required: bool = True
