@@ -1,10 +1,13 @@
 """Connections to the daemons of the chosen installation."""
 
 import errno
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
+from cli.luxid import Luxid
 from cli.screen import remark
 from common.errors import Denied, GantryError, RemoteError, Unavailable
 from common.nodes.nodeplace import why_not_master
@@ -20,24 +23,29 @@ RESTART_PATIENCE_S: Final = 10.0
 _NOBODY_THERE: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.ENOTDIR)
 
 
-def open_luxid(*, is_patient: bool = True) -> BlockingClient:
-    """Return a client of luxid; it connects at its first call.
+def open_luxid(*, is_patient: bool = True) -> Luxid:
+    """Return a connection to luxid; it connects at its first call.
 
     Args:
         is_patient: wait a few seconds for a luxid that is away, if a supervisor will start it again.
             False for a command that only asks whether luxid is there.
     Raises: NotFound, InvalidRequest, OSError: the installation does not exist.
     """
-    return _client(paths().query_socket, "luxid", is_patient)
+    return luxid_opener(is_patient=is_patient)()
+
+
+def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
+    """As `open_luxid`, for threads: they do not know with which options the command was called."""
+    return partial(_client, paths().query_socket, "luxid", is_patient and _is_supervised())
 
 
 def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
     """Return a client of wconfd; otherwise as `open_luxid`."""
-    return _client(paths().wconfd_socket, "wconfd", is_patient)
+    return _client(paths().wconfd_socket, "wconfd", is_patient and _is_supervised())
 
 
 def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
-    patience_s = RESTART_PATIENCE_S if is_patient and _is_supervised() else 0
+    patience_s = RESTART_PATIENCE_S if is_patient else 0
     return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon, noted=_show_note)
 
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from cli.exitcodes import DONE, FAILED
+from cli.luxid import Luxid
 from cli.query import query_jobs
 from cli.screen import complain
 from common.words.outcome import FIELDS, Outcome, explain_failure, outcome_of
-from protocol.blocking import BlockingClient
 
 
-def fetch_outcomes(client: BlockingClient, job_ids: Sequence[int]) -> list[Outcome]:
+def fetch_outcomes(client: Luxid, job_ids: Sequence[int]) -> list[Outcome]:
     """How these jobs ended, in the order asked.
 
     Raises: JobLost: a job does not exist. Else as `BlockingClient.call`.

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final, cast
 import click
 
 from cli.connection import open_luxid
+from cli.luxid import Luxid
 from common.ids import JobId
 from common.query.kinds import QueryKind
 from common.query.qlang import Expression as QueryExpression
 from common.words.fields import Row
 from common.words.filtertext import Expression
-from protocol.blocking import BlockingClient
 from protocol.luxi.queries import Query, QueryJobs
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _ID_DIGITS: Final = len(str(_ID_MAX))
 
 
 def query_jobs(
-    client: BlockingClient, job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()
+    client: Luxid, job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Sequence[str] = ()
 ) -> list[Row]:
     """Return jobs by their ids, archived ones included; without ids all jobs that are not archived.
 
@@ -54,7 +54,7 @@ def _requests(job_ids: Sequence[int] | None, fields: Sequence[str]) -> Iterator[
         yield QueryJobs(tuple(ids[start : start + _IDS_AT_ONCE]), tuple(fields))
 
 
-def filter_jobs(client: BlockingClient, condition: Expression, fields: Sequence[str]) -> list[Row]:
+def filter_jobs(client: Luxid, condition: Expression, fields: Sequence[str]) -> list[Row]:
     """Return the jobs for which luxid finds a condition true; archived ones too if `archived` is among the fields.
 
     Args: condition: JSON of the query language.

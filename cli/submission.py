@@ -17,6 +17,7 @@ from cli.context import command_line, job_program, wants_json
 from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE, FAILED, OURS
 from cli.live.outputscreen import OutputScreen, raw_option
+from cli.luxid import Luxid
 from cli.options import F, with_options
 from cli.screen import complain, remark, say, say_json
 from cli.user import user_name
@@ -25,7 +26,6 @@ from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import user_trail
 from common.queue.submitter import submitter_entry
-from protocol.blocking import BlockingClient
 from protocol.luxi.output import OutputStream
 from protocol.luxi.submission import OpInput, Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request
@@ -161,7 +161,7 @@ def _follow(ids: Sequence[int], streams: Sequence[OutputStream], wishes: Wishes,
     return wait_code(outcomes)
 
 
-def send_jobs(client: BlockingClient, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> Sequence[SubmitAnswer]:
+def send_jobs(client: Luxid, jobs: Sequence[Sequence[OpInput]], wishes: Wishes) -> Sequence[SubmitAnswer]:
     """Submit the jobs; return what became of each.
 
     Each call has a key. If luxid goes away before it replies, the call is sent again, and luxid returns the
@@ -184,7 +184,7 @@ def _new_key() -> str:
     return os.urandom(16).hex()
 
 
-def _call_once(client: BlockingClient, request: Request[R]) -> R:
+def _call_once(client: Luxid, request: Request[R]) -> R:
     """Call, and call again if the reply was lost; the request has a key, so luxid carries it out once."""
     try:
         return client.call(request)

@@ -9,10 +9,10 @@ from typing import Final
 import attrs
 
 from cli.live.follow import job_changes
+from cli.luxid import Luxid
 from cli.query import query_jobs
 from common.errors import ProtocolError
 from common.words.loglines import LogLine
-from protocol.blocking import BlockingClient
 
 # the kind of log entry that names a socket
 _KIND: Final = "jqueue-test"
@@ -33,7 +33,7 @@ class JobSeen:
     statuses: tuple[str, ...]
 
 
-def witness(client: BlockingClient, job_id: int) -> JobSeen:
+def witness(client: Luxid, job_id: int) -> JobSeen:
     """Follow a job to its end, and connect to each socket that its log names.
 
     Raises: OSError: a socket cannot be reached. ProtocolError: a log entry names no socket. Else as `job_changes`.
@@ -50,7 +50,7 @@ def witness(client: BlockingClient, job_id: int) -> JobSeen:
     return JobSeen(job_id, tuple(messages), tuple(steps), tuple(row["opstatus"]))
 
 
-def _visit(client: BlockingClient, job_id: int, line: LogLine) -> tuple[str, object, str | None]:
+def _visit(client: Luxid, job_id: int, line: LogLine) -> tuple[str, object, str | None]:
     """Return the step, and the job's state during it; the job goes on when the connection closes."""
     path, step, argument = _parts(line.message)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as sock:

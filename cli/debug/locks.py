@@ -16,12 +16,12 @@ from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, UNKNOWN_FIELD
+from cli.luxid import Luxid
 from cli.options import table_options
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
-from protocol.blocking import BlockingClient
 from protocol.luxi.locks import LockRow
 
 # field -> the text of its cell
@@ -59,7 +59,7 @@ def locks(chosen: str | None, interval: float | None, no_headers: bool, separato
     return UNKNOWN_FIELD if wrong else DONE
 
 
-def _show(client: BlockingClient, names: Sequence[str], unknown: str, layout: Layout) -> None:
+def _show(client: Luxid, names: Sequence[str], unknown: str, layout: Layout) -> None:
     rows = ask_lock_view(client)
     if wants_json():
         say_json([attrs.asdict(row) for row in rows])

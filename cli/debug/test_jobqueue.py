@@ -15,6 +15,7 @@ from cli.context import wants_json
 from cli.debug.jobwitness import JobSeen, witness
 from cli.exitcodes import DONE, FAILED
 from cli.live.follow import job_changes
+from cli.luxid import Luxid
 from cli.query import query_jobs
 from cli.screen import complain, say, say_json
 from cli.submission import PRIORITIES, taken
@@ -23,7 +24,6 @@ from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.words.fields import Row
 from common.words.times import to_seconds
-from protocol.blocking import BlockingClient
 from protocol.luxi.submission import OpInput, SubmitAnswer, SubmitJob, SubmitManyJobs
 from protocol.messages import AnyRequest
 
@@ -55,7 +55,7 @@ def test_jobqueue(priority: str) -> int:
     return FAILED if broken else DONE
 
 
-def _verdict(check: Callable[[BlockingClient, OpInput], None], client: BlockingClient, delay: OpInput) -> str:
+def _verdict(check: Callable[[Luxid, OpInput], None], client: Luxid, delay: OpInput) -> str:
     """Return what is wrong; "" if nothing is."""
     try:
         check(client, delay)
@@ -64,11 +64,11 @@ def _verdict(check: Callable[[BlockingClient, OpInput], None], client: BlockingC
     return ""
 
 
-def _check_bad_dependency(client: BlockingClient, delay: OpInput) -> None:
+def _check_bad_dependency(client: Luxid, delay: OpInput) -> None:
     _must_refuse(client, SubmitJob(({**delay, "depends": [[-1, None]]},)), "a dependency on the job before the first")
 
 
-def _check_bad_priorities(client: BlockingClient, delay: OpInput) -> None:
+def _check_bad_priorities(client: Luxid, delay: OpInput) -> None:
     for priority in _TRIED:
         bad = {**delay, "priority": priority}
         for ops in ((bad,), (bad, delay), (delay, bad), (delay, bad, delay)):
@@ -77,7 +77,7 @@ def _check_bad_priorities(client: BlockingClient, delay: OpInput) -> None:
             _must_refuse(client, SubmitManyJobs(((delay,), ops, (delay,))), f"a job among others with {what}")
 
 
-def _must_refuse(client: BlockingClient, request: AnyRequest, what: str) -> None:
+def _must_refuse(client: Luxid, request: AnyRequest, what: str) -> None:
     try:
         answer = client.call(request)
     except RemoteError:
@@ -87,7 +87,7 @@ def _must_refuse(client: BlockingClient, request: AnyRequest, what: str) -> None
     raise Broken(f"{what} was taken: {answer}")
 
 
-def _check_dependencies(client: BlockingClient, delay: OpInput) -> None:
+def _check_dependencies(client: Luxid, delay: OpInput) -> None:
     # for each job, the distance back to the job that it depends on
     backwards = (None, -1, -2, None, -2)
     jobs = [delay if step is None else {**delay, "depends": [[step, ["success"]]]} for step in backwards]
@@ -120,7 +120,7 @@ def _must_follow(row: Row, before: Row) -> None:
         raise Broken(f"job {row['id']} was executed at {start}, before job {before['id']} had ended at {end}")
 
 
-def _wait(client: BlockingClient, job_ids: Sequence[int]) -> None:
+def _wait(client: Luxid, job_ids: Sequence[int]) -> None:
     for job_id in job_ids:
         for _ in job_changes(client, job_id, ("status",)):
             pass
@@ -145,7 +145,7 @@ _TRIALS: Final = (
 )
 
 
-def _check_notifications(client: BlockingClient, delay: OpInput) -> None:
+def _check_notifications(client: Luxid, delay: OpInput) -> None:
     for number, trial in enumerate(_TRIALS, 1):
         ops = [_witnessed(delay, messages, fails) for messages, fails in trial.ops]
         seen = witness(client, client.call(SubmitJob(tuple(ops))))
@@ -185,7 +185,7 @@ def _steps(messages: Sequence[str]) -> list[tuple[str, object, str]]:
     return [("expandnames", None, "waiting"), ("exec", None, "running"), *start, *logged]
 
 
-_CHECKS: Final[dict[str, Callable[[BlockingClient, OpInput], None]]] = {
+_CHECKS: Final[dict[str, Callable[[Luxid, OpInput], None]]] = {
     "a dependency that cannot be is refused": _check_bad_dependency,
     "priorities outside the three are refused": _check_bad_priorities,
     "jobs run after those they depend on": _check_dependencies,

@@ -13,12 +13,12 @@ from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
+from cli.luxid import Luxid
 from cli.query import jobs_now
 from cli.screen import complain, say_json
 from common.errors import NotFound, RemoteError
 from common.ids import JobId
 from common.words.outcome import no_such_job
-from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob
 
 _ACTION: Final = Action("archive", ENDED)
@@ -45,7 +45,7 @@ def archive(is_forced: bool, is_dry: bool, **chosen: Unpack[ChoiceOptions]) -> i
     return DONE if all(answers) else FAILED
 
 
-def _archive(client: BlockingClient, job_id: JobId) -> bool | None:
+def _archive(client: Luxid, job_id: JobId) -> bool | None:
     """Return whether the job is archived now; None: luxid refused, and the reason has been told."""
     try:
         return client.call(ArchiveJob(job_id))

@@ -12,11 +12,11 @@ from cli.context import command_line, program, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import FAILED, INTERRUPTED
 from cli.live.follow import job_changes
+from cli.luxid import Luxid
 from cli.outcomes import fetch_outcomes, judge
 from cli.query import JOB_ID
 from cli.screen import complain, remark, say_json
 from common.words.times import duration
-from protocol.blocking import BlockingClient
 
 
 @click.command(
@@ -41,7 +41,7 @@ def wait(job_ids: Sequence[int], timeout: float | None) -> int:
     return judge(outcomes) if late is None else _give_up(late, timeout or 0)
 
 
-def _wait_for(client: BlockingClient, job_id: int, deadline: float | None) -> bool:
+def _wait_for(client: Luxid, job_id: int, deadline: float | None) -> bool:
     """Whether the job is final; the other jobs go on meanwhile, so waiting for one after another is soon enough."""
     is_final = False
     for change in job_changes(client, job_id, ("status",), deadline=deadline):

@@ -12,11 +12,11 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar, cast
 
 import attrs
 
+from cli.luxid import Luxid
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
@@ -25,7 +25,6 @@ from common.wire import structure
 from common.words.fields import Row
 from common.words.loglines import LogLine
 from common.words.outcome import no_such_job
-from protocol.blocking import BlockingClient
 from protocol.luxi.changes import JobChange, WaitForJobChange
 from protocol.luxi.output import OutputStream, ReadJobOutput
 from protocol.luxi.queries import FieldValue, QueryJobs
@@ -67,11 +66,11 @@ class Output:
 
 Event = Change | Output
 _Failure = BaseException
-_Task = Callable[[BlockingClient], Iterator[Event]]
+_Task = Callable[[Luxid], Iterator[Event]]
 
 
 def job_changes(
-    client: BlockingClient,
+    client: Luxid,
     job_id: int,
     fields: Sequence[str] = FIELDS,
     *,
@@ -112,7 +111,7 @@ def job_changes(
             return
 
 
-def _call_patiently(client: BlockingClient, request: Request[R]) -> R:
+def _call_patiently(client: Luxid, request: Request[R]) -> R:
     return client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
 
 
@@ -124,7 +123,7 @@ def _change(job_id: int, fields: Sequence[str], news: JobChange) -> Change:
     return Change(job_id, status, cast(Row, dict(zip(fields, news.values, strict=True))), log)
 
 
-def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) -> Change:
+def _archived_job(client: Luxid, job_id: int, fields: Sequence[str]) -> Change:
     values = client.call(QueryJobs((JobId(job_id),), (*fields, "oplog")))[0]
     if values[0] is None:
         raise JobLost(no_such_job(job_id))
@@ -133,7 +132,7 @@ def _archived_job(client: BlockingClient, job_id: int, fields: Sequence[str]) ->
 
 
 def job_output(
-    client: BlockingClient,
+    client: Luxid,
     job_id: int,
     stream: OutputStream = OutputStream.OUTPUT,
     *,
@@ -164,12 +163,16 @@ class Followers:
     Luxid is assumed to be there; its restart is waited for. The threads are daemons, so the
     program can end without stopping them.
 
-    Args: streams: streams of the jobs' commands to follow; empty: no output.
+    Args:
+        open_luxid: makes the connection of a thread.
+        streams: streams of the jobs' commands to follow; empty: no output.
     Raises: NoThread.
     """
 
-    def __init__(self, socket: Path, job_ids: Sequence[int], streams: Sequence[OutputStream] = ()) -> None:
-        self._socket = socket
+    def __init__(
+        self, open_luxid: Callable[[], Luxid], job_ids: Sequence[int], streams: Sequence[OutputStream] = ()
+    ) -> None:
+        self._open_luxid = open_luxid
         self._events: queue.SimpleQueue[Event | _Failure | None] = queue.SimpleQueue()
         self._tasks: deque[_Task] = deque()
         for job_id in job_ids:
@@ -209,7 +212,7 @@ class Followers:
 
     def _work(self) -> None:
         try:
-            with BlockingClient(self._socket, connect_timeout_s=0, daemon="luxid") as client:
+            with self._open_luxid() as client:
                 while self._tasks:
                     try:
                         task = self._tasks.popleft()
@@ -222,7 +225,7 @@ class Followers:
         self._events.put(None)
 
 
-def _tolerant_output(client: BlockingClient, job_id: int, stream: OutputStream) -> Iterator[Event]:
+def _tolerant_output(client: Luxid, job_id: int, stream: OutputStream) -> Iterator[Event]:
     """The output of a job, if luxid can tell it: an archived job has none, and neither has Ganeti's luxid."""
     try:
         yield from job_output(client, job_id, stream, is_following=True, is_patient=True)

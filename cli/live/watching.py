@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, assert_never
 
-from cli.connection import open_luxid
-from cli.context import command_line, job_program, paths, uses_color, wants_json
+from cli.connection import luxid_opener, open_luxid
+from cli.context import command_line, job_program, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
 from cli.live.follow import Change, Event, Followers, Output
 from cli.live.outputscreen import OutputScreen
@@ -134,7 +134,7 @@ def _goes_on(job_ids: Sequence[int]) -> str:
 def _follow(
     job_ids: Sequence[int], streams: Sequence[OutputStream] | None, screen: OutputScreen, *, is_submitter: bool
 ) -> Sequence[Outcome]:
-    socket = paths().query_socket
+    opener = luxid_opener(is_patient=False)
     with open_luxid() as client:
         if not is_submitter:
             # refuses an unknown id at once, before any output
@@ -143,13 +143,13 @@ def _follow(
             rows = query_jobs(client, job_ids, ("id", "ops"))
             streams = streams_of(op for row in rows for op in row["ops"] or ())
         if wants_json():
-            _show_json(Followers(socket, job_ids, streams))
+            _show_json(Followers(opener, job_ids, streams))
         elif len(job_ids) > 1:
-            _show_several(Followers(socket, job_ids), job_ids)
+            _show_several(Followers(opener, job_ids), job_ids)
         elif is_submitter:
-            _show_as_own(Followers(socket, job_ids, streams), job_ids[0], screen)
+            _show_as_own(Followers(opener, job_ids, streams), job_ids[0], screen)
         else:
-            _show_one(Followers(socket, job_ids, streams), before[0], screen)
+            _show_one(Followers(opener, job_ids, streams), before[0], screen)
         # the followers may have waited for a restart of luxid, so this connection may be dead
         client.close()
         outcomes = fetch_outcomes(client, job_ids)

@@ -9,6 +9,7 @@ from typing import Final
 import attrs
 
 from cli.connection import open_luxid
+from cli.luxid import Luxid
 from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.why.waithistory import job_waits
@@ -18,7 +19,6 @@ from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
 from common.words.fields import Row
 from common.words.outcome import Outcome
-from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs
 
 FIELDS: Final = ("id", "status", "summary", "received_ts", "start_ts", "end_ts")
@@ -75,7 +75,7 @@ def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
     return found
 
 
-def _explain(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Explanation]:
+def _explain(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, Explanation]:
     rows = query_jobs(client, job_ids, FIELDS)
     answers = client.call(ExplainJobs(tuple(JobId(row["id"]) for row in rows)))
     waits = job_waits(client, [row["id"] for row in rows])

@@ -8,18 +8,18 @@ from typing import Final
 import attrs
 import orjson
 
+from cli.luxid import Luxid
 from common.errors import InvalidRequest, ProtocolError
 from common.locks import parse_lock
 from common.query.kinds import QueryKind
 from common.wire import structure
-from protocol.blocking import BlockingClient
 from protocol.luxi.locks import LOCK_FIELDS, LockRow
 from protocol.luxi.queries import Query, QueryResult
 
 JOB: Final = "job/"
 
 
-def ask_lock_view(client: BlockingClient) -> tuple[LockRow, ...]:
+def ask_lock_view(client: Luxid) -> tuple[LockRow, ...]:
     """Ask luxid, not wconfd: a user who may list jobs may also see their locks.
 
     Raises: as `read_lock_view` and `BlockingClient.call`.

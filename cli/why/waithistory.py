@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping, Sequence
 
+from cli.luxid import Luxid
 from common.errors import RemoteError
 from common.ids import JobId
 from common.queue.waithistory import Span
-from protocol.blocking import BlockingClient
 from protocol.luxi.waits import ReadJobWaits
 
 
-def job_waits(client: BlockingClient, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:
+def job_waits(client: Luxid, job_ids: Sequence[int]) -> Mapping[int, Sequence[Span]]:
     """Return the spans of these jobs, by id; none for a job that does not exist, or if luxid lacks the method.
 
     Raises: as `BlockingClient.call`, except RemoteError.
