@@ -26,6 +26,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from protocol.client import Client
 from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.metrics import ReadMetrics
 from protocol.messages import AnyRequest
 from protocol.serving.route import AnyRoute
 from protocol.wconfd.config import ReadConfig
@@ -141,12 +142,14 @@ class ConfigCache:
 def needing_config(route: AnyRoute, config: ConfigCache) -> AnyRoute:
     """Return the route with a check: calls fail as long as no configuration has ever been read.
 
-    A call that only waits for a job's status does not fail: so a client sees its job through in any case.
+    A call that only waits for a job's status does not fail: so a client sees its job through in any case; nor do the
+    numbers for graphs and alerts.
     """
 
     async def check(call: AnyRequest) -> None:
-        if not (isinstance(call, WaitForJobChange) and call.fields == ("status",)):
-            await config.require()
+        if isinstance(call, ReadMetrics) or (isinstance(call, WaitForJobChange) and call.fields == ("status",)):
+            return
+        await config.require()
 
     return route.after(check)
 

@@ -9,6 +9,7 @@ from common.ids import JobId
 from common.queue.jobs import Job
 from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue.decisions import Phase
+from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.unread import UnreadFiles
 from daemons.luxid.jobtable import JobTable
@@ -28,6 +29,8 @@ class LiveJobs:
     unread: UnreadFiles = attrs.Factory(UnreadFiles)
     # reasons why no job is started at the moment
     obstacles: set[str] = attrs.Factory(set)
+    # numbers for graphs
+    counts: JobCounts = attrs.Factory(JobCounts)
 
     def phase(self, job_id: JobId) -> Phase | None:
         """The job's phase; None: it is not live, or has ended."""

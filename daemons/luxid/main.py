@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import trio
 
+from common.metrics.calls import CallTally
 from common.objects.index import ConfigIndex
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
@@ -34,6 +35,7 @@ from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.jobrows import JobRows
 from daemons.luxid.handlers.limits import Limits
+from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.objectkinds import Sources
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -176,7 +178,7 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
     for job in dead:
         nursery.start_soon(deaths.settle, job)
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
-    nursery.start_soon(_write_history_at_end, parts, deaths)
+    nursery.start_soon(_write_history_at_end, parts)
     nursery.start_soon(deaths.run)
     parts.begin(nursery, starter.start)
     # no event reported processes that died between being judged and being watched
@@ -213,7 +215,7 @@ def _pause_in_thread(pause_s: float) -> None:
     trio.from_thread.run(trio.sleep, pause_s)
 
 
-async def _write_history_at_end(parts: Parts, deaths: Deaths) -> None:
+async def _write_history_at_end(parts: Parts) -> None:
     """Write the open spans at the end: the next luxid cannot know what held the queued jobs until then."""
     try:
         await trio.sleep_forever()
@@ -221,7 +223,7 @@ async def _write_history_at_end(parts: Parts, deaths: Deaths) -> None:
         if parts.store.files.is_master:
             parts.waits.write(parts.jobs.queue.close(time.time()))
         # each swept death is a missed event, and a defect
-        _log.info("deaths.served", swept=deaths.swept)
+        _log.info("deaths.served", swept=parts.jobs.counts.swept)
 
 
 def _launcher(settings: Settings) -> Launcher:
@@ -266,6 +268,7 @@ def _service(
     privileged = attrs.evolve(access, gids=()).access(own_uid)
     submitters = Submitters(access.access(own_uid), jobs)
     rows = JobRows(jobs.table, store, views)
+    lags, tally = early.nodes.lags if early.nodes else None, CallTally()
     return Service(
         routes(
             Handlers(
@@ -280,7 +283,7 @@ def _service(
                     settings.paths,
                     config,
                     settings.ganeti.release,
-                    lags=early.nodes.lags if early.nodes else None,
+                    lags=lags,
                     verdicts=early.nodes.verdicts if early.nodes else None,
                 ),
                 copies=CopyChecks(early.nodes),
@@ -288,11 +291,13 @@ def _service(
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
+                metrics=Metrics(jobs, views, store, tally, lags),
                 explaining=Explaining(jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd")),
                 config=config,
             )
         ),
         item_bound=ItemBound(settings.limits.max_items, "max_items"),
+        tally=tally,
     )
 
 

@@ -10,8 +10,10 @@ import attrs
 import trio
 
 from common.ids import JobId
+from common.opcodes.registry import opcode_classes
 from common.settings import LuxidSettings
 from daemons.luxid.core.choice.weights import WeightRules
+from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.store import Store
 from daemons.luxid.files.waitfiles import WaitFiles
@@ -42,7 +44,8 @@ class Parts:
     @classmethod
     def make(cls, store: Store, settings: LuxidSettings) -> "Parts":
         queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
-        jobs = LiveJobs(queue, JobTable(store.find_live), JobProcesses(KillMessages(store.paths)))
+        processes, counts = JobProcesses(KillMessages(store.paths)), JobCounts(opcode_classes())
+        jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts)
         waits, ends = WaitFiles(store.paths), Ends()
         # with an external executor each process reports for itself whether it supports pauses
         pauses = Pauses(store.paths, jobs, all_heed=not settings.executor)

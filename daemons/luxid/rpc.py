@@ -14,6 +14,7 @@ from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.limits import Limits
+from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.submission import Submission
@@ -25,6 +26,7 @@ from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
+from protocol.luxi.metrics import ReadMetrics
 from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import (
@@ -61,6 +63,7 @@ class Handlers:
     limits: Limits
     explaining: Explaining
     history: JobWaits
+    metrics: Metrics
     config: ConfigCache
 
 
@@ -106,6 +109,7 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),
+        Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
         Route(QueryExports, to.objects.query_exports, only_waits=True, role=Role.READ),
         Route(QueryTags, to.objects.query_tags, role=Role.READ),
     ]

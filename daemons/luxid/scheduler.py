@@ -89,6 +89,7 @@ class Scheduler:
 
     def started(self, job: Job) -> None:
         """The job, as just written, has a process."""
+        self._jobs.counts.note_start(job, time.time())
         self._table.put(job)
         self._queue.started(job.job_id)
         self._bells.ring(job.job_id)
@@ -112,6 +113,7 @@ class Scheduler:
     def ended(self, job: Job) -> None:
         """The job is final and durable."""
         state = job.state
+        self._jobs.counts.note_end(job)
         self._table.put(job)
         self._queue.end(job.job_id, state)
         self._jobs.processes.ended(job.job_id)
@@ -147,6 +149,11 @@ class Scheduler:
         """Start what the core decides."""
         if self._nursery is None or self._start is None:
             return
+        began = time.perf_counter()
+        self._carry_out_decisions(self._nursery, self._start)
+        self._jobs.counts.scheduling.add(time.perf_counter() - began)
+
+    def _carry_out_decisions(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
         decisions = self._queue.decide(time.time(), may_start=not self._jobs.obstacles)
         self._waits.write(decisions.waited)
         self._ends.put(decisions.doomed, decisions.rejected)
@@ -155,13 +162,13 @@ class Scheduler:
         for job_id in decisions.untold:
             if job_id not in self._sought:
                 self._sought.add(job_id)
-                self._nursery.start_soon(self._find_out, job_id)
+                nursery.start_soon(self._find_out, job_id)
         self._tell_pauses((*decisions.pause, *decisions.resume))
         for job_id in decisions.start:
-            self._nursery.start_soon(self._start, job_id)
+            nursery.start_soon(start, job_id)
         if decisions.is_unfinished and not self._is_pumping:
             self._is_pumping = True
-            self._nursery.start_soon(self._pump_on)
+            nursery.start_soon(self._pump_on)
 
     def _tell_pauses(self, job_ids: Iterable[JobId]) -> None:
         for job_id in self._pauses.tell(job_ids):

@@ -15,6 +15,7 @@ import trio
 from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError
 from common.locks import Owner
+from common.metrics.calls import CallTally
 from common.nodes.nodesettings import BY_NODES
 from common.paths import Paths
 from common.settings import Settings
@@ -34,6 +35,7 @@ from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers, tell_config
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.metrics import MetricHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
@@ -119,8 +121,9 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, rules.sweep_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
-            to = make_handlers(locks, config, deaths, reservations, short_lock)
-            service = Service(routes(to), item_bound=item_bound)
+            tally = CallTally()
+            to = make_handlers(locks, config, deaths, reservations, short_lock, tally=tally)
+            service = Service(routes(to), item_bound=item_bound, tally=tally)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
     finally:
@@ -149,8 +152,9 @@ def make_handlers(
     reservations: ReservationStore,
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
+    tally: CallTally | None = None,
 ) -> Handlers:
-    """The handlers over these stores."""
+    """The handlers over these stores. `tally`: the counts of the service; None: they are nobody's."""
     return Handlers(
         locks=LockHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
@@ -161,6 +165,7 @@ def make_handlers(
         nodes=NodeHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
+        metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally()),
     )
 
 

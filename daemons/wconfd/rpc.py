@@ -12,6 +12,7 @@ from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
+from daemons.wconfd.handlers.metrics import MetricHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
@@ -74,6 +75,7 @@ from protocol.wconfd.locks import (
     UpdateLocksWaiting,
     WaitLocks,
 )
+from protocol.wconfd.metrics import ReadMetrics
 from protocol.wconfd.nodes import ChangeNodes
 from protocol.wconfd.reservations import (
     AllocateDrbdMinor,
@@ -107,6 +109,7 @@ class Handlers:
     nodes: NodeHandlers
     reservations: ReservationHandlers
     cluster: ClusterHandlers
+    metrics: MetricHandlers
 
 
 def routes(to: Handlers) -> list[AnyRoute]:
@@ -183,6 +186,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(CommitTemporaryIps, to.reservations.commit_temporary_ips, role=Role.FULL),
         Route(CommitReleaseTemporaryIp, to.reservations.commit_release_temporary_ip, role=Role.FULL),
         Route(PrepareClusterDestruction, to.cluster.prepare_cluster_destruction, role=Role.FULL),
+        Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
     ]
 
 

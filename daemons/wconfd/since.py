@@ -24,6 +24,10 @@ class Since:
     def waiting(self, owner: Owner) -> float | None:
         return self._waiting.get(owner)
 
+    def longest_wait_s(self) -> float:
+        """Seconds for which the oldest pending request has waited; 0.0: there is none. Cost: linear in those."""
+        return max(0.0, self._clock() - min(self._waiting.values())) if self._waiting else 0.0
+
     def note(self, owner: Owner, change: Change, state: LockState) -> None:
         """Record an owner's change, which is durable in `state`. Cost: O(locks changed)."""
         now = self._clock()

@@ -21,6 +21,7 @@ upon it would have to be undone as well.
 Source: STYLE 2.2; wconfd.md 6.3; DESIGN section 8.
 """
 
+import time
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from threading import Thread
@@ -30,6 +31,7 @@ import attrs
 import trio
 
 from common.errors import Unavailable
+from common.metrics.histogram import WORK_S, Distribution, Histogram
 from common.system.threadstart import start_thread
 
 # turns of the event loop for which a step waits for others, if there may be any
@@ -60,6 +62,8 @@ class StepStatistics:
     steps: int
     writes: int
     failures: int
+    # seconds of the writes
+    times: Distribution = attrs.field(factory=Distribution, eq=False)
 
 
 class StepWriter(Generic[S]):
@@ -90,6 +94,7 @@ class StepWriter(Generic[S]):
         # greater than 0: steps came at the same time a few writes ago
         self._company = 0
         self._steps = self._writes = self._failures = 0
+        self._times = Histogram(WORK_S)
 
     @property
     def state(self) -> S:
@@ -102,7 +107,7 @@ class StepWriter(Generic[S]):
         return not self._waiting and not self._in_flight
 
     def statistics(self) -> StepStatistics:
-        return StepStatistics(self._steps, self._writes, self._failures)
+        return StepStatistics(self._steps, self._writes, self._failures, self._times.read())
 
     async def change(self, step: Step[S, T]) -> T:
         """Change the state by a step, and return the step's result.
@@ -202,6 +207,7 @@ class StepWriter(Generic[S]):
         if after is self._state and not any(ticket.is_flush for ticket in tickets):
             return after
         self._writes += 1
+        began = time.perf_counter()
         try:
             self._write(after, _answers(tickets))
         except Exception as error:
@@ -210,6 +216,8 @@ class StepWriter(Generic[S]):
             for ticket in tickets:
                 ticket.error = ticket.error or error
             return self._state
+        finally:
+            self._times.add(time.perf_counter() - began)
         return after
 
 

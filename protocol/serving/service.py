@@ -18,6 +18,7 @@ import attrs
 
 from common.access import Role, check_role
 from common.errors import Denied, GantryError, InternalError, InvalidRequest, Unavailable, UnknownMethod
+from common.metrics.calls import CallTally
 from common.system.log import get_log
 from protocol.envelope import (
     Batch,
@@ -64,6 +65,8 @@ class Answer:
     stream: Stream[object] | None = None
     # rest of the message that the payload begins; the receiver closes it
     rest: AsyncGenerator[bytes, None] | None = None
+    # code of the error that the payload tells; empty: it tells none
+    refused: str = ""
 
 
 @attrs.frozen
@@ -88,7 +91,11 @@ class ItemBound:
 class Service:
     """Carries out the calls of a table of methods."""
 
-    def __init__(self, routes: Sequence[AnyRoute], *, item_bound: "ItemBound | None" = None) -> None:
+    def __init__(
+        self, routes: Sequence[AnyRoute], *, item_bound: "ItemBound | None" = None, tally: CallTally | None = None
+    ) -> None:
+        # counts for graphs; the server of the connections adds its own
+        self.tally = tally or CallTally()
         self._item_bound = item_bound
         self._routes = {route.method: route for route in routes}
         if len(self._routes) != len(routes):
@@ -120,6 +127,7 @@ class Service:
         try:
             message = read_message(payload)
         except MalformedRequest as error:
+            self.tally.refuse(error.code)
             return _refuse(error, error, close=close_on_bad_arguments or not error.only_arguments)
         if isinstance(message, Batch):
             return await self._answer_batch(message, peer, line)
@@ -138,6 +146,7 @@ class Service:
         self, call: Call | MalformedRequest, peer: Peer, line: Line | None, *, is_full: bool
     ) -> bytes | None:
         if isinstance(call, MalformedRequest):
+            self.tally.refuse(call.code)
             return failure(call, call)
         if is_full:
             # not carried out: its caller would not learn of its changes
@@ -152,7 +161,11 @@ class Service:
             _log.debug("call.given_up", method=call.method, pid=peer.pid, uid=peer.uid)
             answer = Answer(None, close=True)
         except Exception as error:
-            answer = Answer(failure(call, _shortage(call, error) or _log_bug(call, peer)))
+            told = _shortage(call, error) or _log_bug(call, peer)
+            answer = Answer(failure(call, told), refused=told.code)
+        self.tally.calls += 1
+        if answer.refused:
+            self.tally.refuse(answer.refused)
         if call.notification:
             await _alone(call, answer)
             return Answer(None)
@@ -205,7 +218,7 @@ def _shortage(call: Call, error: Exception) -> Unavailable | None:
 def _refuse(to: Call | MalformedRequest, error: InvalidRequest, *, close: bool) -> Answer:
     # the JSON-RPC dialect has one shape for all errors and never needs to close the connection
     close = close and to.dialect is Dialect.GANETI
-    return Answer(failure(to, error, plain=close), close)
+    return Answer(failure(to, error, plain=close), close, refused=error.code)
 
 
 async def _begin(call: Call, reply: Pieces[object]) -> Answer:
@@ -253,7 +266,7 @@ def _deny(call: Call, peer: Peer, error: Denied) -> Answer:
 def _fail(call: Call, error: GantryError) -> Answer:
     if error.code == "internal":
         _log.error("call.failed", method=call.method, error=error.message)
-    return Answer(failure(call, error))
+    return Answer(failure(call, error), refused=error.code)
 
 
 def _log_bug(call: Call, peer: Peer) -> InternalError:

@@ -13,6 +13,7 @@ Source: DESIGN sections 6, 12 and 14.
 """
 
 import errno
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -24,6 +25,7 @@ from common.durable.durably import durably
 from common.durable.foldersync import FolderSync
 from common.durable.groupcommit import CommitStatistics, GroupCommit
 from common.ids import JobId
+from common.metrics.histogram import WORK_S, Histogram
 from common.paths import Paths
 from common.replication import Copies, NoCopies, NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
@@ -53,6 +55,8 @@ class QueueFiles:
         self.folder = FolderSync(paths.queue)
         self._mastership = Mastership("luxid")
         self._missing = MissingCopies()
+        # seconds of each write of a group of files, fsyncs included
+        self.write_times = Histogram(WORK_S)
 
     @property
     def is_master(self) -> bool:
@@ -160,7 +164,11 @@ class QueueFiles:
         """Write in the writer's thread, if this node is still the master."""
         if not self._mastership.is_held:
             raise OSError(errno.EROFS, "this node is no longer the master")
-        self._write(writes)
+        began = time.perf_counter()
+        try:
+            self._write(writes)
+        finally:
+            self.write_times.add(time.perf_counter() - began)
 
 
 class Changes(Protocol):

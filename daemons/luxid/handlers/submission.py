@@ -104,7 +104,19 @@ class Submission:
     async def _submit(
         self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
     ) -> list[Answer]:
-        """Take the jobs, or return the earlier results if they were sent before."""
+        """Take the jobs, or return the earlier results if they were sent before; count them."""
+        began, counts = time.perf_counter(), self._jobs.counts
+        try:
+            answers = await self._answers(inputs, key, peer, submitter)
+        except GantryError:
+            counts.refused += len(inputs)
+            raise
+        counts.submission.add(time.perf_counter() - began)
+        return answers
+
+    async def _answers(
+        self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
+    ) -> list[Answer]:
         parsed = await _read(inputs, self._bounds)
         jobs = await in_turns(self._authorized(parsed, submitter))
         if key is None or not parsed:
@@ -144,6 +156,8 @@ class Submission:
                 await self._write(jobs, refused, claim)
         finally:
             self._arriving -= len(wanted)
+        self._jobs.counts.submitted += len(jobs)
+        self._jobs.counts.refused += len(built) - len(jobs)
         parsed = [ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job)]
         await in_turns(self._add(jobs, [ops for ops in parsed if not isinstance(ops, GantryError)], peer, submitter))
         return [job.job_id if isinstance(job, Job) else job for job in built]

@@ -49,8 +49,6 @@ class Deaths:
         self._attempts = attempts
         self._events = events
         self._nursery = nursery
-        # number of deaths that only the sweep found: each is a missed event, and a defect
-        self.swept = 0
 
     async def run(self) -> None:
         """Probe the processes that are suspected to be dead, until cancelled."""
@@ -84,7 +82,7 @@ class Deaths:
             await trio.sleep(sum(PROBE_AGAIN_AFTER_S))
             for job in dead:
                 if self._is_current(job) and not self._jobs.processes.record(job.job_id).is_probed:
-                    self.swept += 1
+                    self._jobs.counts.swept += 1
                     _log.warning("sweep.found_dead", job=job.job_id, effect="handled now; no event told of it")
                     self._nursery.start_soon(self.settle, job)
 
@@ -110,6 +108,7 @@ class Deaths:
         by = asked_by(self._store.paths.asker_note(job_id))
         ended = after_death(job, ask, timestamp(), time.time_ns(), by)
         if ended is not None:
+            self._jobs.counts.died += 1
             _log.warning("job.died", job=job_id, pid=job.process_id, asked=ask.value if ask is not None else None)
             await self._rewriting.finish(ended)
         elif self._attempts.made_progress(job):
@@ -124,6 +123,7 @@ class Deaths:
 
     async def _end_unknown(self, job: Job, error: GantryError) -> None:
         """End a job of which it is unknown what it has done: it is never run again."""
+        self._jobs.counts.died += 1
         _log.error("job.damaged", job=job.job_id, reason=error, moved_to=self._store.paths.damaged)
         await self._rewriting.set_aside(job.job_id)
         text = f"the process of job {job.job_id} ended, and what it did is not known: {error.message}"

@@ -81,7 +81,7 @@ def test_the_end_of_a_named_job_decides(wanted: list[str], state: JobState, phas
     queue.add(make_job(1))
     queue.add(make_job(2, (1, wanted)))
     assert run_all(queue) == (1,)
-    assert queue.is_blocked(JobId(2))
+    assert queue.phase(JobId(2)) is Phase.BLOCKED
     assert queue.waits_for(JobId(2)) == (1,)
 
     queue.end(JobId(1), state)
@@ -134,7 +134,7 @@ def test_only_dependencies_of_the_next_opcode_hold_a_job_back() -> None:
     queue.add(Job(JobId(2), (done, second)))
 
     assert queue.decide(NOW) == Decisions()
-    assert queue.is_blocked(JobId(2))
+    assert queue.phase(JobId(2)) is Phase.BLOCKED
     queue.end(JobId(1), JobState.SUCCESS)
     assert queue.decide(NOW) == Decisions(start=(JobId(2),), unblocked=(JobId(2),))
 
@@ -159,7 +159,7 @@ def test_found_jobs_may_name_each_other_in_any_order() -> None:
     queue.add_all([make_job(1, (2, ["success"])), make_job(2)])
 
     assert queue.decide(NOW) == Decisions(start=(JobId(2),))
-    assert queue.is_blocked(JobId(1))
+    assert queue.phase(JobId(1)) is Phase.BLOCKED
 
 
 def test_an_event_touches_the_same_few_jobs_however_many_wait() -> None:

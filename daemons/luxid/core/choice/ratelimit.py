@@ -55,6 +55,10 @@ class LimitUsage:
     def members(self, limit: Limit) -> frozenset[JobId]:
         return frozenset(self._members.get(limit, ()))
 
+    def counts(self) -> tuple[int, int]:
+        """The number of limits with running jobs, and of those that are full. Cost: linear in the former."""
+        return len(self._members), sum(map(self.is_full, self._members))
+
     def take_changed(self) -> tuple[Limit, ...]:
         """Return the limits that became full or got room, perhaps both, since the last call."""
         changed, self._changed = tuple(self._changed), {}

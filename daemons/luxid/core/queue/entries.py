@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from common.ids import JobId
+from common.queue.jobs import Job
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.queue.decisions import Phase, QueueCounts
@@ -130,6 +131,10 @@ class Entries:
 
     def running(self) -> frozenset[JobId]:
         return frozenset(self._running)
+
+    def oldest_waiting(self) -> Job | None:
+        """The first job that has no process, in the order in which they came. Cost: linear in jobs with a process."""
+        return next((entry.job for entry in self if entry.job.job_id not in self._with_process), None)
 
     def taken_slots(self) -> int:
         return len(self._with_process)

@@ -30,6 +30,7 @@ from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
 from daemons.luxid.core.queue.dependents import Waits, next_dependencies
+from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
 from daemons.luxid.core.why.history import History
@@ -69,8 +70,7 @@ class JobQueue:
         self._judging = Judging(self._entries, self.ready, self._running_jobs)
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
-        # final states of jobs that are not archived
-        self._ended: dict[JobId, JobState] = {}
+        self.ended = EndedJobs()
         self._touched = 0
         # that of the newest entry
         self._last_tick = 0
@@ -138,7 +138,7 @@ class JobQueue:
             self.hold(job_id)
             self._judging.forget(self._entries[job_id])
             self._entries.drop(job_id)
-        self._ended[job_id] = state
+        self.ended.put(job_id, state)
         self._judge_dependents(job_id, state)
 
     def found(self, job_id: JobId, state: JobState | None) -> None:
@@ -147,7 +147,7 @@ class JobQueue:
 
     def forget(self, job_id: JobId) -> None:
         """Forget a job that has ended, as it is archived."""
-        self._ended.pop(job_id, None)
+        self.ended.forget(job_id)
 
     # what follows
 
@@ -211,9 +211,6 @@ class JobQueue:
         entry = self._entries.get(job_id)
         return self._history.spans(entry, now_s) if entry else ()
 
-    def is_blocked(self, job_id: JobId) -> bool:
-        return self.phase(job_id) is Phase.BLOCKED
-
     def should_pause(self, job_id: JobId) -> bool:
         """Whether the running job is to stop before its next opcode."""
         return job_id in self._entries.pausing
@@ -242,6 +239,9 @@ class JobQueue:
 
     def counts(self) -> QueueCounts:
         return self._entries.counts()
+
+    def oldest_waiting(self) -> Job | None:
+        return self._entries.oldest_waiting()
 
     # one job
 
@@ -297,4 +297,4 @@ class JobQueue:
     def _state_of(self, job_id: JobId) -> JobState | None:
         if job_id in self._entries:
             return JobState.QUEUED
-        return self._ended.get(job_id) or self._archived_state(job_id)
+        return self.ended.get(job_id) or self._archived_state(job_id)

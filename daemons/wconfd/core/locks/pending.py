@@ -78,6 +78,11 @@ class LockState:
         """Every pending request, in order of trial: (priority, owner)."""
         return tuple(sorted((parked.request for parked in self._parked.values()), key=lambda request: request.place))
 
+    @property
+    def waiting_count(self) -> int:
+        """Number of pending requests. Cost: O(1)."""
+        return len(self._parked)
+
     def owners(self) -> frozenset[Owner]:
         """All owners that hold or wait."""
         waiting = frozenset(parked.request.owner for parked in self._parked.values())

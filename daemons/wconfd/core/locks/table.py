@@ -88,6 +88,14 @@ class LockTable:
         """Every lock that is held, or is the group of a held one, in lock order."""
         return tuple(sorted(self._holders))
 
+    def owner_count(self) -> int:
+        """Number of owners that hold a lock. Cost: O(1)."""
+        return len(self._holdings)
+
+    def held_count(self) -> int:
+        """Number of locks held directly, a shared one counted for each holder. Cost: linear in owners."""
+        return sum(len(holdings.modes) for holdings in self._holdings.values())
+
     def locks_with_holders(self) -> tuple[tuple[Lock, Mapping[Owner, LockMode]], ...]:
         """The active locks, each with its direct holders: none for a group held through members only."""
         return tuple((lock, self.holders(lock)) for lock in self.active_locks())

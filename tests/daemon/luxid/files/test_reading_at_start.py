@@ -11,6 +11,7 @@ from common.paths import Paths
 from common.queue import packedinput
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
+from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.files.loading import load_queue
 
@@ -79,4 +80,4 @@ def test_an_input_is_looked_at_once_when_its_job_is_taken_in(paths: Paths) -> No
     queue.add_all(each.job for each in found.jobs)
 
     assert packedinput._read.cache_info().misses - before == JOBS
-    assert queue.is_blocked(JobId(JOBS))
+    assert queue.phase(JobId(JOBS)) is Phase.BLOCKED

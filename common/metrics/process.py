@@ -1,0 +1,57 @@
+"""What a process uses, as it reads it of itself.
+
+Source: proc(5).
+"""
+
+import os
+import resource
+import time
+from typing import Final
+
+import attrs
+
+from common.shapes import Lenient
+
+_PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@attrs.frozen
+class ProcessUse(Lenient):
+    """A process and what it uses."""
+
+    # release of the program
+    release: str = ""
+    # seconds since the epoch
+    started_at: float = 0.0
+    cpu_s: float = 0.0
+    memory_bytes: int = 0
+    descriptors: int = 0
+    # limit of descriptors; -1: there is none
+    max_descriptors: int = -1
+
+
+def own_use(release: str) -> ProcessUse:
+    """What this process uses now. Cost: some 50 us, and linear in its open descriptors."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return ProcessUse(
+        release=release,
+        started_at=_started_at(),
+        cpu_s=time.process_time(),
+        memory_bytes=_memory_bytes(),
+        # one of them is that of the listing
+        descriptors=len(os.listdir("/proc/self/fd")) - 1,
+        max_descriptors=-1 if limit == resource.RLIM_INFINITY else limit,
+    )
+
+
+def _memory_bytes() -> int:
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * _PAGE_BYTES
+
+
+def _started_at() -> float:
+    with open("/proc/self/stat", "rb") as file:
+        # field 22, counted after the name in brackets, which may have blanks
+        ticks = int(file.read().rpartition(b")")[2].split()[19])
+    return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) + ticks / _TICKS

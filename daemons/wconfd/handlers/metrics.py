@@ -1,0 +1,54 @@
+"""Numbers of wconfd for graphs and alerts; the method is ours.
+
+Source: DESIGN section 15.
+"""
+
+import attrs
+
+from common.metrics.calls import CallTally
+from common.metrics.process import own_use
+from common.system.program import release
+from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.deaths import Deaths
+from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.steps import StepStatistics
+from daemons.wconfd.tempresstore import ReservationStore
+from protocol.peer import Peer
+from protocol.wconfd.metrics import FileWork, LocksNow, ReadMetrics, WconfdMetrics
+
+
+@attrs.frozen
+class MetricHandlers:
+    _locks: LockStore
+    _config: ConfigStore
+    _reservations: ReservationStore
+    _deaths: Deaths
+    _tally: CallTally
+
+    async def read_metrics(self, _: ReadMetrics, __: Peer) -> WconfdMetrics:
+        """Cost: linear in owners of locks and in those that wait."""
+        return WconfdMetrics(
+            process=own_use(release()),
+            calls=self._tally.read(),
+            locks=self._locks_now(),
+            config_serial=self._config.config.serial_no,
+            files={
+                "locks": _work(self._locks.statistics()),
+                "config": _work(self._config.statistics()),
+                "reservations": _work(self._reservations.statistics()),
+            },
+            backstop_wakeups=self._deaths.swept,
+        )
+
+    def _locks_now(self) -> LocksNow:
+        state = self._locks.state
+        return LocksNow(
+            held=state.table.held_count(),
+            owners=state.table.owner_count(),
+            waiting=state.waiting_count,
+            longest_wait_s=self._locks.since.longest_wait_s(),
+        )
+
+
+def _work(done: StepStatistics) -> FileWork:
+    return FileWork(changes=done.steps, failures=done.failures, write=done.times)
