@@ -36,9 +36,9 @@ from daemons.noded.handlers.work import WorkHandlers
 from daemons.noded.joining.gate import JoinGate
 from daemons.noded.rpc import Handlers, Procedures, rows
 from daemons.noded.transport.application import Application
-from daemons.noded.transport.body import Bodies
-from daemons.noded.transport.connections import Connections, open_listener
 from daemons.noded.transport.identity import TlsIdentity
+from protocol.http.body import Bodies
+from protocol.http.connections import Connections, open_listener
 from protocol.noded.virtualpaths import WireNames
 
 NAME: Final = "noded"
@@ -72,7 +72,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     gate = JoinGate(settings)
     await in_thread(_begin, queue)
     await in_thread(_remove_leftovers, paths)
-    with open_listener(rules.address, rules.port) as listener:
+    with open_listener(rules.address, rules.port, where="'address' and 'port' in [noded]") as listener:
         async with trio.open_nursery() as writers:
             await writers.start(queue.run)
             async with trio.open_nursery() as nursery:

@@ -19,8 +19,8 @@ from common.system.watch import EventKind, FolderWatch
 from daemons.noded.joining.admission import Admission
 from daemons.noded.joining.jobs import AddJobs
 from daemons.noded.joining.joinapplication import JoinApplication
-from daemons.noded.transport.connections import Connections, open_listener
 from daemons.noded.transport.identity import TlsIdentity
+from protocol.http.connections import Connections, open_listener
 
 # connections at once; further machines wait
 _CLIENTS: Final = 16
@@ -75,7 +75,7 @@ class JoinGate:
         rules = self._settings.noded
         # they serve once: what ends them ends all later connections, too
         connections = Connections(self._app, self._identity, self._rules)
-        with open_listener(rules.address, rules.join_port, keys="'address' and 'join_port'") as listener:
+        with open_listener(rules.address, rules.join_port, where="'address' and 'join_port' in [noded]") as listener:
             _log.info("join.open", port=rules.join_port)
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(connections.serve, listener)

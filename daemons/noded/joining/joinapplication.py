@@ -16,8 +16,8 @@ from common.nodes.jointoken import WrongToken
 from common.system.log import get_log
 from daemons.noded.joining.admission import Admission
 from daemons.noded.transport.application import caller_of, peer_of
-from daemons.noded.transport.body import Bodies, BodyRefused, HungUp
 from daemons.noded.transport.pages import Page
+from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.noded.joining import MAX_REQUEST, AskNews, Join, Ready, failure_body, read_body, to_body
 
 # pause after each wrong token

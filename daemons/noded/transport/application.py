@@ -10,8 +10,8 @@ from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Sco
 from common.errors import DamagedFile, GantryError
 from common.nodes.certificates import digest_of
 from common.system.log import get_log
-from daemons.noded.transport.body import Bodies, BodyRefused, HungUp
 from daemons.noded.transport.pages import Page, error_page, result_page
+from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.noded.call import EPOCH_HEADER
 from protocol.noded.replies import failure_body
 

@@ -14,7 +14,8 @@ import logging
 import os
 import socket
 import ssl
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, cast
 
 import anyio
 import anyio.abc
@@ -29,9 +30,8 @@ from anycorn.worker_context import WorkerContext
 from anyio.streams.tls import TLSStream
 
 from common.errors import Unavailable
-from common.nodes.nodesettings import NodedSettings
 from common.system.log import get_log
-from daemons.noded.transport.identity import TlsIdentity
+from protocol.peer import peer_of
 
 _BACKLOG: Final = 256
 _ACCEPT_PAUSE_S: Final = 0.1
@@ -41,12 +41,47 @@ _REQUESTS: Final = 2**62
 _log: Final = get_log(__name__)
 
 
-def open_listener(address: str, port: int, *, keys: str = "'address' and 'port'") -> socket.socket:
+class Identity(Protocol):
+    """The certificate that a server shows."""
+
+    def context(self) -> ssl.SSLContext:
+        """The TLS context for a new connection."""
+        ...
+
+
+class Rules(Protocol):
+    """Bounds of the connections."""
+
+    # connections at once, also those whose handshake is not over
+    @property
+    def max_clients(self) -> int: ...
+
+    @property
+    def handshake_timeout_s(self) -> float: ...
+
+    # time without a request after which a connection is closed
+    @property
+    def idle_timeout_s(self) -> float: ...
+
+    # time for requests under way when the server stops
+    @property
+    def stop_timeout_s(self) -> float: ...
+
+
+# facts about a connection that the application finds in the state of each request
+Describe = Callable[[socket.socket], Mapping[str, Any]]
+
+
+def _nothing(_: socket.socket) -> Mapping[str, Any]:
+    return {}
+
+
+def open_listener(address: str, port: int, *, where: str) -> socket.socket:
     """Make the socket that listens; the caller closes it.
 
     Args:
         address: empty: all addresses.
-        keys: names of the settings, for an error.
+        where: names of the settings, for an error.
     Raises: Unavailable: another process has the port, or the address is not of this machine.
     """
     try:
@@ -54,9 +89,7 @@ def open_listener(address: str, port: int, *, keys: str = "'address' and 'port'"
         listener = socket.create_server((address, port), family=family, backlog=_BACKLOG)
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else str(error)
-        raise Unavailable(
-            f"cannot listen at '{address or '*'}' port {port}: {reason}; see {keys} in [noded]"
-        ) from error
+        raise Unavailable(f"cannot listen at '{address or '*'}' port {port}: {reason}; see {where}") from error
     listener.setblocking(False)
     return listener
 
@@ -70,18 +103,24 @@ class _Held:
 
 
 class Connections:
-    """The connections of the server.
+    """The connections of one listener.
 
-    Args: app: an ASGI application.
+    Args:
+        app: an ASGI application.
+        identity: None: the connections are not encrypted.
+        describe: is called for each new connection.
     """
 
-    def __init__(self, app: ASGIFramework, identity: TlsIdentity, settings: NodedSettings) -> None:
+    def __init__(
+        self, app: ASGIFramework, identity: Identity | None, rules: Rules, describe: Describe = _nothing
+    ) -> None:
         self._identity = identity
-        self._settings = settings
+        self._rules = rules
+        self._describe = describe
         self._context = WorkerContext(None)
         self._app = ASGIWrapper(app)
-        self._config = _config(settings)
-        self._places = trio.Semaphore(settings.max_clients)
+        self._config = _config(rules)
+        self._places = trio.Semaphore(rules.max_clients)
         self._is_full = False
 
     async def serve(self, listener: socket.socket) -> None:
@@ -96,7 +135,7 @@ class Connections:
                 await self._accept_all(listener, held.nursery)
             finally:
                 await self._context.terminated.set()
-                held.scope.deadline = trio.current_time() + self._settings.stop_timeout_s
+                held.scope.deadline = trio.current_time() + self._rules.stop_timeout_s
                 is_over.set()
 
     async def _accept_all(self, listener: socket.socket, nursery: trio.Nursery) -> None:
@@ -113,33 +152,36 @@ class Connections:
             self._is_full = False
         elif not self._is_full:
             self._is_full = True
-            _log.warning("connections.full", max_clients=self._settings.max_clients, effect="further callers wait")
+            _log.warning("connections.full", max_clients=self._rules.max_clients, effect="further callers wait")
         await self._places.acquire()
 
     async def _serve_one(self, sock: socket.socket) -> None:
         peer = _peer(sock)
         try:
-            stream = await self._shake_hands(sock)
+            state = ConnectionState(dict(self._describe(sock)))
+            stream = await self._stream(sock)
             if stream is not None:
                 # anycorn uses what the two kinds of streams have in common
                 raw = cast(anyio.abc.SocketStream, stream)
-                await _Connection(self._app, self._config, self._context, ConnectionState({}), raw).run()
+                await _Connection(self._app, self._config, self._context, state, raw).run()
         except Exception:
             _log.exception("connection.crashed", peer=peer)
         finally:
             sock.close()
             self._places.release()
 
-    async def _shake_hands(self, sock: socket.socket) -> TLSStream | None:
-        """Return the encrypted stream; None: the peer is not one of the cluster, or too slow."""
+    async def _stream(self, sock: socket.socket) -> anyio.abc.ByteStream | None:
+        """Return the stream, encrypted if it is to be; None: the peer is not trusted, or too slow."""
         peer = _peer(sock)
         try:
+            if self._identity is None:
+                return await _plain(sock)
             raw = await anyio.abc.SocketStream.from_socket(sock)
-            with anyio.fail_after(self._settings.handshake_timeout_s):
+            with anyio.fail_after(self._rules.handshake_timeout_s):
                 context = self._identity.context()
                 return await TLSStream.wrap(raw, server_side=True, ssl_context=context, standard_compatible=False)
         except TimeoutError:
-            _log.info("handshake.failed", peer=peer, reason=f"not over after {self._settings.handshake_timeout_s:g} s")
+            _log.info("handshake.failed", peer=peer, reason=f"not over after {self._rules.handshake_timeout_s:g} s")
         except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
             _log.info("handshake.failed", peer=peer, reason=getattr(error, "reason", None) or error or "hung up")
         return None
@@ -189,8 +231,15 @@ async def _accept(listener: socket.socket) -> socket.socket | None:
             await trio.sleep(_ACCEPT_PAUSE_S)
         return None
     sock.setblocking(False)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if sock.family != socket.AF_UNIX:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
+
+
+async def _plain(sock: socket.socket) -> anyio.abc.ByteStream:
+    if sock.family == socket.AF_UNIX:
+        return await anyio.abc.UNIXSocketStream.from_socket(sock)
+    return await anyio.abc.SocketStream.from_socket(sock)
 
 
 def _peer(sock: socket.socket) -> str:
@@ -198,16 +247,18 @@ def _peer(sock: socket.socket) -> str:
         address = sock.getpeername()
     except OSError:
         return "gone"
+    if sock.family == socket.AF_UNIX:
+        return str(peer_of(sock))
     return f"{address[0]}:{address[1]}"
 
 
-def _config(settings: NodedSettings) -> Config:
+def _config(rules: Rules) -> Config:
     config = Config()
     config.accesslog = None
     # to our log, as all libraries
     config.errorlog = logging.getLogger("anycorn.error")
     config.alpn_protocols = ["http/1.1"]
     config.include_server_header = False
-    config.keep_alive_timeout = settings.idle_timeout_s
+    config.keep_alive_timeout = rules.idle_timeout_s
     config.keep_alive_max_requests = _REQUESTS
     return config
