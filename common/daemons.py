@@ -39,6 +39,8 @@ class Daemon:
     started_after: tuple[str, ...] = ()
     # whether it runs only in a cluster that may have more than one machine
     is_for_many: bool = False
+    # whether it runs only where the settings enable HTTP
+    is_for_web: bool = False
 
 
 # the file names are Ganeti's, where programs and logs never had the same stem
@@ -80,6 +82,17 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         settings="luxid",
         started_after=("wconfd", "forkserver"),
     ),
+    Daemon(
+        name="rapid",
+        module="daemons.rapid.main",
+        pid_file="ganeti-rapi.pid",
+        log_file="rapi-daemon.log",
+        socket="gantry-rapid",
+        runs_on=Place.CANDIDATES,
+        settings="rapid",
+        started_after=("luxid",),
+        is_for_web=True,
+    ),
 )
 # names of those that only the master runs, in the order of their stop
 MASTER_DAEMONS: Final = ("luxid", "forkserver", "wconfd")
@@ -96,18 +109,22 @@ def daemon_named(name: str) -> Daemon:
     raise NotFound(f"there is no daemon '{name}'; known are {known}")
 
 
-def start_order(place: Place = Place.MASTER, *, has_nodes: bool = False) -> tuple[Daemon, ...]:
+def start_order(place: Place = Place.MASTER, *, has_nodes: bool = False, has_web: bool = False) -> tuple[Daemon, ...]:
     """Return the daemons of such a node in the order of their start: each after the daemons that it needs.
 
     Stop them in the opposite order.
 
-    Args: has_nodes: whether the cluster may have more than one machine.
+    Args:
+        has_nodes: whether the cluster may have more than one machine.
+        has_web: whether HTTP is enabled.
     """
     kinds = list(Place)
     waiting = [
         daemon
         for daemon in DAEMONS
-        if kinds.index(daemon.runs_on) >= kinds.index(place) and (has_nodes or not daemon.is_for_many)
+        if kinds.index(daemon.runs_on) >= kinds.index(place)
+        and (has_nodes or not daemon.is_for_many)
+        and (has_web or not daemon.is_for_web)
     ]
     ordered: list[Daemon] = []
     while waiting:

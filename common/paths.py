@@ -63,6 +63,11 @@ class Paths:
         return self.data / "server.pem"
 
     @property
+    def rapid_pem(self) -> Path:
+        """Key and certificate of the HTTP interface."""
+        return self.data / "rapid.pem"
+
+    @property
     def client_pem(self) -> Path:
         """Key and certificate of this node."""
         return self.data / "client.pem"
@@ -225,6 +230,10 @@ class Paths:
     @property
     def forkserver_socket(self) -> Path:
         return self.socket("forkserver")
+
+    @property
+    def rapid_socket(self) -> Path:
+        return self.socket("rapid")
 
     def pid_file(self, daemon: str) -> Path:
         """Args: daemon: its name in `common.daemons`."""

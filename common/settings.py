@@ -18,6 +18,7 @@ from common.nodes.nodesettings import ClusterSettings, NodedSettings
 from common.paths import Paths
 from common.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingvalues import READERS, Gid, Uid
+from common.webaccess.rapidsettings import RapidSettings
 
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")
 SYSTEM_PATHS: Final = Paths(Path("/var/lib/gantry"), Path("/run/gantry"), Path("/var/log/gantry"))
@@ -160,6 +161,7 @@ class Settings:
     ganeti: GanetiSettings = GanetiSettings()
     cluster: ClusterSettings = attrs.field(factory=ClusterSettings)
     noded: NodedSettings = attrs.field(factory=NodedSettings)
+    rapid: RapidSettings = attrs.field(factory=RapidSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
     # root folder of a private installation; None: it is the system's

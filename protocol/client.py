@@ -129,8 +129,12 @@ class Client:
                     raise RemoteError(message, code=code, wire_name="GenericError", wire_args=[message])
         return method, params
 
-    async def aclose(self) -> None:
+    def close(self) -> None:
         """Close the connection, even during a call of another task, which then gets ConnectionLost."""
+        self._drop()
+
+    async def aclose(self) -> None:
+        """`close` as an event of the loop."""
         self._drop()
         await trio.lowlevel.checkpoint()
 

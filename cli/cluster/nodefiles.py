@@ -72,7 +72,7 @@ def _queue(paths: Paths) -> Iterator[str]:
 
 def _sockets(paths: Paths) -> Iterator[str]:
     # in the order of stopping: each daemon before those that it needs
-    for daemon in reversed(start_order()):
+    for daemon in reversed(start_order(has_web=True)):
         if daemon.socket is None:
             continue
         try:

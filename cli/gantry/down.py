@@ -62,7 +62,9 @@ def _tell(text: str, *, was_up: bool, left: int) -> None:
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:
-    found = [(daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order(has_nodes=True))]
+    found = [
+        (daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order(has_nodes=True, has_web=True))
+    ]
     return [(name, running.pid) for name, running in found if running is not None]
 
 

@@ -98,7 +98,7 @@ def _make_room(settings: Settings, files: JoiningFiles, token: TokenText, *, is_
     if not is_forced:
         files.refuse_member()
         return
-    for daemon in start_order(has_nodes=True):
+    for daemon in start_order(has_nodes=True, has_web=True):
         if find_daemon(settings.paths, daemon.name) is not None:
             raise Conflict(f"{daemon.name} still runs for the cluster before; end it: {command_line('gantry', 'down')}")
     aside = files.put_aside()

@@ -74,7 +74,7 @@ def _tell_status(settings: Settings) -> int:
 
 
 def _refuse_others(paths: Paths) -> None:
-    for daemon in start_order(has_nodes=True):
+    for daemon in start_order(has_nodes=True, has_web=True):
         if (running := find_daemon(paths, daemon.name)) is not None:
             raise Conflict(
                 f"{daemon.name} runs already with pid {running.pid}, and no supervisor keeps it; "

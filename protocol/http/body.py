@@ -14,7 +14,7 @@ from typing import Final
 
 import attrs
 import trio
-from anycorn.typing import ASGIReceiveCallable
+from anycorn.typing import ASGIReceiveCallable as Receive
 
 _SMALL: Final = 2**20
 _LARGE_AT_ONCE: Final = 8
@@ -41,23 +41,23 @@ class _Part:
     size: int = 0
     is_complete: bool = False
 
-    async def read_until(self, receive: ASGIReceiveCallable, limit: int) -> None:
+    async def read_until(self, receive: Receive, limit: int) -> None:
         """Read on, until the body is complete or has more bytes than that."""
         while not self.is_complete and self.size <= limit:
             chunk = await self._next(receive)
             self.chunks.append(chunk)
 
-    async def skip_until(self, receive: ASGIReceiveCallable, limit: int) -> None:
+    async def skip_until(self, receive: Receive, limit: int) -> None:
         """`read_until`, without keeping anything."""
         self.chunks.clear()
         while not self.is_complete and self.size <= limit:
             await self._next(receive)
 
-    async def _next(self, receive: ASGIReceiveCallable) -> bytes:
+    async def _next(self, receive: Receive) -> bytes:
         message = await receive()
         if message["type"] != "http.request":
             raise HungUp
-        chunk = message["body"]
+        chunk: bytes = message["body"]
         self.size += len(chunk)
         self.is_complete = not message["more_body"]
         return chunk
@@ -75,7 +75,7 @@ class Bodies:
         self._large = trio.CapacityLimiter(_LARGE_AT_ONCE)
 
     @asynccontextmanager
-    async def read(self, receive: ASGIReceiveCallable) -> AsyncIterator[bytes]:
+    async def read(self, receive: Receive) -> AsyncIterator[bytes]:
         """The body; while the context lasts, a large one counts as held. Raises: BodyRefused, HungUp."""
         part = _Part()
         async with AsyncExitStack() as held:
@@ -92,7 +92,7 @@ class Bodies:
                 raise BodyRefused(413, f"the body of a request is at most {self._limit} bytes")
             yield b"".join(part.chunks)
 
-    async def skip(self, receive: ASGIReceiveCallable) -> None:
+    async def skip(self, receive: Receive) -> None:
         """Read a body that nobody wants, as far as `read` would. Raises: HungUp."""
         with trio.move_on_after(self._timeout_s):
             await _Part().skip_until(receive, (1 + _PATIENCE) * self._limit)

@@ -15,7 +15,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 import anyio
 import anyio.abc
@@ -69,10 +69,10 @@ class Rules(Protocol):
 
 
 # facts about a connection that the application finds in the state of each request
-Describe = Callable[[socket.socket], Mapping[str, Any]]
+Describe = Callable[[socket.socket], Mapping[str, object]]
 
 
-def _nothing(_: socket.socket) -> Mapping[str, Any]:
+def _nothing(_: socket.socket) -> Mapping[str, object]:
     return {}
 
 

@@ -24,6 +24,7 @@ from common.settings import (
     load_settings,
 )
 from common.settingvalues import Uid
+from common.webaccess.rapidsettings import RapidSettings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SAMPLE = DEPLOY / "gantry.toml.sample"
@@ -188,6 +189,7 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "ganeti": attrs.asdict(GanetiSettings()),
         "cluster": attrs.asdict(ClusterSettings()),
         "noded": attrs.asdict(NodedSettings()),
+        "rapid": attrs.asdict(RapidSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

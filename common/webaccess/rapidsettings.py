@@ -1,0 +1,35 @@
+"""Settings of rapid, the daemon for HTTP.
+
+Source: DESIGN section 15; rapi.md 1; common/settings.py.
+"""
+
+import attrs
+
+from common.settingchecks import not_negative, port, positive
+
+
+@attrs.frozen
+class RapidSettings:
+    # whether it runs
+    enabled: bool = False
+    # address to listen at; empty: all
+    address: str = ""
+    port: int = attrs.field(default=5080, validator=port)
+    # whether connections are encrypted, except over the Unix socket
+    ssl: bool = True
+    # file of the certificate; empty: rapid.pem of the installation
+    certificate: str = ""
+    # file of its key; empty: it is in the same file
+    key: str = ""
+    # connections at once, also those whose handshake is not over
+    max_clients: int = attrs.field(default=2000, validator=positive)
+    # bytes of a request's body
+    max_body_bytes: int = attrs.field(default=10 * 2**20, validator=positive)
+    # time within which a body must be here
+    body_timeout_s: float = attrs.field(default=30.0, validator=positive)
+    # time for the TLS handshake
+    handshake_timeout_s: float = attrs.field(default=5.0, validator=positive)
+    # time without a request, or within its headers, after which a connection is closed
+    idle_timeout_s: float = attrs.field(default=10.0, validator=positive)
+    # time for requests under way when the daemon is told to stop
+    stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)

@@ -1,0 +1,198 @@
+"""The ASGI application: for each request its row, its caller, its body, its handler, its reply, in this order.
+
+Theory. A request is checked before its body is read, so a stranger cannot make us keep one; but every body is read to
+its end, within bounds, before the reply, else the connection could not be used again. A call that only waits is
+cancelled as soon as its client goes, or the daemon is told to stop. Whatever fails in a handler becomes a reply.
+
+Source: CHOICES 1; rapi.md 2 to 4.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import Final, cast
+
+import attrs
+import trio
+from anycorn.typing import ASGIReceiveCallable
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from common.access import Role
+from common.errors import GantryError
+from common.system.log import get_log
+from common.webaccess.principal import Principal
+from daemons.rapid.backend import Backend, CallersDaemons
+from daemons.rapid.calls import Asked, Call, Face
+from daemons.rapid.refusals import Refused
+from daemons.rapid.transport.callers import Callers, address_of
+from daemons.rapid.transport.faces import Faces, bug, success
+from daemons.rapid.transport.requestbody import read_body
+from daemons.rapid.transport.routing import Found, Routes
+from protocol.http.body import Bodies, BodyRefused, HungUp
+
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class _Admitted:
+    """A request that may be carried out."""
+
+    call: Call
+    caller: Principal
+    # with which luxid carries it out
+    role: Role
+
+
+class Application:
+    """An ASGI application made of a table of calls."""
+
+    def __init__(
+        self, table: Sequence[Call], callers: Callers, backend: Backend, bodies: Bodies, faces: Faces | None = None
+    ) -> None:
+        self._routes = Routes(table)
+        self._callers = callers
+        self._backend = backend
+        self._bodies = bodies
+        self._faces = faces or Faces()
+        # requests under way
+        self.requests = 0
+        # scopes of the requests that wait, or whose reply is a stream
+        self._waiting: set[trio.CancelScope] = set()
+        self._is_stopping = False
+
+    @property
+    def waiting(self) -> int:
+        """How many requests only wait, or have a stream as their reply."""
+        return len(self._waiting)
+
+    def stop(self) -> None:
+        """End the requests that wait, and the streams; later ones are refused."""
+        self._is_stopping = True
+        for scope in self._waiting:
+            scope.cancel()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            # a web socket, which nobody needs here
+            await send({"type": "websocket.close", "code": 1008, "reason": None})
+            return
+        self.requests += 1
+        try:
+            response = await self._response(HttpRequest(scope, receive), receive)
+            await self._send(response, scope, receive, send)
+        except HungUp:
+            return
+        finally:
+            self.requests -= 1
+
+    async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
+        if not isinstance(response, StreamingResponse):
+            await response(scope, receive, send)
+            return
+        with self._held():
+            await response(scope, receive, send)
+
+    async def _response(self, http: HttpRequest, receive: Receive) -> Response:
+        """Raises: HungUp: nobody waits for it."""
+        found = self._routes.find(http.scope)
+        http.scope["path_params"] = dict(found.params)
+        try:
+            admitted = await self._admit(found, http)
+        except GantryError as error:
+            await self._bodies.skip(cast(ASGIReceiveCallable, receive))
+            return await self._faces.refusal(found.face, http, error)
+        try:
+            async with self._bodies.read(cast(ASGIReceiveCallable, receive)) as raw:
+                response = await self._reply(admitted, http, raw)
+        except BodyRefused as refused:
+            refusal = Refused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})
+            return await self._faces.refusal(found.face, http, refusal)
+        return response
+
+    async def _admit(self, found: Found, http: HttpRequest) -> _Admitted:
+        """Raises: Refused: the request is not to be carried out."""
+        if found.call is None:
+            if "authorization" not in http.headers:
+                # where everybody must say a name, nobody else learns what there is
+                await self._callers.identify(http)
+            raise _missing(found, http)
+        caller = await self._callers.identify(http)
+        return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
+
+    async def _reply(self, admitted: _Admitted, http: HttpRequest, raw: bytes) -> Response:
+        call, caller = admitted.call, admitted.caller
+        try:
+            body = await read_body(call, http, raw)
+        except GantryError as error:
+            return await self._faces.refusal(call.face, http, error)
+        daemons = CallersDaemons(self._backend, caller, admitted.role)
+        asked = Asked(http, caller, daemons, body)
+        if call.only_waits:
+            return await self._waited(call, asked)
+        return await self._carried_out(call, asked)
+
+    async def _waited(self, call: Call, asked: Asked) -> Response:
+        """The reply of a call that only waits. Raises: HungUp: its client has gone."""
+        response: Response | None = None
+        has_gone = False
+
+        async def watch() -> None:
+            nonlocal has_gone
+            while (await asked.http.receive())["type"] != "http.disconnect":
+                pass
+            has_gone = True
+            scope.cancel()
+
+        with self._held() as scope:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(watch)
+                response = await self._carried_out(call, asked)
+                nursery.cancel_scope.cancel()
+        if response is not None:
+            return response
+        if has_gone:
+            raise HungUp
+        stopping = Refused(503, "rapid is stopping; ask again", headers={"Retry-After": "1"})
+        return await self._faces.refusal(call.face, asked.http, stopping)
+
+    @contextmanager
+    def _held(self) -> Iterator[trio.CancelScope]:
+        """A scope that ends when the daemon is told to stop."""
+        with trio.CancelScope() as scope:
+            if self._is_stopping:
+                scope.cancel()
+            self._waiting.add(scope)
+            try:
+                yield scope
+            finally:
+                self._waiting.discard(scope)
+
+    async def _carried_out(self, call: Call, asked: Asked) -> Response:
+        try:
+            response = success(call, await call.handler(asked))
+        except GantryError as error:
+            response = await self._faces.refusal(call.face, asked.http, error)
+        except Exception:
+            response = await self._faces.refusal(call.face, asked.http, bug(call))
+        if call.changes:
+            _log.info(
+                "call.changed",
+                caller=asked.caller.name or "nobody",
+                peer=address_of(asked.http),
+                verb=call.verb,
+                path=asked.http.url.path,
+                status=response.status_code,
+            )
+        return response
+
+
+def _missing(found: Found, http: HttpRequest) -> Refused:
+    path, verb = http.url.path[:200], http.method
+    if not found.verbs:
+        return Refused(404, f"there is no '{path}' here")
+    if found.face is Face.GANETI:
+        return Refused(HTTPStatus.NOT_IMPLEMENTED, f"'{path}' has no method {verb}", code="invalid")
+    allow = {"Allow": ", ".join(found.verbs)}
+    return Refused(405, f"'{path}' has no method {verb}, only {allow['Allow']}", code="invalid", headers=allow)

@@ -1,0 +1,99 @@
+"""rapid: HTTP for other machines and for people. The only module that knows all its parts.
+
+Source: DESIGN sections 12 and 15; rapi.md 1.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, cast
+
+import trio
+from anycorn.typing import ASGIFramework
+
+from common.access import Access
+from common.paths import Paths
+from common.settings import Settings
+from common.system.daemon import run_daemon
+from common.system.log import get_log
+from daemons.rapid.application import Application
+from daemons.rapid.backend import Backend
+from daemons.rapid.health import HealthHandlers
+from daemons.rapid.rpc import Handlers, rows
+from daemons.rapid.transport.callers import Callers, NoUsers, describer
+from protocol.http.body import Bodies
+from protocol.http.connections import Connections, open_listener
+from protocol.serving.listening import identity_of, listen, remove
+
+NAME: Final = "rapid"
+_BACKLOG: Final = 256
+_log: Final = get_log(__name__)
+
+
+def main() -> None:
+    """The program gantry-rapid."""
+    run_daemon(NAME, "The HTTP interface.", serve)
+
+
+async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+    """Run rapid; started when it listens.
+
+    Raises: Unavailable: the port is taken, or the socket cannot be made.
+    Cancellation: waiting requests and streams are ended, others are finished within a bounded time.
+    """
+    paths, rules = settings.paths, settings.rapid
+    backend = Backend(paths)
+    access = settings.access.access(os.getuid())
+    app = make_application(settings, backend)
+    # Starlette has less exact types for the same
+    asgi = cast(ASGIFramework, app)
+    over_network = Connections(asgi, None, rules)
+    over_socket = Connections(asgi, None, rules, describer(access))
+    with (
+        open_listener(rules.address, rules.port, where="'address' and 'port' in [rapid]") as listener,
+        _unix_listener(paths, access, settings.access.socket_mode) as unix_listener,
+    ):
+        try:
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(over_network.serve, listener)
+                nursery.start_soon(over_socket.serve, unix_listener)
+                _log.info("http.listens", address=rules.address or "*", port=rules.port, socket=paths.rapid_socket)
+                task_status.started()
+                try:
+                    await trio.sleep_forever()
+                finally:
+                    app.stop()
+        finally:
+            backend.close()
+
+
+def make_application(settings: Settings, backend: Backend) -> Application:
+    """The application with all its parts."""
+    rules = settings.rapid
+    bodies = Bodies(rules.max_body_bytes, rules.body_timeout_s)
+    # the application of the table that it is made of
+    app: Application | None = None
+
+    def load() -> tuple[int, int]:
+        assert app is not None
+        return app.requests, app.waiting
+
+    table = rows(Handlers(health=HealthHandlers(settings, backend, load)))
+    app = Application(table, Callers(NoUsers()), backend, bodies)
+    return app
+
+
+@contextmanager
+def _unix_listener(paths: Paths, access: Access, mode: int) -> Iterator[socket.socket]:
+    path = paths.rapid_socket
+    with listen(path, 0o666 if access.is_shared else mode, _BACKLOG) as listener:
+        identity = identity_of(path)
+        try:
+            yield listener
+        finally:
+            remove(path, identity)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,25 @@
+"""rapid's table: the rows of all its parts.
+
+Source: DESIGN section 15; STYLE 2.4.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+
+from daemons.rapid import health
+from daemons.rapid.calls import Call
+from daemons.rapid.health import HealthHandlers, index_row
+
+
+@attrs.frozen
+class Handlers:
+    """The handlers, by noun."""
+
+    health: HealthHandlers
+
+
+def rows(to: Handlers) -> Sequence[Call]:
+    """The table."""
+    table = [*health.rows(to.health)]
+    return [index_row(table), *table]

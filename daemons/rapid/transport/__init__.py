@@ -1,0 +1,1 @@
+"""HTTP below the handlers: routes, bodies, replies and refusals of each face."""

@@ -1,0 +1,70 @@
+"""The body of a request as the value that its row names.
+
+Source: rapi.md 3; CHOICES 1, traps 1 and 4.
+"""
+
+from typing import Final, cast
+from urllib.parse import parse_qs
+
+import orjson
+from starlette.requests import Request as HttpRequest
+
+from common.errors import InvalidRequest
+from common.system.inthread import in_thread
+from common.wire import structure
+from daemons.rapid.calls import Call, Face
+from daemons.rapid.refusals import Refused
+
+_JSON: Final = "application/json"
+_FORM: Final = "application/x-www-form-urlencoded"
+_MAX_FIELDS: Final = 20_000
+# bytes from which a body is read in a thread
+_LARGE: Final = 64 * 1024
+
+
+async def read_body(call: Call, http: HttpRequest, raw: bytes) -> object:
+    """Return the body as an instance of `call.takes`; a form of a page as a dict of name to list of texts.
+
+    Raises: Refused: 415, the body is neither JSON nor a form where forms are taken. InvalidRequest: it is not such a
+        value, or it is missing.
+    """
+    if not raw:
+        if call.takes is not None and call.is_body_required and call.face is not Face.GANETI:
+            raise InvalidRequest(f"{call.verb} {http.url.path} needs a body")
+        return None
+    _check_type(call.face, http.headers.get("content-type", ""))
+    if call.takes is None and call.face is not Face.GANETI:
+        raise InvalidRequest(f"{call.verb} {http.url.path} takes no body")
+    if len(raw) >= _LARGE:
+        return await in_thread(_parse, call, http, raw)
+    return _parse(call, http, raw)
+
+
+def _check_type(face: Face, content_type: str) -> None:
+    """Raises: Refused."""
+    # Ganeti takes no parameter after the type
+    kind = content_type.strip() if face is Face.GANETI else content_type.partition(";")[0].strip()
+    if kind.lower() == _JSON or (face is Face.PAGE and kind.lower() == _FORM):
+        return
+    wanted = f"'{_JSON}'" + (f" or '{_FORM}'" if face is Face.PAGE else "")
+    raise Refused(415, f"the content type of the body must be {wanted}, got '{content_type[:80]}'")
+
+
+def _parse(call: Call, http: HttpRequest, raw: bytes) -> object:
+    if _FORM in http.headers.get("content-type", "").lower():
+        return _form(raw)
+    try:
+        value = orjson.loads(raw)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}") from None
+    if call.takes is None or call.takes is object:
+        return value
+    # a class, or a type made of classes
+    return structure(value, cast(type[object], call.takes), "body")
+
+
+def _form(raw: bytes) -> dict[str, list[str]]:
+    try:
+        return parse_qs(raw.decode("utf-8"), keep_blank_values=True, max_num_fields=_MAX_FIELDS)
+    except ValueError as error:
+        raise InvalidRequest(f"the form cannot be read: {error}") from None

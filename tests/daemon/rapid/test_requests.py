@@ -1,0 +1,84 @@
+"""Each request gets a reply in the form of its face, from the row that fits it."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.rapid import Web
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("web")) as web:
+        web.start()
+        yield web
+
+
+def test_the_health_of_a_master_names_it(web: Web) -> None:
+    reply = web.local.get("/3/health")
+
+    assert reply.status_code == 200, reply.text
+    found = reply.json()
+    assert (found["ok"], found["is_master"], found["master"], found["reason"]) == (True, True, "node1.test", None)
+
+
+def test_the_index_lists_the_calls(web: Web) -> None:
+    calls = web.local.get("/3").json()["calls"]
+
+    assert {"verb": "GET", "path": "/3/health"}.items() <= calls[0].items()
+
+
+@pytest.mark.parametrize("path", ["/2/nothing", "/2/jobs/", "/2/", "/2/jobs/x%2Fwait"])
+def test_an_unknown_path_of_ganeti_is_refused_in_its_form(web: Web, path: str) -> None:
+    reply = web.local.get(path)
+
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/json")
+    assert reply.json() == {
+        "code": 404,
+        "message": f"there is no &#x27;{reply.url.path}&#x27; here",
+        "explain": "Nothing matches the given URI",
+    }
+
+
+@pytest.mark.parametrize("path", ["/3/nothing", "/3/health/", "/else", "/3/" + "x" * 5000])
+def test_an_unknown_path_of_ours_is_a_problem(web: Web, path: str) -> None:
+    reply = web.local.get(path)
+
+    assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
+    assert reply.json() == {
+        "type": "about:blank",
+        "title": "Not Found",
+        "status": 404,
+        "detail": f"there is no '{path[:200]}' here",
+        "code": "not_found",
+    }
+
+
+def test_a_wrong_verb_is_refused_with_those_there_are(web: Web) -> None:
+    reply = web.local.delete("/3/health")
+
+    assert (reply.status_code, reply.headers["allow"], reply.json()["code"]) == (405, "GET", "invalid")
+
+
+def test_head_has_the_headers_of_get_and_no_body(web: Web) -> None:
+    get, head = web.local.get("/3"), web.local.head("/3")
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == get.headers["content-length"]
+
+
+def test_a_connection_is_used_again_after_a_refusal_with_a_body_that_nobody_wants(web: Web) -> None:
+    for _ in range(3):
+        reply = web.local.post("/3/nothing", content=b"x" * 300_000)
+        assert reply.status_code == 404
+    assert web.local.get("/3/health").status_code == 200
+
+
+def test_the_health_tells_that_luxid_is_gone_and_that_it_is_back(web: Web) -> None:
+    web.cluster.kill("luxid")
+
+    down = web.local.get("/3/health")
+    web.cluster.start("luxid")
+
+    assert (down.status_code, down.json()["reason"]) == (503, "luxid does not answer")
+    assert web.local.get("/3/health").json()["ok"]
