@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 
 from cli.connection import ask_luxid
 from cli.context import command_line, job_program
-from cli.why.lockview import JOB
 from common.errors import GantryError
 from common.ids import JobId
 from common.words.reasons import pids_in_words
-from protocol.luxi.locks import LockRow
+from protocol.luxi.locks import JOB, LockRow
 from protocol.luxi.processes import ReadLeftProcesses
 
 

@@ -15,7 +15,7 @@ from protocol.messages import Request
 class JobOutput:
     """A piece of the output of a job's commands."""
 
-    # bytes, decoded as UTF-8 with replacements
+    # decoded as UTF-8 with replacements; or one character for each byte
     text: str
     # offset of the next read; more than offset + size when older output was rotated away
     next_offset: int
@@ -41,3 +41,5 @@ class ReadJobOutput(Request[JobOutput]):
     timeout: float = 0.0
     # null: standard output
     stream: OutputStream | None = None
+    # whether each byte is wanted as one character (Latin-1); null: no
+    as_bytes: bool | None = None

@@ -59,6 +59,18 @@ class QueryJobs(Request[Rows]):
 
 
 @attrs.frozen
+class Page:
+    """A part of the rows of a query of jobs, in the order of their ids; ours."""
+
+    # maximum number of rows
+    limit: int
+    # id of the last row before this part; null: there is none
+    after: JobId | None = None
+    # whether greater ids come first
+    descending: bool = True
+
+
+@attrs.frozen
 class Query(Request[QueryResult]):
     """Rows of cells with their states (luxid.md 7)."""
 
@@ -67,6 +79,8 @@ class Query(Request[QueryResult]):
     fields: tuple[str, ...]
     # condition; objects for which it is not true are left out; one that only lists names is a look-up
     filter: Expression | None = None
+    # only for jobs: the part that is wanted; null: all rows
+    page: Page | None = None
 
 
 @attrs.frozen

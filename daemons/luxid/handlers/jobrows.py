@@ -3,6 +3,7 @@
 Source: luxid.md 7.2, 7.3.
 """
 
+import bisect
 import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
@@ -22,6 +23,7 @@ from daemons.luxid.core.query.jobs import JobRow, UnreadJob
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
+from protocol.luxi.queries import Page
 
 # number of rows made before other tasks run
 _BATCH: Final = 200
@@ -46,20 +48,26 @@ class JobRows:
             async for batch in batches:
                 yield batch
 
-    async def every(self, *, archived: bool) -> AsyncGenerator[list[JobRow], None]:
-        """All live jobs, by id, and archived ones if wanted. Unreadable jobs are left out."""
+    async def every(self, *, archived: bool, page: Page | None = None) -> AsyncGenerator[list[JobRow], None]:
+        """All live jobs, by id, and archived ones if wanted; or those of them at the place and in the order of a page.
+
+        Unreadable jobs are left out.
+        """
         job_ids = self._table.ids()
         if archived:
             set_aside = await in_thread(_archived_ids, self._store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})
+        job_ids = in_order_of(page, job_ids)
         # an UnreadJob was archived since the ids were listed, or removed from the archive
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
                 yield [row for row in batch if isinstance(row, JobView) and (archived or not row.is_archived)]
 
-    async def unread(self, job_ids: Sequence[JobId] | None) -> AsyncGenerator[list[JobRow], None]:
+    async def unread(
+        self, job_ids: Sequence[JobId] | None, page: Page | None = None
+    ) -> AsyncGenerator[list[JobRow], None]:
         """These jobs, or all live ones, without reading their files: for queries of ids only."""
-        for batch in _batches(self._table.ids() if job_ids is None else job_ids):
+        for batch in _batches(in_order_of(page, self._table.ids()) if job_ids is None else job_ids):
             yield [UnreadJob(job_id) for job_id in batch]
             await trio.lowlevel.checkpoint()
 
@@ -103,6 +111,19 @@ def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
         return list(dict.fromkeys(read_job_id(value) for value in values))
     except ValueError as error:
         raise InvalidRequest(str(error)) from None
+
+
+def in_order_of(page: Page | None, job_ids: list[JobId]) -> list[JobId]:
+    """The ids from the place of a page on, in its order; without a page as they are.
+
+    Args: job_ids: ascending.
+    """
+    if page is None:
+        return job_ids
+    if page.descending:
+        end = len(job_ids) if page.after is None else bisect.bisect_left(job_ids, page.after)
+        return job_ids[:end][::-1]
+    return job_ids if page.after is None else job_ids[bisect.bisect_right(job_ids, page.after) :]
 
 
 def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:

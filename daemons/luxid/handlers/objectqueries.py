@@ -20,7 +20,7 @@ from daemons.luxid.core.query.locks import LOCKS, lock_rows
 from daemons.luxid.core.query.rules import RULES
 from daemons.luxid.core.queue.jobqueue import JobQueue
 from daemons.luxid.core.queue.privacy import Viewer
-from daemons.luxid.handlers.jobrows import JobRows, job_ids_of
+from daemons.luxid.handlers.jobrows import JobRows, in_order_of, job_ids_of
 from daemons.luxid.handlers.objectkinds import OBJECTS, TAGGED, Objects, Sources
 from daemons.luxid.handlers.rowreplies import classic_reply, one_piece, query_reply
 from daemons.luxid.jobviews import JobViews
@@ -29,6 +29,7 @@ from protocol.luxi.locks import LockRow
 from protocol.luxi.queries import (
     FieldDefinition,
     FieldDefinitions,
+    Page,
     Query,
     QueryExports,
     QueryFields,
@@ -58,13 +59,20 @@ class ObjectQueries:
         self._wconfd = wconfd
 
     async def query(self, call: Query, peer: Peer) -> Pieces[QueryResult]:
-        """Raises: FilterError; PrerequisiteError: a requested name is unknown; ConfigurationMissing."""
+        """Raises:
+        FilterError.
+        InvalidRequest: a page is requested of things that have none.
+        PrerequisiteError: a requested name is unknown.
+        ConfigurationMissing.
+        """
+        if call.page is not None:
+            _check_page(call.what, call.page)
         match call.what:
             case QueryKind.JOB:
                 jobs = JOBS.plan(call.fields, call.filter)
-                return query_reply(
-                    jobs, self._job_rows(jobs, None if jobs.asked is None else job_ids_of(jobs.asked), peer)
-                )
+                job_ids = None if jobs.asked is None else job_ids_of(jobs.asked)
+                rows = self._job_rows(jobs, job_ids, peer, call.page)
+                return query_reply(jobs, rows, most=None if call.page is None else call.page.limit)
             case QueryKind.LOCK:
                 locks = LOCKS.plan(call.fields, call.filter)
                 return query_reply(locks, one_piece(await self._lock_rows()))
@@ -128,16 +136,19 @@ class ObjectQueries:
         return await objects.classic(names, fields, self._sources, by=by)
 
     def _job_rows(
-        self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer
+        self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer, page: Page | None = None
     ) -> AsyncGenerator[list[JobRow], None]:
         """The jobs as the peer may see them, which also limits what filters see."""
+        if job_ids is not None and page is not None:
+            # the filter names them: a page of those
+            job_ids = in_order_of(page, sorted(job_ids))
         if plan.used <= {"id"}:
-            return self._jobs.unread(job_ids)
+            return self._jobs.unread(job_ids, page)
         if job_ids is not None:
             rows = self._jobs.named(job_ids)
         else:
             # a filter on this field does not count (luxid.md 7.3)
-            rows = self._jobs.every(archived=any(field.name == "archived" for field in plan.fields))
+            rows = self._jobs.every(archived=any(field.name == "archived" for field in plan.fields), page=page)
         viewer = Viewer(peer.uid, peer.role)
         return rows if viewer.sees_all else _seen_by(viewer, rows)
 
@@ -160,6 +171,14 @@ def _definitions(what: QueryKind, names: Sequence[str] | None) -> list[FieldDefi
             raise _only_by_opcodes(what)
         case _:
             assert_never(what)
+
+
+def _check_page(what: QueryKind, page: Page) -> None:
+    """Raises: InvalidRequest: these things have no pages, or the page has no room."""
+    if what is not QueryKind.JOB:
+        raise InvalidRequest(f"a page can be requested of jobs only, not of {what.value!r}")
+    if page.limit < 1:
+        raise InvalidRequest(f"a page must have room for at least 1 row, got {page.limit}")
 
 
 def _only_by_opcodes(what: QueryKind) -> InvalidRequest:

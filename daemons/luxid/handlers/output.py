@@ -68,6 +68,8 @@ class Output:
             raise Unavailable(f"the output of job {call.job_id} cannot be read: {reason}; try again") from error
         if not piece.content:
             return JobOutput("", piece.offset, is_final)
+        if call.as_bytes:
+            return JobOutput(piece.content.decode("latin-1"), piece.offset + len(piece.content), False)
         text, size = decode_whole(piece.content, is_end=False)
         if not size and is_final:
             text, size = decode_whole(piece.content, is_end=True)

@@ -29,11 +29,14 @@ async def one_piece(things: Sequence[T]) -> AsyncGenerator[Sequence[T], None]:
 
 
 def query_reply(
-    plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None], notes: Sequence[str] = ()
+    plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None], notes: Sequence[str] = (), *, most: int | None = None
 ) -> Pieces[QueryResult]:
-    """Definitions and rows of cells; at the end these notes, and the plan's on the filter."""
+    """Definitions and rows of cells; at the end these notes, and the plan's on the filter.
+
+    Args: most: maximum number of rows, >= 1; None: no limit.
+    """
     head = b'{"fields":%b,"data":[' % ascii_json(reply_to_wire(plan.definitions()))
-    return Pieces(_framed(head, _encode(plan.rows, pieces), b"]}"), lambda: [*notes, *plan.notes()])
+    return Pieces(_framed(head, _encode(plan.rows, pieces, most), b"]}"), lambda: [*notes, *plan.notes()])
 
 
 def classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> Pieces[Rows]:
@@ -42,21 +45,29 @@ def classic_reply(plan: Plan[T], pieces: AsyncGenerator[Sequence[T], None]) -> P
 
 
 async def _encode(
-    make: Callable[[Sequence[T]], Sequence[object]], pieces: AsyncGenerator[Sequence[T], None]
+    make: Callable[[Sequence[T]], Sequence[object]],
+    pieces: AsyncGenerator[Sequence[T], None],
+    most: int | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The rows of things as JSON, in pieces, without the brackets around the whole."""
     batch, separator = _BATCH, b""
+    left = most
     async with aclosing(pieces):
         async for piece in pieces:
             start = 0
             while start < len(piece):
                 rows = make(piece[start : start + batch])
                 start += batch
+                if left is not None:
+                    rows = rows[:left]
+                    left -= len(rows)
                 if rows:
                     encoded = ascii_json(rows)[1:-1]
                     batch = _next_batch(batch, len(encoded))
                     yield separator + encoded
                     separator = b","
+                if left == 0:
+                    return
                 await trio.lowlevel.checkpoint()
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from cli.why.lockview import read_lock_view
 from common.errors import ProtocolError
+from protocol.luxi.locks import read_lock_view
 from protocol.luxi.queries import QueryResult
 from tests.cli.command import Ended, run
 from tests.cli.fakeluxid import FakeLuxid

@@ -97,3 +97,12 @@ def test_standard_error_that_is_apart_is_a_stream_of_its_own(cluster: Cluster) -
 
     assert cluster.luxi(ReadJobOutput(job_id)) == JobOutput("out\n", 4, False)
     assert cluster.luxi(ReadJobOutput(job_id, stream=OutputStream.ERROR)) == JobOutput("bad\n", 4, False)
+
+
+def test_bytes_that_are_no_text_come_unchanged_when_bytes_are_wanted(cluster: Cluster) -> None:
+    job_id = cluster.submit(command("printf", r"a\377\303\251"))
+    cluster.wait(job_id)
+
+    assert cluster.luxi(ReadJobOutput(job_id)) == JobOutput("a\ufffd\u00e9", 4, False)
+    assert cluster.luxi(ReadJobOutput(job_id, as_bytes=True)) == JobOutput("a\xff\xc3\xa9", 4, False)
+    assert cluster.luxi(ReadJobOutput(job_id, 3, as_bytes=True)) == JobOutput("\xa9", 4, False)

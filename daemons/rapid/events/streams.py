@@ -1,0 +1,42 @@
+"""Replies without an end that is known: sent as they come, and ended within a moment after the client goes.
+
+Source: CHOICES 1, "The one shape of every long poll".
+"""
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+
+import trio
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+
+class ByteStream(Response):
+    """A reply whose body is what an iterator gives.
+
+    Starlette's own waits for the next send to see that the client has gone, which for a quiet stream may be never.
+    """
+
+    def __init__(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str], status: int = 200) -> None:
+        self.status_code = status
+        self.background = None
+        self.body = b""
+        self.init_headers(headers)
+        self._pieces = pieces
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async with aclosing(self._pieces) as pieces:
+                async for piece in pieces:
+                    if piece:
+                        await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            nursery.cancel_scope.cancel()
+
+
+async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()

@@ -1,0 +1,297 @@
+"""The rows of /3/jobs.
+
+Source: DESIGN section 15.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Call
+from daemons.rapid.resources import joblists, joboutput, jobwaits
+from daemons.rapid.resources.bulkactions import BulkActions
+from daemons.rapid.resources.jobactions import JobActions
+from daemons.rapid.resources.joblists import JobLists
+from daemons.rapid.resources.joboutput import JobOutputs
+from daemons.rapid.resources.jobsubmission import KEY, JobSubmission
+from daemons.rapid.resources.jobwaits import JobWaits
+from daemons.rapid.resources.whyjobs import WhyJobs
+from protocol.luxi.output import JobOutput
+from protocol.rapid.explanations import (
+    Explanation,
+    Explanations,
+    JobIds,
+    LeftProcesses,
+    LeftProcessesOfJobs,
+    Waits,
+    WaitsOfJobs,
+)
+from protocol.rapid.jobactions import (
+    ArchiveMany,
+    AutoArchived,
+    AutoArchiveWish,
+    CancelMany,
+    CancelWish,
+    Done,
+    ManyChanged,
+    PrioritizeMany,
+    PriorityWish,
+)
+from protocol.rapid.jobs import Job, JobChange, JobPage, JobQuery
+from protocol.rapid.submission import Submission, Submitted
+
+_READ: Final = (Right.JOBS_READ,)
+
+
+def reads() -> Sequence[Call]:
+    """Calls that show jobs."""
+    lists, why, waits, outputs = JobLists(), WhyJobs(), JobWaits(), JobOutputs()
+    own = (joblists.FILTER, joblists.FIELDS, joblists.LIMIT, joblists.CURSOR, joblists.ORDER, joblists.ARCHIVED)
+    wait = (joblists.FIELDS, jobwaits.UNTIL, jobwaits.PREVIOUS, jobwaits.SERIAL, jobwaits.TIMEOUT)
+    output = (joboutput.STREAM, joboutput.OFFSET, joboutput.FOLLOW, joboutput.RANGE)
+    piece = (joboutput.STREAM, joboutput.OFFSET, joboutput.TIMEOUT)
+    one = "/3/jobs/{id:int}"
+    return [
+        Call(
+            "get",
+            "/3/jobs",
+            lists.list_jobs,
+            "List jobs, a page at a time.",
+            tag="jobs",
+            rights=_READ,
+            gives=JobPage,
+            parameters=own,
+        ),
+        Call(
+            "post",
+            "/3/jobs/query",
+            lists.query_jobs,
+            "List jobs by many ids or a long filter.",
+            tag="jobs",
+            rights=_READ,
+            takes=JobQuery,
+            gives=JobPage,
+        ),
+        Call(
+            "get",
+            one,
+            lists.get_job,
+            "Show a job.",
+            tag="jobs",
+            rights=_READ,
+            gives=Job,
+            errors=(404,),
+            parameters=(joblists.FIELDS,),
+        ),
+        Call(
+            "get",
+            f"{one}/wait",
+            waits.wait_for_job,
+            "Wait until a job changes or ends.",
+            tag="jobs",
+            rights=_READ,
+            gives=JobChange,
+            errors=(404,),
+            parameters=wait,
+            only_waits=True,
+        ),
+        Call(
+            "get",
+            f"{one}/why",
+            why.explain_job,
+            "Say why a job does not run.",
+            tag="jobs",
+            rights=_READ,
+            gives=Explanation,
+            errors=(404,),
+        ),
+        Call(
+            "post",
+            "/3/jobs/why",
+            why.explain_jobs,
+            "Say why jobs do not run.",
+            tag="jobs",
+            rights=_READ,
+            takes=JobIds,
+            gives=Explanations,
+        ),
+        Call(
+            "get",
+            f"{one}/waits",
+            why.read_waits,
+            "Say what a job waited for.",
+            tag="jobs",
+            rights=_READ,
+            gives=Waits,
+            errors=(404,),
+        ),
+        Call(
+            "post",
+            "/3/jobs/waits",
+            why.read_waits_of_jobs,
+            "Say what jobs waited for.",
+            tag="jobs",
+            rights=_READ,
+            takes=JobIds,
+            gives=WaitsOfJobs,
+        ),
+        Call(
+            "get",
+            f"{one}/processes",
+            why.read_left_processes,
+            "List what an ended job left running.",
+            tag="jobs",
+            rights=_READ,
+            gives=LeftProcesses,
+            errors=(404,),
+        ),
+        Call(
+            "post",
+            "/3/jobs/processes",
+            why.read_left_processes_of_jobs,
+            "List what ended jobs left running.",
+            tag="jobs",
+            rights=_READ,
+            takes=JobIds,
+            gives=LeftProcessesOfJobs,
+        ),
+        Call(
+            "get",
+            f"{one}/output",
+            outputs.read_output,
+            "Read the output of a job's commands.",
+            tag="jobs",
+            rights=_READ,
+            gives=str,
+            media_type="text/plain",
+            errors=(404, 416),
+            parameters=output,
+            only_waits=True,
+        ),
+        Call(
+            "get",
+            f"{one}/output/piece",
+            outputs.read_piece,
+            "Read a piece of the output, or wait for one.",
+            tag="jobs",
+            rights=_READ,
+            gives=JobOutput,
+            errors=(404,),
+            parameters=piece,
+            only_waits=True,
+        ),
+    ]
+
+
+def changes() -> Sequence[Call]:
+    """Calls that submit or change one job."""
+    submission, actions = JobSubmission(), JobActions()
+    one = "/3/jobs/{id:int}"
+    own = (Right.JOBS_SUBMIT,)
+    return [
+        Call(
+            "post",
+            "/3/jobs",
+            submission.submit_jobs,
+            "Submit one or several jobs.",
+            tag="jobs",
+            rights=own,
+            takes=Submission,
+            gives=Submitted,
+            status=201,
+            errors=(409,),
+            parameters=(KEY,),
+            changes=True,
+        ),
+        Call(
+            "post",
+            f"{one}/cancel",
+            actions.cancel_job,
+            "Cancel a job.",
+            tag="jobs",
+            rights=(*own, Right.JOBS_CANCEL),
+            takes=CancelWish,
+            is_body_required=False,
+            gives=Done,
+            errors=(404, 409),
+            changes=True,
+        ),
+        Call(
+            "post",
+            f"{one}/priority",
+            actions.change_priority,
+            "Give a job another priority.",
+            tag="jobs",
+            rights=(*own, Right.JOBS_PRIORITY),
+            takes=PriorityWish,
+            gives=Done,
+            errors=(404, 409),
+            changes=True,
+        ),
+        Call(
+            "post",
+            f"{one}/archive",
+            actions.archive_job,
+            "Archive a job that has ended.",
+            tag="jobs",
+            rights=(*own, Right.JOBS_ARCHIVE),
+            gives=Done,
+            errors=(404, 409),
+            changes=True,
+        ),
+        Call(
+            "post",
+            "/3/jobs/autoarchive",
+            actions.archive_old,
+            "Archive all jobs that ended some time ago.",
+            tag="jobs",
+            rights=(Right.JOBS_ARCHIVE,),
+            takes=AutoArchiveWish,
+            gives=AutoArchived,
+            changes=True,
+        ),
+    ]
+
+
+def bulk_changes() -> Sequence[Call]:
+    """Calls that change many jobs."""
+    bulk = BulkActions()
+    own = (Right.JOBS_SUBMIT,)
+    return [
+        Call(
+            "post",
+            "/3/jobs/cancel",
+            bulk.cancel_many,
+            "Cancel many jobs, or say which.",
+            tag="jobs",
+            rights=(*own, Right.JOBS_CANCEL),
+            takes=CancelMany,
+            gives=ManyChanged,
+            errors=(409,),
+            changes=True,
+        ),
+        Call(
+            "post",
+            "/3/jobs/priority",
+            bulk.prioritize_many,
+            "Give many jobs another priority, or say which.",
+            tag="jobs",
+            rights=(*own, Right.JOBS_PRIORITY),
+            takes=PrioritizeMany,
+            gives=ManyChanged,
+            errors=(409,),
+            changes=True,
+        ),
+        Call(
+            "post",
+            "/3/jobs/archive",
+            bulk.archive_many,
+            "Archive many jobs that have ended, or say which.",
+            tag="jobs",
+            rights=(*own, Right.JOBS_ARCHIVE),
+            takes=ArchiveMany,
+            gives=ManyChanged,
+            errors=(409,),
+            changes=True,
+        ),
+    ]

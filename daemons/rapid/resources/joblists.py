@@ -1,0 +1,147 @@
+"""Lists of jobs, page by page, and single jobs.
+
+Source: DESIGN section 15; luxid.md 7.3.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlencode
+
+import attrs
+
+from common.errors import InvalidRequest, JobLost
+from common.ids import JobId
+from common.query.kinds import QueryKind
+from daemons.rapid.calls import Asked, Daemons, Given, Parameter
+from daemons.rapid.refusals import Refused
+from daemons.rapid.resources.cursors import Cursor
+from daemons.rapid.resources.filterwords import read_job_filter
+from daemons.rapid.resources.parameters import (
+    choice,
+    choice_of,
+    flag,
+    flag_of,
+    job_id_of,
+    text_of,
+    whole,
+    whole_of,
+    words_of,
+)
+from protocol.luxi.queries import Page, Query, QueryJobs
+from protocol.rapid.jobs import JOB_FIELDS, LIST_FIELDS, PAGE_DEFAULT, PAGE_MOST, Job, JobQuery
+from protocol.rapid.jobvalues import job_object
+
+KNOWN: Final = tuple(field.name for field in attrs.fields(Job))
+
+FIELDS: Final = Parameter("fields", f"fields with commas between; there are {', '.join(KNOWN)}")
+FILTER: Final = Parameter(
+    "filter", 'condition as text, `status=waiting & user=ada`, or as JSON of the query language, `["==", "id", 7]`'
+)
+LIMIT: Final = whole("limit", "number of jobs of a page", default=PAGE_DEFAULT, low=1, high=PAGE_MOST)
+CURSOR: Final = Parameter("cursor", "`next` of the page before; take the other parameters unchanged")
+ORDER: Final = choice("order", "whether the newest or the oldest come first", ("desc", "asc"), "desc")
+ARCHIVED: Final = flag("archived", "whether archived jobs are wanted, too")
+
+
+@attrs.frozen
+class Rows:
+    """A page of jobs, as JSON objects."""
+
+    jobs: list[dict[str, object]]
+    next: str | None
+
+
+async def fetch_page(daemons: Daemons, query: JobQuery) -> Rows:
+    """The page of a query by a filter.
+
+    Raises: InvalidRequest: cursor, field, filter or limit are wrong. Else as `Daemons.luxid`.
+    """
+    if not 1 <= query.limit <= PAGE_MOST:
+        raise InvalidRequest(f"limit must be from 1 to {PAGE_MOST}, got {query.limit}")
+    fields = known_fields(query.fields or LIST_FIELDS)
+    cursor = Cursor.read(query.cursor) if query.cursor else None
+    ascending = query.ascending if cursor is None else cursor.ascending
+    # one more than wanted tells whether there is a next page
+    page = Page(query.limit + 1, cursor.after if cursor else None, not ascending)
+    # a look-up has a row without a status for a job that does not exist
+    needed = tuple(dict.fromkeys((*fields, "id", "status", *(("archived",) if query.archived else ()))))
+    found = await daemons.luxid(Query(QueryKind.JOB, needed, read_job_filter(query.filter), page))
+    jobs = [job_object(needed, values) for values in found.values()]
+    jobs = [job for job in jobs if job["status"] is not None]
+    shown = jobs[: query.limit]
+    has_more = len(jobs) > len(shown)
+    last = JobId(int(str(shown[-1]["id"]))) if shown else JobId(0)
+    return Rows([_only(fields, job) for job in shown], Cursor(last, ascending).text() if has_more else None)
+
+
+async def fetch_jobs(daemons: Daemons, job_ids: Sequence[JobId], fields: Sequence[str]) -> list[dict[str, object]]:
+    """Jobs by their ids, in this order; one that does not exist has null in all fields but its id.
+
+    Raises: InvalidRequest: a field is unknown. Else as `Daemons.luxid`.
+    """
+    names = known_fields(fields)
+    if not job_ids:
+        return []
+    asked = names if "id" in names else ("id", *names)
+    rows = await daemons.luxid(QueryJobs(tuple(dict.fromkeys(job_ids)), asked))
+    jobs = {job["id"]: _only(names, job) for job in (job_object(asked, values) for values in rows)}
+    return [jobs[job_id] for job_id in job_ids]
+
+
+async def fetch_job(daemons: Daemons, job_id: JobId, fields: Sequence[str]) -> dict[str, object]:
+    """One job. Raises: JobLost: it does not exist. Else as `fetch_jobs`."""
+    (job,) = await fetch_jobs(daemons, [job_id], (*fields, "status") if "status" not in fields else fields)
+    if job["status"] is None:
+        raise JobLost(f"there is no job {job_id}, neither in the queue nor in the archive", job_id=job_id)
+    return _only(fields, job)
+
+
+def known_fields(names: Sequence[str]) -> tuple[str, ...]:
+    """Each once, in order. Raises: InvalidRequest: a name is unknown."""
+    if unknown := [name for name in names if name not in KNOWN]:
+        raise InvalidRequest(f"there is no field {unknown[0]!r:.60} of jobs; there are {', '.join(KNOWN)}")
+    return tuple(dict.fromkeys(names))
+
+
+class JobLists:
+    """The calls that show jobs."""
+
+    async def list_jobs(self, asked: Asked) -> Given:
+        query = JobQuery(
+            filter=text_of(asked, FILTER),
+            fields=words_of(asked, FIELDS),
+            archived=flag_of(asked, ARCHIVED),
+            limit=whole_of(asked, LIMIT) or PAGE_DEFAULT,
+            cursor=text_of(asked, CURSOR),
+            ascending=choice_of(asked, ORDER) == "asc",
+        )
+        rows = await fetch_page(asked.daemons, query)
+        return Given(_page(rows), headers=_link(asked, rows))
+
+    async def query_jobs(self, asked: Asked) -> object:
+        query = asked.body_as(JobQuery)
+        if query.ids is None:
+            return _page(await fetch_page(asked.daemons, query))
+        if len(query.ids) > PAGE_MOST:
+            raise Refused(400, f"ids: at most {PAGE_MOST} at once, got {len(query.ids)}")
+        return _page(Rows(await fetch_jobs(asked.daemons, query.ids, query.fields or LIST_FIELDS), None))
+
+    async def get_job(self, asked: Asked) -> object:
+        return await fetch_job(asked.daemons, job_id_of(asked), known_fields(words_of(asked, FIELDS) or JOB_FIELDS))
+
+
+def _page(rows: Rows) -> Mapping[str, object]:
+    return {"jobs": rows.jobs, "next": rows.next}
+
+
+def _link(asked: Asked, rows: Rows) -> Mapping[str, str]:
+    """The header for programs that page through any list (RFC 8288)."""
+    if rows.next is None:
+        return {}
+    parameters = [(name, value) for name, value in asked.http.query_params.multi_items() if name != CURSOR.name]
+    return {"Link": f'</3/jobs?{urlencode([*parameters, (CURSOR.name, rows.next)])}>; rel="next"'}
+
+
+def _only(fields: Sequence[str], job: Mapping[str, object]) -> dict[str, object]:
+    # jobs always tell their id
+    return {name: job[name] for name in dict.fromkeys(("id", *fields)) if name in job}

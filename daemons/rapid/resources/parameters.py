@@ -1,0 +1,142 @@
+"""Parameters of queries and headers: described once, for the document and for the reader.
+
+Source: CHOICES 1.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from common.ids import JobId
+from daemons.rapid.calls import Asked, Call, Handler, Parameter
+from daemons.rapid.refusals import Refused
+
+_ID_END: Final = 2**63
+_TRUE: Final = ("1", "true", "yes")
+_FALSE: Final = ("0", "false", "no", "")
+
+
+def whole(
+    name: str, description: str, *, default: int | None = None, low: int = 0, high: int = _ID_END - 1
+) -> Parameter:
+    """A whole number."""
+    schema: dict[str, object] = {"type": "integer", "minimum": low, "maximum": high}
+    return Parameter(name, description, schema if default is None else {**schema, "default": default})
+
+
+def seconds(name: str, description: str, *, default: float, high: float) -> Parameter:
+    """A duration."""
+    return Parameter(name, description, {"type": "number", "minimum": 0, "maximum": high, "default": default})
+
+
+def flag(name: str, description: str) -> Parameter:
+    """Something that is off unless it is switched on."""
+    return Parameter(name, description, {"type": "boolean", "default": False})
+
+
+def choice(name: str, description: str, words: Sequence[str], default: str) -> Parameter:
+    """One of some words."""
+    return Parameter(name, description, {"type": "string", "enum": list(words), "default": default})
+
+
+def text_of(asked: Asked, parameter: Parameter) -> str | None:
+    """The text of a parameter; None: it is not there."""
+    if parameter.place == "header":
+        return asked.http.headers.get(parameter.name)
+    return asked.http.query_params.get(parameter.name)
+
+
+def whole_of(asked: Asked, parameter: Parameter) -> int | None:
+    """Raises: Refused: it is no whole number, or out of range."""
+    text = text_of(asked, parameter)
+    if text is None:
+        default = parameter.schema.get("default")
+        return default if isinstance(default, int) else None
+    digits = text[1:] if text.startswith("-") else text
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 20):
+        raise _wrong(parameter, f"must be a whole number, got {text!r:.60}")
+    return int(_in_range(parameter, int(text)))
+
+
+def seconds_of(asked: Asked, parameter: Parameter) -> float:
+    """Raises: Refused: it is no number, or out of range."""
+    text = text_of(asked, parameter)
+    if text is None:
+        default = parameter.schema.get("default")
+        return float(default) if isinstance(default, int | float) else 0.0
+    try:
+        number = float(text)
+    except ValueError:
+        raise _wrong(parameter, f"must be a number of seconds, got {text!r:.60}") from None
+    return _in_range(parameter, number)
+
+
+def flag_of(asked: Asked, parameter: Parameter) -> bool:
+    """Raises: Refused: it is neither yes nor no."""
+    text = (text_of(asked, parameter) or "").lower()
+    if text not in _TRUE and text not in _FALSE:
+        raise _wrong(parameter, f"must be true or false, got {text!r:.60}")
+    return text in _TRUE
+
+
+def choice_of(asked: Asked, parameter: Parameter) -> str:
+    """Raises: Refused: it is none of the words."""
+    text = text_of(asked, parameter)
+    words = parameter.schema.get("enum")
+    assert isinstance(words, list)
+    if text is None:
+        return str(parameter.schema["default"])
+    if text not in words:
+        raise _wrong(parameter, f"must be one of {', '.join(words)}, got {text!r:.60}")
+    return text
+
+
+def words_of(asked: Asked, parameter: Parameter) -> tuple[str, ...] | None:
+    """Words with commas between; None: the parameter is not there."""
+    text = text_of(asked, parameter)
+    return None if text is None else tuple(word for word in map(str.strip, text.split(",")) if word)
+
+
+def job_id_of(asked: Asked) -> JobId:
+    """The job id of the path. Raises: Refused: no job can have it."""
+    number = int(asked.http.path_params["id"])
+    if not 0 < number < _ID_END:
+        raise Refused(404, f"there is no job {number:.20g}; job ids are whole numbers from 1")
+    return JobId(number)
+
+
+def strict(call: Call) -> Call:
+    """The call, refusing parameters in the query that it does not know: a misspelt one would be ignored silently."""
+    known = [parameter.name for parameter in call.parameters if parameter.place == "query"]
+    return attrs.evolve(call, handler=_refusing_others(call.handler, known))
+
+
+def _refusing_others(handler: Handler, known: Sequence[str]) -> Handler:
+    async def refusing(asked: Asked) -> object:
+        for name in asked.http.query_params:
+            if name not in known:
+                advice = f"it takes {', '.join(known)}" if known else "it takes none"
+                raise Refused(400, f"there is no parameter {name!r:.60} here; {advice}")
+        return await handler(asked)
+
+    return refusing
+
+
+def _in_range(parameter: Parameter, number: float) -> float:
+    low, high = _bounds(parameter.schema)
+    # this form refuses nan as well
+    if not low <= number <= high:
+        raise _wrong(parameter, f"must be from {low:g} to {high:g}, got {number:g}")
+    return number
+
+
+def _bounds(schema: Mapping[str, object]) -> tuple[float, float]:
+    low, high = schema.get("minimum"), schema.get("maximum")
+    assert isinstance(low, int | float)
+    assert isinstance(high, int | float)
+    return low, high
+
+
+def _wrong(parameter: Parameter, what: str) -> Refused:
+    return Refused(400, f"parameter {parameter.name!r} {what}")

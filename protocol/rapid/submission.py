@@ -1,0 +1,47 @@
+"""Submit jobs: `POST /3/jobs`.
+
+Source: DESIGN section 15; luxid.md 2.2, 2.3.
+"""
+
+from collections.abc import Mapping
+
+import attrs
+
+from common.ids import JobId
+
+# one opcode: {"OP_ID": "OP_...", parameters}
+OpInput = Mapping[str, object]
+
+
+@attrs.frozen
+class NewJob:
+    """A job: opcodes that run one after the other."""
+
+    ops: tuple[OpInput, ...]
+
+
+@attrs.frozen
+class Submission:
+    """Jobs to submit together.
+
+    A dependency in `depends` of an opcode names a job by its id; -1 is the job before this one in the list, -2 the
+    one before that.
+    """
+
+    # at least one
+    jobs: tuple[NewJob, ...]
+
+
+@attrs.frozen
+class SubmittedJob:
+    """What became of one job: its id, or why it was refused."""
+
+    id: JobId | None = None
+    refused: str | None = None
+
+
+@attrs.frozen
+class Submitted:
+    """One result for each job, in order; at least one job was taken, and is durable."""
+
+    jobs: tuple[SubmittedJob, ...]

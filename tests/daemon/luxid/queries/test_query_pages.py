@@ -1,0 +1,42 @@
+"""Pages of a query of jobs; ours."""
+
+import pytest
+
+from common.errors import RemoteError
+from common.ids import JobId
+from common.query.kinds import QueryKind
+from common.query.qlang import Expression
+from protocol.luxi.jobs import ArchiveJob
+from protocol.luxi.queries import Page, Query
+from tests.daemon.luxid.ops import dummy
+from tests.support.cluster import Cluster
+
+
+def ids(cluster: Cluster, page: Page, filter: object = None, *fields: str) -> list[object]:
+    expression = None if filter is None else Expression.from_wire(filter)
+    found = cluster.luxi(Query(QueryKind.JOB, ("id", *fields), expression, page))
+    return [values[0] for values in found.values()]
+
+
+def test_pages_follow_each_other_in_either_order_with_and_without_a_filter(cluster: Cluster) -> None:
+    cluster.wait(*cluster.submit_many(*[(dummy(),)] * 7))
+    assert cluster.luxi(ArchiveJob(JobId(4)))
+    even = ["|", *(["==", "id", number] for number in (2, 4, 6))]
+    ended = ["==", "status", "success"]
+
+    assert ids(cluster, Page(3)) == [7, 6, 5]
+    assert ids(cluster, Page(3, JobId(5))) == [3, 2, 1]
+    # the job of the place itself may be gone
+    assert ids(cluster, Page(3, JobId(4), descending=False), None, "status") == [5, 6, 7]
+    assert ids(cluster, Page(9, descending=False), None, "archived") == [1, 2, 3, 4, 5, 6, 7]
+    assert ids(cluster, Page(2, JobId(6)), ended, "status") == [5, 3]
+    assert ids(cluster, Page(2, JobId(6)), even, "status") == [4, 2]
+    assert ids(cluster, Page(1, descending=False), even) == [2]
+    assert ids(cluster, Page(5, JobId(1))) == []
+
+
+def test_a_page_without_room_or_of_other_things_is_refused(cluster: Cluster) -> None:
+    with pytest.raises(RemoteError, match="room for at least 1 row, got 0"):
+        ids(cluster, Page(0))
+    with pytest.raises(RemoteError, match="of jobs only, not of 'lock'"):
+        cluster.luxi(Query(QueryKind.LOCK, ("name",), None, Page(1)))
