@@ -33,3 +33,5 @@ class RapidSettings:
     idle_timeout_s: float = attrs.field(default=10.0, validator=positive)
     # time for requests under way when the daemon is told to stop
     stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)
+    # whether /metrics is for everybody, without a name
+    anonymous_metrics: bool = False

@@ -24,7 +24,7 @@ from common.errors import GantryError
 from common.system.log import get_log
 from common.webaccess.principal import Principal
 from daemons.rapid.backend import Backend, CallersDaemons
-from daemons.rapid.calls import Asked, Call, Face
+from daemons.rapid.calls import WAITS, Asked, Call, Face
 from daemons.rapid.refusals import Refused
 from daemons.rapid.transport.callers import Callers, address_of
 from daemons.rapid.transport.faces import Faces, bug, success
@@ -135,6 +135,7 @@ class Application:
 
     async def _waited(self, call: Call, asked: Asked) -> Response:
         """The reply of a call that only waits. Raises: HungUp: its client has gone."""
+        asked.http.scope[WAITS] = True
         response: Response | None = None
         has_gone = False
 

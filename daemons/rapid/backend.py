@@ -27,6 +27,11 @@ class Pool:
         # calls under way
         self.busy = 0
 
+    @property
+    def idle(self) -> int:
+        """Number of clients kept for later calls."""
+        return len(self._idle)
+
     async def call(self, request: Request[R]) -> R:
         """Raises, Cancellation: as `Client.call`."""
         client = self._idle.pop() if self._idle else Client(self._path, daemon=self._daemon)

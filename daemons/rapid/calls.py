@@ -8,7 +8,7 @@ Source: DESIGN section 15; CHOICES 1.
 
 import enum
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import attrs
 from starlette.requests import Request as HttpRequest
@@ -17,6 +17,8 @@ from common.webaccess.principal import Principal
 from common.webaccess.rights import Right
 from protocol.messages import Request
 
+# key of a request's scope: it only waits for an event, so that the time that it takes tells nothing
+WAITS: Final = "gantry.waits"
 R = TypeVar("R")
 T = TypeVar("T")
 

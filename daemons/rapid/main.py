@@ -5,7 +5,7 @@ Source: DESIGN sections 12 and 15; rapi.md 1.
 
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final, cast
 
@@ -20,6 +20,9 @@ from common.system.log import get_log
 from daemons.rapid.application import Application
 from daemons.rapid.backend import Backend
 from daemons.rapid.health import HealthHandlers
+from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
+from daemons.rapid.metrics.httpfamilies import HttpNow
+from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.rpc import Handlers, rows
 from daemons.rapid.transport.callers import Callers, NoUsers, describer
 from protocol.http.body import Bodies
@@ -45,11 +48,13 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     paths, rules = settings.paths, settings.rapid
     backend = Backend(paths)
     access = settings.access.access(os.getuid())
-    app = make_application(settings, backend)
+    counts, connections = HttpCounts(), dict[str, Connections]()
+    app = make_application(settings, backend, counts, connections)
     # Starlette has less exact types for the same
-    asgi = cast(ASGIFramework, app)
+    asgi = cast(ASGIFramework, CountedApplication(app, counts))
     over_network = Connections(asgi, None, rules)
     over_socket = Connections(asgi, None, rules, describer(access))
+    connections.update(network=over_network, socket=over_socket)
     with (
         open_listener(rules.address, rules.port, where="'address' and 'port' in [rapid]") as listener,
         _unix_listener(paths, access, settings.access.socket_mode) as unix_listener,
@@ -68,8 +73,13 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             backend.close()
 
 
-def make_application(settings: Settings, backend: Backend) -> Application:
-    """The application with all its parts."""
+def make_application(
+    settings: Settings, backend: Backend, counts: HttpCounts, connections: Mapping[str, Connections]
+) -> Application:
+    """The application with all its parts.
+
+    Args: connections: by the way that they come; only read when numbers are asked for.
+    """
     rules = settings.rapid
     bodies = Bodies(rules.max_body_bytes, rules.body_timeout_s)
     # the application of the table that it is made of
@@ -79,7 +89,22 @@ def make_application(settings: Settings, backend: Backend) -> Application:
         assert app is not None
         return app.requests, app.waiting
 
-    table = rows(Handlers(health=HealthHandlers(settings, backend, load)))
+    def numbers() -> HttpNow:
+        return HttpNow(
+            requests=counts.requests(),
+            times=counts.times(),
+            streams=counts.streams,
+            long_polls=load()[1] - counts.streams,
+            connections={way: each.open for way, each in connections.items()},
+            luxid_connections={"busy": backend.luxid.busy, "idle": backend.luxid.idle},
+        )
+
+    table = rows(
+        Handlers(
+            health=HealthHandlers(settings, backend, load),
+            metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=rules.anonymous_metrics),
+        )
+    )
     app = Application(table, Callers(NoUsers()), backend, bodies)
     return app
 

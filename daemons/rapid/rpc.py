@@ -10,6 +10,8 @@ import attrs
 from daemons.rapid import health
 from daemons.rapid.calls import Call
 from daemons.rapid.health import HealthHandlers, index_row
+from daemons.rapid.metrics import scraping
+from daemons.rapid.metrics.scraping import MetricHandlers
 
 
 @attrs.frozen
@@ -17,9 +19,10 @@ class Handlers:
     """The handlers, by noun."""
 
     health: HealthHandlers
+    metrics: MetricHandlers
 
 
 def rows(to: Handlers) -> Sequence[Call]:
     """The table."""
-    table = [*health.rows(to.health)]
+    table = [*health.rows(to.health), *scraping.rows(to.metrics)]
     return [index_row(table), *table]

@@ -122,6 +122,8 @@ class Connections:
         self._config = _config(rules)
         self._places = trio.Semaphore(rules.max_clients)
         self._is_full = False
+        # connections there are
+        self.open = 0
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept connections until cancelled.
@@ -157,6 +159,7 @@ class Connections:
 
     async def _serve_one(self, sock: socket.socket) -> None:
         peer = _peer(sock)
+        self.open += 1
         try:
             state = ConnectionState(dict(self._describe(sock)))
             stream = await self._stream(sock)
@@ -168,6 +171,7 @@ class Connections:
             _log.exception("connection.crashed", peer=peer)
         finally:
             sock.close()
+            self.open -= 1
             self._places.release()
 
     async def _stream(self, sock: socket.socket) -> anyio.abc.ByteStream | None:

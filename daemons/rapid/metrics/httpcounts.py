@@ -1,0 +1,103 @@
+"""rapid's own requests: counted around the application, whatever becomes of them inside.
+
+Theory. A request is counted when its reply begins, with the class of its status. The time until then is added to a
+histogram, but not of requests that only wait for an event. A stream is open from its first byte until it ends.
+
+Source: DESIGN section 15; CHOICES 1, trap 7 (bare ASGI, no middleware of a framework).
+"""
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from common.metrics.histogram import WORK_S, Distribution, Histogram
+from daemons.rapid.calls import WAITS
+
+# parts of the interface by the beginning of a path; of others `OTHER`
+_PARTS: Final = {"2": "/2", "3": "/3", "ui": "/ui", "metrics": "/metrics"}
+OTHER: Final = "other"
+PARTS: Final = (*_PARTS.values(), OTHER)
+# status of a request whose client went before its reply began, as some proxies note it
+GONE: Final = "gone"
+_STREAM: Final = b"text/event-stream"
+
+
+class HttpCounts:
+    """The numbers since the start."""
+
+    def __init__(self) -> None:
+        # by part and class of status: ("/3", "2xx")
+        self._requests: Counter[tuple[str, ...]] = Counter()
+        self._times = {part: Histogram(WORK_S) for part in PARTS}
+        # replies with events that are open
+        self.streams = 0
+
+    def requests(self) -> Mapping[tuple[str, ...], int]:
+        return dict(self._requests)
+
+    def times(self) -> Mapping[str, Distribution]:
+        return {part: histogram.read() for part, histogram in self._times.items()}
+
+    def note(self, part: str, status: str) -> None:
+        self._requests[part, status] += 1
+
+    def took(self, part: str, seconds: float) -> None:
+        self._times[part].add(seconds)
+
+
+class CountedApplication:
+    """An ASGI application whose requests are counted."""
+
+    def __init__(self, app: ASGIApp, counts: HttpCounts) -> None:
+        self._app = app
+        self._counts = counts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        counted = _CountedRequest(part_of(scope["path"]), self._counts, scope, send)
+        try:
+            await self._app(scope, receive, counted.send)
+        finally:
+            counted.end()
+
+
+class _CountedRequest:
+    """One request."""
+
+    def __init__(self, part: str, counts: HttpCounts, scope: Scope, send: Send) -> None:
+        self._part = part
+        self._counts = counts
+        self._scope = scope
+        self._send = send
+        self._began = time.perf_counter()
+        self._has_begun = self._is_stream = False
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and not self._has_begun:
+            self._has_begun = True
+            self._begin(message)
+        await self._send(message)
+
+    def end(self) -> None:
+        if self._is_stream:
+            self._counts.streams -= 1
+        if not self._has_begun:
+            self._counts.note(self._part, GONE)
+
+    def _begin(self, message: Message) -> None:
+        self._counts.note(self._part, f"{message['status'] // 100}xx")
+        if any(name.lower() == b"content-type" and value.startswith(_STREAM) for name, value in message["headers"]):
+            self._is_stream = True
+            self._counts.streams += 1
+        if not self._scope.get(WAITS):
+            self._counts.took(self._part, time.perf_counter() - self._began)
+
+
+def part_of(path: str) -> str:
+    """The part of the interface to which a path belongs."""
+    return _PARTS.get(path[1:].partition("/")[0], OTHER)

@@ -1,0 +1,129 @@
+"""`GET /metrics`: the numbers for Prometheus, read at most once a second however many ask.
+
+Theory. rapid asks the daemons as itself, as the numbers are the same for everybody who may read them. A daemon that is
+away, or silent for `PATIENCE_S`, is reported as such; the other numbers are there nevertheless. The text is made in a
+thread, so that no other request waits for it.
+
+Source: CHOICES 5; DESIGN section 15.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, Protocol, TypeVar
+
+import attrs
+import trio
+from starlette.responses import Response
+
+from common.errors import GantryError
+from common.metrics.process import own_use
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.program import release
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked, Call
+from daemons.rapid.metrics.httpfamilies import HttpNow
+from daemons.rapid.metrics.snapshot import OPEN_METRICS, Snapshot, write
+from protocol.luxi.metrics import LuxidMetrics, ReadMetrics
+from protocol.messages import Request
+from protocol.wconfd.metrics import ReadMetrics as ReadLockMetrics
+from protocol.wconfd.metrics import WconfdMetrics
+
+# seconds for which a snapshot serves
+FRESH_S: Final = 1.0
+# seconds within which a daemon has to reply
+PATIENCE_S: Final = 2.0
+R = TypeVar("R")
+_log: Final = get_log(__name__)
+
+
+class Callee(Protocol):
+    """A daemon, called as rapid itself."""
+
+    async def call(self, request: Request[R]) -> R:
+        """Raises: GantryError."""
+        ...
+
+
+@attrs.define
+class _Taken:
+    snapshot: Snapshot
+    at: float
+    # with their content types, by whether they are in the format of OpenMetrics
+    texts: dict[bool, tuple[bytes, str]] = attrs.field(factory=dict)
+
+
+class MetricHandlers:
+    """The method.
+
+    Args:
+        now: rapid's own numbers.
+        is_for_anybody: whether clients need no name.
+    """
+
+    def __init__(self, luxid: Callee, wconfd: Callee, now: Callable[[], HttpNow], *, is_for_anybody: bool) -> None:
+        self.is_for_anybody: Final = is_for_anybody
+        self._luxid = luxid
+        self._wconfd = wconfd
+        self._now = now
+        self._turn = trio.Lock()
+        self._last: _Taken | None = None
+
+    async def read_metrics(self, asked: Asked) -> Response:
+        accept = asked.http.headers.get("accept", "")
+        content, content_type = await self._text(is_open=OPEN_METRICS in accept)
+        return Response(content, headers={"Content-Type": content_type, "Cache-Control": "no-store"})
+
+    async def _text(self, *, is_open: bool) -> tuple[bytes, str]:
+        async with self._turn:
+            if self._last is None or trio.current_time() - self._last.at >= FRESH_S:
+                self._last = _Taken(await self._take(), trio.current_time())
+            texts = self._last.texts
+            if is_open not in texts:
+                texts[is_open] = await in_thread(partial(write, self._last.snapshot, is_open=is_open))
+            return texts[is_open]
+
+    async def _take(self) -> Snapshot:
+        luxid: LuxidMetrics | None = None
+        wconfd: WconfdMetrics | None = None
+
+        async def ask_luxid() -> None:
+            nonlocal luxid
+            luxid = await _told(self._luxid, ReadMetrics())
+
+        async def ask_wconfd() -> None:
+            nonlocal wconfd
+            wconfd = await _told(self._wconfd, ReadLockMetrics())
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ask_luxid)
+            nursery.start_soon(ask_wconfd)
+        return Snapshot(luxid, wconfd, own_use(release()), self._now())
+
+
+async def _told(daemon: Callee, request: Request[R]) -> R | None:
+    """The reply; None: there was none in time, or a refusal."""
+    try:
+        with trio.move_on_after(PATIENCE_S):
+            return await daemon.call(request)
+        reason = f"silent for {PATIENCE_S:g} s"
+    except GantryError as error:
+        reason = error.message
+    _log.warning("metrics.lacking", method=request.METHOD, reason=reason)
+    return None
+
+
+def rows(to: MetricHandlers) -> Sequence[Call]:
+    """The row."""
+    return [
+        Call(
+            "GET",
+            "/metrics",
+            to.read_metrics,
+            "Numbers of the daemons for Prometheus, at most a second old.",
+            rights=() if to.is_for_anybody else (Right.METRICS_READ,),
+            gives=str,
+            media_type="text/plain",
+            tag="Operations",
+        )
+    ]

@@ -1,0 +1,23 @@
+"""Numbers of every kind, as the daemons could tell them."""
+
+from common.metrics.calls import CallCounts
+from common.metrics.histogram import Distribution
+from common.metrics.process import ProcessUse
+from daemons.rapid.metrics.httpfamilies import HttpNow
+from daemons.rapid.metrics.snapshot import Snapshot
+from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow
+from protocol.wconfd.metrics import FileWork, LocksNow, WconfdMetrics
+
+SECONDS = Distribution((0.1, 1.0), (2, 3, 4), 12.5)
+USE = ProcessUse("1.0", 1000.0, 2.5, 2**20, 7, 1024)
+CALLS = CallCounts(10, {"denied": 2}, 3, 1)
+LUXID = LuxidMetrics(
+    USE,
+    CALLS,
+    QueueNow({"queued": 5, "running": 2}, 50, 2, 4.5),
+    jobs=JobsSoFar(submitted=9, ended={"success": 4, "error": 1}),
+    durations=Durations(SECONDS, SECONDS, SECONDS, {"OP_TEST_DUMMY": SECONDS}, SECONDS, SECONDS),
+)
+WCONFD = WconfdMetrics(USE, CALLS, LocksNow(3, 2, 1, 0.5), 8, {"locks": FileWork(4, 0, SECONDS)}, 1)
+HTTP = HttpNow({("/3", "2xx"): 6}, {"/3": SECONDS}, 1, 2, {"network": 4}, {"busy": 1, "idle": 2})
+ALL = Snapshot(LUXID, WCONFD, USE, HTTP)
