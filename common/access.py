@@ -17,10 +17,16 @@ Source: DESIGN section 4, "Who is calling".
 
 import enum
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 import attrs
 
 from common.errors import Denied
+
+_GIVEN_HERE: Final = "an administrator gives roles in '[access]' of the settings, and restarts the daemons"
+_GIVEN_OVER_HTTP: Final = (
+    "an administrator gives HTTP users roles with 'gantry user', and tokens rights with 'gantry token'"
+)
 
 
 class Role(enum.IntEnum):
@@ -85,7 +91,18 @@ def grant(own_uid: int, given: Mapping[Role, Iterable[Grantee]], trusted: Iterab
     return Access(own_uid, uids, gids, frozenset(trusted))
 
 
-def check_role(role: Role, needed: Role, uid: int, what: str) -> None:
+# a Unix user's number; or the name of a user or token of the HTTP interface, "" without one
+Caller = int | str
+
+
+def caller_text(caller: Caller) -> str:
+    """The caller as messages name them."""
+    if isinstance(caller, int):
+        return f"user {caller}"
+    return f"HTTP user {caller!r:.80}" if caller else "an HTTP caller without a name"
+
+
+def check_role(role: Role, needed: Role, caller: Caller, what: str) -> None:
     """Check that a user may do something.
 
     Args:
@@ -94,8 +111,7 @@ def check_role(role: Role, needed: Role, uid: int, what: str) -> None:
     """
     if role < needed:
         had = f"has only '{role.word}'" if role > Role.NONE else "has no role"
+        how = _GIVEN_HERE if isinstance(caller, int) else _GIVEN_OVER_HTTP
         raise Denied(
-            f"{what} needs the role '{needed.word}', and user {uid} {had}; an administrator gives roles in "
-            "'[access]' of the settings, and restarts the daemons",
-            needed=needed.word,
+            f"{what} needs the role '{needed.word}', and {caller_text(caller)} {had}; {how}", needed=needed.word
         )

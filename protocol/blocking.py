@@ -15,6 +15,7 @@ from protocol.dial import dial, is_usable, pauses
 from protocol.envelope import read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import AnyRequest, Request, positional, structure_reply
+from protocol.speaker import Speaker
 
 CHUNK: Final = 64 * 2**10
 
@@ -69,9 +70,11 @@ class BlockingClient:
         """The descriptor of the connection: readable when the reply to a started request arrives; -1 without one."""
         return -1 if self._sock is None else self._sock.fileno()
 
-    def call(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+    def call(self, request: Request[R], *, timeout_s: float | None = None, speaker: Speaker | None = None) -> R:
         """Send one request and wait for its reply, at most `timeout_s` seconds.
 
+        Args:
+            speaker: user in whose name to call; None: in that of this process.
         Raises:
             RemoteError: the daemon replied with an error.
             ConnectionLost: it closed the connection before it replied; whether it acted is unknown.
@@ -79,10 +82,10 @@ class BlockingClient:
             Denied: this user may not connect.
             InvalidRequest, ProtocolError: the reply does not fit this method.
         """
-        self.start(request)
+        self.start(request, speaker=speaker)
         return self.finish(request, timeout_s=timeout_s)
 
-    def start(self, request: AnyRequest, *, timeout_s: float | None = None) -> None:
+    def start(self, request: AnyRequest, *, timeout_s: float | None = None, speaker: Speaker | None = None) -> None:
         """Send a request; `finish` takes its reply, and the caller is free until then.
 
         Args:
@@ -95,7 +98,7 @@ class BlockingClient:
         sock = self._opened(min(limit_s, self._connect_timeout_s))
         try:
             sock.settimeout(limit_s)
-            sock.sendall(pack(request_bytes(request.METHOD, positional(request))))
+            sock.sendall(pack(request_bytes(request.METHOD, positional(request), speaker)))
         except OSError as error:
             raise self._lost(request, error) from error
         except BaseException:

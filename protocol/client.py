@@ -18,6 +18,7 @@ from protocol.dial import dial, is_usable, pauses
 from protocol.envelope import Call, read_message, read_reply, request_bytes
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import Request, positional, structure_reply
+from protocol.speaker import Speaker
 from protocol.stream import STREAM_ENDED
 
 CHUNK: Final = 64 * 2**10
@@ -64,9 +65,11 @@ class Client:
     ) -> None:
         await self.aclose()
 
-    async def call(self, request: Request[R]) -> R:
+    async def call(self, request: Request[R], speaker: Speaker | None = None) -> R:
         """Send one request and wait for its reply.
 
+        Args:
+            speaker: user in whose name to call; None: in that of this process.
         Raises:
             RemoteError: the daemon replied with an error.
             ConnectionLost: it closed the connection before it replied; whether it acted is unknown.
@@ -74,7 +77,7 @@ class Client:
             InvalidRequest, ProtocolError: the reply does not fit this method.
         Cancellation: the connection is closed; the daemon still carries out the call.
         """
-        payload = pack(request_bytes(request.METHOD, positional(request)))
+        payload = pack(request_bytes(request.METHOD, positional(request), speaker))
         async with self._turn:
             sock = self._opened()
             with self._closing_on_failure():
@@ -82,7 +85,7 @@ class Client:
                 reply = await self._receive(sock)
         return structure_reply(type(request), read_reply(reply))
 
-    async def call_retrying(self, request: Request[R], timeout_s: float) -> R:
+    async def call_retrying(self, request: Request[R], timeout_s: float, speaker: Speaker | None = None) -> R:
         """Like `call`, but survives restarts of the daemon: sends the same request again.
 
         This is safe, because every call that changes state may be delivered twice (DESIGN section 4).
@@ -95,20 +98,20 @@ class Client:
         with trio.move_on_after(timeout_s):
             for pause in pauses():
                 try:
-                    return await self.call(request)
+                    return await self.call(request, speaker)
                 except Unavailable as error:
                     last = error
                 await trio.sleep(pause)
         raise last or Unavailable(f"{self._daemon} gave no answer to {request.METHOD} within {timeout_s} s")
 
-    async def subscribe(self, request: Request[R]) -> R:
+    async def subscribe(self, request: Request[R], speaker: Speaker | None = None) -> R:
         """Send a request whose reply begins a stream; `event` then returns its events.
 
         The connection now belongs to the stream: a client with a subscription makes no other calls.
 
-        Raises, Cancellation: as `call`.
+        Args, Raises, Cancellation: as `call`.
         """
-        return await self.call(request)
+        return await self.call(request, speaker)
 
     async def event(self) -> tuple[str, list[object]]:
         """Wait for the next event of the stream; return its name and parameters.

@@ -18,6 +18,7 @@ import orjson
 
 from common.asciijson import ascii_json
 from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod, remote_class
+from protocol.speaker import Speaker, read_speaker
 
 PARSE_ERROR: Final = -32700
 INVALID_REQUEST: Final = -32600
@@ -56,6 +57,7 @@ class Call:
     call_id: CallId = None
     # whether it is a notification, which gets no reply, not even an error
     notification: bool = False
+    speaker: Speaker | None = None
 
 
 class MalformedRequest(InvalidRequest):
@@ -122,7 +124,7 @@ def _read_ganeti(value: dict[str, object]) -> Call:
     args = value.get("args")
     if not isinstance(args, list):
         raise MalformedRequest(_wrong_key(value, "args", "a list"), only_arguments="args" in value)
-    return Call(method, args)
+    return Call(method, args, speaker=_speaker(value, Dialect.GANETI, None))
 
 
 def _read_jsonrpc(value: dict[str, object]) -> Call:
@@ -137,7 +139,17 @@ def _read_jsonrpc(value: dict[str, object]) -> Call:
     params = value.get("params", [])
     if not isinstance(params, list | dict):
         raise _bad_rpc(_wrong_key(value, "params", "a list or an object"), call_id)
-    return Call(method, params, Dialect.JSONRPC, call_id, "id" not in value)
+    speaker = _speaker(value, Dialect.JSONRPC, call_id)
+    return Call(method, params, Dialect.JSONRPC, call_id, "id" not in value, speaker)
+
+
+def _speaker(value: dict[str, object], dialect: Dialect, call_id: CallId) -> Speaker | None:
+    if "speaker" not in value:
+        return None
+    try:
+        return read_speaker(value["speaker"])
+    except InvalidRequest as error:
+        raise MalformedRequest(error.message, dialect=dialect, call_id=call_id) from None
 
 
 def _read_element(value: object) -> Call | MalformedRequest:
@@ -226,8 +238,10 @@ def batch_reply(replies: Sequence[bytes]) -> bytes:
     return b"[" + b",".join(replies) + b"]"
 
 
-def request_bytes(method: str, args: Sequence[object]) -> bytes:
-    """The payload of a call in Ganeti's dialect, with arguments by position."""
+def request_bytes(method: str, args: Sequence[object], speaker: Speaker | None = None) -> bytes:
+    """The payload of a call in Ganeti's dialect, with arguments by position; and in this user's name."""
+    if speaker is not None:
+        return ascii_json({"method": method, "args": args, "speaker": speaker.wire})
     return ascii_json({"method": method, "args": args})
 
 

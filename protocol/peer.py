@@ -10,7 +10,8 @@ from typing import Final
 
 import attrs
 
-from common.access import Access, Role
+from common.access import Access, Caller, Role
+from protocol.speaker import Speaker
 
 _CREDENTIALS: Final = struct.Struct("iII")
 # linux/socket.h; the socket module has no name for it
@@ -29,10 +30,29 @@ class Peer:
     groups: frozenset[int] = frozenset()
     # role by the daemon's settings
     role: Role = Role.NONE
+    # user in whose name the process calls; then `uid`, the groups and the role are of that user
+    speaker: Speaker | None = None
+    # the process itself, if it speaks for another
+    by: "Peer | None" = None
 
     @property
     def all_groups(self) -> frozenset[int]:
         return self.groups | {self.gid}
+
+    @property
+    def caller(self) -> Caller:
+        """The user as messages name them."""
+        return self.uid if self.speaker is None else self.speaker.name
+
+    @property
+    def named(self) -> dict[str, object]:
+        """The caller as fields of a log line."""
+        return {"uid": self.uid, "client_pid": self.pid, **self.spoken_for}
+
+    @property
+    def spoken_for(self) -> dict[str, object]:
+        """The user in whose name the process calls, as a field of a log line; empty: in its own."""
+        return {} if self.speaker is None else {"speaker": self.speaker.name}
 
     def __str__(self) -> str:
         return f"pid={self.pid} uid={self.uid}"

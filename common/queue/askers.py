@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 from typing import Final
 
-_NOTE: Final = re.compile(r"user \d{1,10}", re.ASCII)
+from common.access import Caller, caller_text
+
+_NOTE: Final = re.compile(r"user \d{1,10}|an HTTP caller without a name|HTTP user [!-~ ]{1,90}", re.ASCII)
 
 
-def note_asker(path: Path, uid: int) -> None:
+def note_asker(path: Path, caller: Caller) -> None:
     """Write down which user asks. Raises: OSError."""
-    path.write_text(f"user {uid}")
+    path.write_text(caller_text(caller))
 
 
 def asked_by(path: Path) -> str:

@@ -63,6 +63,7 @@ from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
 from protocol.serving.server import ServerRules, Service, serve_unix
 from protocol.serving.service import ItemBound
+from protocol.serving.speaking import Speakers
 from protocol.subscription import WconfdEvents
 
 if TYPE_CHECKING:
@@ -298,6 +299,7 @@ def _service(
         ),
         item_bound=ItemBound(settings.limits.max_items, "max_items"),
         tally=tally,
+        speakers=Speakers(access.access(own_uid)),
     )
 
 

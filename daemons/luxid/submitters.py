@@ -7,14 +7,15 @@ import os
 import pwd
 from typing import Final
 
-from common.access import Access, Role, check_role
+from common.access import Access, Role, caller_text, check_role
 from common.errors import Denied, InvalidRequest
 from common.ids import JobId
-from common.queue.submitter import owner_of
+from common.queue.submitter import JobOwner, owner_of
 from common.system.inthread import in_thread
 from daemons.luxid.core.queue.rights import Host, Submitter
 from daemons.luxid.livejobs import LiveJobs
 from protocol.peer import Peer
+from protocol.speaker import Speaker
 
 
 class Submitters:
@@ -34,6 +35,8 @@ class Submitters:
         Raises: Denied: the caller may not name another user, or that user may not submit.
             InvalidRequest: the user or the job does not exist.
         """
+        if peer.speaker is not None:
+            return _of_speaker(peer, peer.speaker, user, by_job)
         if user is not None:
             return await self._named(user, peer)
         if by_job is not None and peer.uid != self.host.uid:
@@ -65,10 +68,20 @@ class Submitters:
         owner = owner_of(job)
         if owner is None:
             return Submitter(peer.uid, self.host.login, Role.FULL)
+        if owner.role is not None:
+            return await self._of_http(owner)
         submitter = await self._known(owner.login)
         if submitter.uid != owner.uid:
             raise Denied(f"job {job_id} is of user {owner.uid}, and {owner.login!r} is user {submitter.uid} by now")
         return submitter
+
+    async def _of_http(self, owner: JobOwner) -> Submitter:
+        """An HTTP user, with the role of the submission; the Unix user must still be the same."""
+        role = owner.role or Role.NONE
+        check_role(role, Role.SUBMIT, owner.http_user, "a submission")
+        if owner.login and (found := await in_thread(self._look_up, owner.login)).uid != owner.uid:
+            raise Denied(f"the job is of user {owner.uid}, and {owner.login!r} is user {found.uid} by now")
+        return Submitter(owner.uid, owner.login, role, owner.http_user)
 
     async def _known(self, login: str) -> Submitter:
         """A user of this machine with the role. Raises: Denied: they may not submit. InvalidRequest: there is none."""
@@ -88,6 +101,15 @@ class Submitters:
         """The job whose process is the peer."""
         running = map(self._jobs.unended, self._jobs.queue.running())
         return next((job.job_id for job in running if job.process_id == peer.pid), None)
+
+
+def _of_speaker(peer: Peer, speaker: Speaker, user: str | None, by_job: JobId | None) -> Submitter:
+    who = caller_text(speaker.name)
+    if by_job is not None:
+        raise Denied(f"only the process of a job may name it, and {who} is none")
+    if user is not None and user != speaker.login:
+        raise Denied(f"{who} may not submit in the name of {user!r}")
+    return Submitter(peer.uid, speaker.login or "", peer.role, speaker.name)
 
 
 def _login_of(uid: int) -> str:

@@ -37,6 +37,8 @@ from protocol.peer import Peer
 from protocol.serving.hangup import CallerGone, Line
 from protocol.serving.pieces import AT_ONCE_BYTES, Pieces, take
 from protocol.serving.route import AnyRoute
+from protocol.serving.speaking import Speakers
+from protocol.speaker import Speaker
 from protocol.stream import Stream
 
 # bound on the replies to a batch, which are sent as one list
@@ -92,10 +94,17 @@ class Service:
     """Carries out the calls of a table of methods."""
 
     def __init__(
-        self, routes: Sequence[AnyRoute], *, item_bound: "ItemBound | None" = None, tally: CallTally | None = None
+        self,
+        routes: Sequence[AnyRoute],
+        *,
+        item_bound: "ItemBound | None" = None,
+        tally: CallTally | None = None,
+        speakers: Speakers | None = None,
     ) -> None:
+        """Args: speakers: lets trusted callers call in the names of others; None: nobody may."""
         # counts for graphs; the server of the connections adds its own
         self.tally = tally or CallTally()
+        self._speakers = speakers
         self._item_bound = item_bound
         self._routes = {route.method: route for route in routes}
         if len(self._routes) != len(routes):
@@ -156,7 +165,12 @@ class Service:
 
     async def _answer_call(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
+            if call.speaker is not None:
+                peer = await self._speaking(call.speaker, peer)
             answer = await self._carry_out(call, peer, close, line)
+        except GantryError as error:
+            # from the look-up of the speaker: `_carry_out` raises none
+            answer = _deny(call, peer, error) if isinstance(error, Denied) else _fail(call, error)
         except CallerGone:
             _log.debug("call.given_up", method=call.method, pid=peer.pid, uid=peer.uid)
             answer = Answer(None, close=True)
@@ -171,10 +185,16 @@ class Service:
             return Answer(None)
         return answer
 
+    async def _speaking(self, speaker: Speaker, peer: Peer) -> Peer:
+        """Raises: Denied, InvalidRequest: see `Speakers.speaking`."""
+        if self._speakers is None:
+            raise Denied("this daemon takes no calls in the name of others; call without 'speaker'")
+        return await self._speakers.speaking(peer, speaker)
+
     async def _carry_out(self, call: Call, peer: Peer, close: bool, line: Line | None) -> Answer:
         try:
             route = self._route(call.method)
-            check_role(peer.role, route.role, peer.uid, route.method)
+            check_role(peer.role, route.role, peer.caller, route.method)
             if self._item_bound is not None:
                 self._item_bound.check(call)
             request = route.read(call.params)
@@ -258,7 +278,13 @@ async def _joined(call: Call, payload: bytes, rest: AsyncGenerator[bytes, None])
 
 def _deny(call: Call, peer: Peer, error: Denied) -> Answer:
     _log.warning(
-        "call.denied", method=call.method, pid=peer.pid, uid=peer.uid, role=peer.role.word, reason=error.message
+        "call.denied",
+        method=call.method,
+        pid=peer.pid,
+        uid=peer.uid,
+        role=peer.role.word,
+        reason=error.message,
+        **peer.spoken_for,
     )
     return _fail(call, error)
 

@@ -13,6 +13,7 @@ import pytest
 from common.errors import RemoteError
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
+from protocol.speaker import Speaker
 from tests.support.cluster import Cluster
 
 # logins that each system has; what they are allowed is the test's business
@@ -33,18 +34,19 @@ def uid_of(login: str) -> int:
     return pwd.getpwnam(login).pw_uid
 
 
-def call_as(login: str | int, cluster: Cluster, *calls: Request[Any]) -> Any:
+def call_as(login: str | int, cluster: Cluster, *calls: Request[Any], speaker: Speaker | None = None) -> Any:
     """The answer to the last of these calls, made by a process of this user.
 
     Args:
         login: or the number of a user who has none.
+        speaker: user in whose name the process calls.
     Raises: Refused: a call is answered by an error.
     """
     reading_end, writing_end = os.pipe()
     pid = os.fork()
     if pid == 0:
         try:
-            answer: Any = _call(login, cluster, calls)
+            answer: Any = _call(login, cluster, calls, speaker)
         except RemoteError as error:
             answer = Refused(error.code, error.message)
         except BaseException as error:
@@ -61,7 +63,7 @@ def call_as(login: str | int, cluster: Cluster, *calls: Request[Any]) -> Any:
     return answer
 
 
-def _call(login: str | int, cluster: Cluster, calls: tuple[Request[Any], ...]) -> Any:
+def _call(login: str | int, cluster: Cluster, calls: tuple[Request[Any], ...], speaker: Speaker | None) -> Any:
     # the folders above are root's alone
     os.chdir(cluster.paths.sockets)
     uid, gid, groups = _account(login)
@@ -71,7 +73,7 @@ def _call(login: str | int, cluster: Cluster, calls: tuple[Request[Any], ...]) -
     answer = None
     with BlockingClient(cluster.paths.query_socket.relative_to(cluster.paths.sockets)) as client:
         for call in calls:
-            answer = client.call(call)
+            answer = client.call(call, speaker=speaker)
     return answer
 
 

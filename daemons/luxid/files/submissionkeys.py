@@ -83,14 +83,15 @@ class SubmissionKeys:
         return len(self._known)
 
     @contextlib.asynccontextmanager
-    async def claim(self, uid: int, key: str, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
+    async def claim(self, owner: str, key: str, jobs: Sequence[Wanted]) -> AsyncIterator["KeyClaim"]:
         """Claim the right to submit under this key; waits while another caller does.
 
+        Args: owner: user to whom the key belongs.
         Raises: InvalidRequest: the key is empty or too long. Conflict: it was used for other jobs.
         """
         if not 0 < len(key) <= LONGEST_KEY:
             raise InvalidRequest(f"a submission key has 1 to {LONGEST_KEY} characters, got {len(key)}")
-        name, digest = _name(uid, key), await in_turns(_digest(jobs))
+        name, digest = _name(owner, key), await in_turns(_digest(jobs))
         while (arriving := self._arriving.get(name)) is not None:
             await arriving.wait()
         if (earlier := self._known.get(name)) is not None and earlier.digest != digest:
@@ -224,8 +225,8 @@ def _digest(jobs: Sequence[Wanted]) -> Generator[int, None, str]:
     return digest.hexdigest()[:_DIGITS]
 
 
-def _name(uid: int, key: str) -> str:
-    return hashlib.sha256(f"{uid}:{key}".encode()).hexdigest()[:_DIGITS]
+def _name(owner: str, key: str) -> str:
+    return hashlib.sha256(f"{owner}:{key}".encode()).hexdigest()[:_DIGITS]
 
 
 def _ids(submission: KeyedSubmission) -> str:

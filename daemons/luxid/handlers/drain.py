@@ -26,7 +26,7 @@ class Queue:
 
     async def set_drain_flag(self, call: SetDrainFlag, peer: Peer) -> bool:
         await self._store.set_drained(call.drain)
-        _log.info("queue.drain", drained=call.drain, uid=peer.uid, client_pid=peer.pid)
+        _log.info("queue.drain", drained=call.drain, **peer.named)
         return True
 
     async def set_watcher_pause(self, call: SetWatcherPause, peer: Peer) -> float | None:
@@ -44,5 +44,5 @@ class Queue:
                 await self._files.replace([FileWrite(path, f"{int(call.until)}\n".encode(), 0o644)])
         except OSError as error:
             raise Unavailable(f"the watcher's pause cannot be written: {error.strerror or error}") from error
-        _log.info("watcher.pause", until=call.until, uid=peer.uid, client_pid=peer.pid)
+        _log.info("watcher.pause", until=call.until, **peer.named)
         return call.until

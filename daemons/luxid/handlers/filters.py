@@ -18,6 +18,7 @@ from common.objects.filter import FilterRule
 from common.queue.filters import check_parts, read_rule
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry, ReasonTrail
+from common.queue.submitter import http_entry, without_owner
 from common.system.log import get_log
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.filters.trial import Trial
@@ -58,13 +59,15 @@ class Filters:
         """
         # chosen here, so that a call that is delivered twice makes one rule
         uuid = call.uuid or str(uuids.uuid4())
-        trail = tuple(ReasonEntry.from_wire(entry) for entry in call.reason_trail)
+        trail = without_owner(tuple(ReasonEntry.from_wire(entry) for entry in call.reason_trail))
+        if peer.speaker is not None:
+            trail = (*trail, http_entry(peer.speaker.name, time.time_ns()))
         rule = self._make_rule(call, uuid, (*trail, ReasonEntry("luxid", "", time.time_ns())))
         wire = changes.ReplaceFilter(
             uuid, rule.priority, rule.predicates, rule.action, rule.reason_trail, rule.watermark
         )
         await self._change(wire)
-        _log.info("filter.replaced", rule=uuid, action=rule.action, uid=peer.uid, client_pid=peer.pid)
+        _log.info("filter.replaced", rule=uuid, action=rule.action, **peer.named)
         await self._rules.refresh()
         return uuid
 
@@ -73,7 +76,7 @@ class Filters:
         if call.uuid not in (await self._config.current()).config.filters:
             raise NotFound(f"there is no filter rule {call.uuid!r:.60}; list them with 'gnt-filter list'")
         await self._change(changes.DeleteFilter(call.uuid))
-        _log.info("filter.deleted", rule=call.uuid, uid=peer.uid, client_pid=peer.pid)
+        _log.info("filter.deleted", rule=call.uuid, **peer.named)
         await self._rules.refresh()
 
     async def try_filter_rule(self, call: TryFilterRule, peer: Peer) -> tuple[JobId, ...]:

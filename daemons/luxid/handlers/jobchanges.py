@@ -47,7 +47,7 @@ class Jobs:
 
     def _check_owned(self, call: CancelJob | ChangeJobPriority | ArchiveJob, peer: Peer) -> None:
         """Raises: Denied: the job belongs to another user, and the peer is not an operator."""
-        viewer = Viewer(peer.uid, peer.role)
+        viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
             return
         # for archived jobs, too: processes that they left running can be killed
@@ -57,8 +57,8 @@ class Jobs:
 
     async def cancel_job(self, call: CancelJob, peer: Peer) -> Done:
         self._check_owned(call, peer)
-        _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, uid=peer.uid, client_pid=peer.pid)
-        return Done(*await self._canceller.cancel(call.job_id, kill=call.kill, uid=peer.uid))
+        _log.info("job.cancel_asked", job=call.job_id, kill=call.kill, **peer.named)
+        return Done(*await self._canceller.cancel(call.job_id, kill=call.kill, caller=peer.caller))
 
     async def pickup_job(self, call: PickupJob, _: Peer) -> bool:
         raise Conflict(f"luxid starts job {call.job_id} by itself when it may run; 'gnt-job why' tells what holds it")
@@ -79,7 +79,7 @@ class Jobs:
             await self._rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
         except Unavailable as error:
             return Done(False, error.message)
-        _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
+        _log.info("job.priority", job=call.job_id, priority=call.priority, **peer.named)
         return Done(True, f"job {call.job_id} has priority {call.priority}")
 
     async def _tell_process(self, call: ChangeJobPriority, peer: Peer) -> Done:
@@ -90,7 +90,7 @@ class Jobs:
         if not signal_process(job, signal.SIGUSR1):
             message.unlink(missing_ok=True)
             return Done(False, f"job {call.job_id} is just being started, or its process has just ended; try again")
-        _log.info("job.priority", job=call.job_id, priority=call.priority, uid=peer.uid, client_pid=peer.pid)
+        _log.info("job.priority", job=call.job_id, priority=call.priority, **peer.named)
         return Done(True, f"job {call.job_id} was told its new priority {call.priority}")
 
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
@@ -106,7 +106,7 @@ class Jobs:
                     f"the file of job {call.job_id} is not there any more: somebody removed '{path}'; "
                     "there is nothing to archive, and the job is forgotten"
                 )
-        _log.info("job.archived", job=call.job_id, uid=peer.uid, client_pid=peer.pid)
+        _log.info("job.archived", job=call.job_id, **peer.named)
         return True
 
     async def auto_archive_jobs(self, call: AutoArchiveJobs, peer: Peer) -> Archived:
@@ -122,7 +122,7 @@ class Jobs:
                 missing = await self._archive(old)
                 looked_at += len(batch)
                 archived += len(old) - len(missing)
-        _log.info("jobs.archived", count=archived, age_s=call.age, uid=peer.uid, client_pid=peer.pid)
+        _log.info("jobs.archived", count=archived, age_s=call.age, **peer.named)
         return Archived(archived, len(job_ids) - looked_at)
 
     async def _archive(self, job_ids: list[JobId]) -> list[JobId]:

@@ -43,8 +43,7 @@ class Limits:
             "limits.set",
             max_running_jobs=call.max_running_jobs,
             max_tracked_jobs=call.max_tracked_jobs,
-            uid=peer.uid,
-            client_pid=peer.pid,
+            **peer.named,
         )
         await self._rules.refresh()
         return True

@@ -149,7 +149,7 @@ class ObjectQueries:
         else:
             # a filter on this field does not count (luxid.md 7.3)
             rows = self._jobs.every(archived=any(field.name == "archived" for field in plan.fields), page=page)
-        viewer = Viewer(peer.uid, peer.role)
+        viewer = Viewer(peer.uid, peer.role, peer.caller)
         return rows if viewer.sees_all else _seen_by(viewer, rows)
 
     async def _lock_rows(self) -> list[LockRow]:

@@ -46,7 +46,7 @@ class Output:
         return answer
 
     async def _check_may_see(self, job_id: JobId, peer: Peer) -> None:
-        viewer = Viewer(peer.uid, peer.role)
+        viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
             return
         job = self._jobs.table.get(job_id)

@@ -80,9 +80,10 @@ class Submission:
         return _taken(answer)
 
     async def submit_job_to_drained_queue(self, call: SubmitJobToDrainedQueue, peer: Peer) -> JobId:
-        if self._privileged.role_of(peer.uid, peer.all_groups) < Role.ADMIN:
+        caller = peer.by or peer
+        if self._privileged.role_of(caller.uid, caller.all_groups) < Role.ADMIN:
             raise Denied(
-                f"user {peer.uid} may not submit to a drained queue; root, the daemon's own user and those in "
+                f"user {caller.uid} may not submit to a drained queue; root, the daemon's own user and those in "
                 "'uids' or 'admin' of '[access]' may"
             )
         submitter = await self._submitters.of(peer)
@@ -122,9 +123,9 @@ class Submission:
         if key is None or not parsed:
             self._check_drained()
             return await self._take(jobs, peer, submitter) if parsed else []
-        async with self._keys.claim(submitter.uid, key, parsed) as claim:
+        async with self._keys.claim(submitter.key_owner, key, parsed) as claim:
             if claim.earlier is not None:
-                _log.info("submission.repeated", jobs=claim.earlier.count, first=claim.earlier.first_id, uid=peer.uid)
+                _log.info("submission.repeated", jobs=claim.earlier.count, first=claim.earlier.first_id, **peer.named)
                 return [InvalidRequest(each) if isinstance(each, str) else each for each in claim.earlier.answers]
             self._check_drained()
             return await self._take(jobs, peer, submitter, claim)
@@ -225,8 +226,8 @@ def _taken(answer: Answer) -> JobId:
     return answer
 
 
-def _who(peer: Peer, submitter: Submitter) -> dict[str, int]:
-    who = {"uid": submitter.uid, "client_pid": peer.pid}
+def _who(peer: Peer, submitter: Submitter) -> dict[str, object]:
+    who = {**peer.named, "uid": submitter.uid}
     return who if submitter.uid == peer.uid else {**who, "by_uid": peer.uid}
 
 

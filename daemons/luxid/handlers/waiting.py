@@ -50,7 +50,7 @@ class Waiting:
     async def wait_for_job_change(self, call: WaitForJobChange, peer: Peer) -> JobChange:
         if call.job_id not in self._jobs.table:
             raise JobLost(f"there is no job {call.job_id} in the queue")
-        viewer = Viewer(peer.uid, peer.role)
+        viewer = Viewer(peer.uid, peer.role, peer.caller)
         timeout_s = max(0.0, min(call.timeout, LONGEST_WAIT_S))
         with self._jobs.bells.listen(call.job_id) as bell:
             with trio.move_on_after(timeout_s):

@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 import trio
 
+from common.access import Caller
 from common.errors import Unavailable
 from common.ids import JobId
 from common.queue.jobs import FINAL, JobState
@@ -46,20 +47,20 @@ class Canceller:
         self._kills = kills
         self._is_external = is_external
 
-    async def cancel(self, job_id: JobId, *, kill: bool, uid: int) -> Done:
+    async def cancel(self, job_id: JobId, *, kill: bool, caller: Caller) -> Done:
         """Cancel a job; return whether that is done, and a sentence.
 
         A job without a process is canceled durably. A job with a process gets a signal, and is
         waited for, unless it is killed. For an ended job, a kill ends the processes left running under its locks.
 
-        Args: uid: user who asks.
+        Args: caller: who asks.
         """
         with self._jobs.bells.listen(job_id) as bell, trio.move_on_after(CANCEL_WAIT_S):
             while (phase := self._jobs.phase(job_id)) is not None:
                 if phase in (Phase.READY, Phase.BLOCKED):
-                    return await self._cancel_queued(job_id, uid)
+                    return await self._cancel_queued(job_id, caller)
                 if phase is Phase.RUNNING:
-                    self._jobs.processes.note_asker(job_id, uid, kill=kill)
+                    self._jobs.processes.note_asker(job_id, caller, kill=kill)
                 if phase is Phase.RUNNING and kill:
                     return await self._kill(job_id)
                 if phase is Phase.RUNNING:
@@ -71,10 +72,10 @@ class Canceller:
             return self._answer_ended(job_id)
         return False, f"job {job_id} did not end within {CANCEL_WAIT_S:g} s; it will when its process gets to it"
 
-    async def _cancel_queued(self, job_id: JobId, uid: int) -> Done:
+    async def _cancel_queued(self, job_id: JobId, caller: Caller) -> Done:
         now, now_ns = timestamp(), time.time_ns()
         try:
-            await self._rewriting.change(job_id, lambda job: cancel_for(job, uid, now, now_ns))
+            await self._rewriting.change(job_id, lambda job: cancel_for(job, caller, now, now_ns))
         except Unavailable as error:
             return False, error.message
         return True, f"job {job_id} was canceled"

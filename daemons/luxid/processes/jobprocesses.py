@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import attrs
 import trio
 
+from common.access import Caller
 from common.ids import JobId
 from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue.recovery import Ask
@@ -115,9 +116,9 @@ class JobProcesses:
         self.record(job_id).ask = Ask.KILL
         self._kill_messages.ask(job_id)
 
-    def note_asker(self, job_id: JobId, uid: int, *, kill: bool) -> None:
+    def note_asker(self, job_id: JobId, caller: Caller, *, kill: bool) -> None:
         """Record the user who asks for the end of a job that has a process, for the text of the job's end."""
-        self._kill_messages.note(job_id, uid, kill=kill)
+        self._kill_messages.note(job_id, caller, kill=kill)
 
     def heeds_pauses(self, job_id: JobId) -> bool:
         """Whether the present process of the job has reported that it supports requests to pause."""

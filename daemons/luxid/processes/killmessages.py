@@ -8,6 +8,7 @@ Source: DESIGN section 16.
 
 from typing import Final
 
+from common.access import Caller
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.askers import note_asker
@@ -48,12 +49,13 @@ class KillMessages:
                 "job.kill_not_told", job=job_id, reason=error, effect="it is killed by luxid after the grace time"
             )
 
-    def note(self, job_id: JobId, uid: int, *, kill: bool) -> None:
+    def note(self, job_id: JobId, caller: Caller, *, kill: bool) -> None:
         """Record the user who asks for the end of a job that has a process, for the text of the job's end."""
-        _log.info("job.end_asked", job=job_id, uid=uid, kill=kill)
+        by = {"uid": caller} if isinstance(caller, int) else {"speaker": caller}
+        _log.info("job.end_asked", job=job_id, **by, kill=kill)
         self._noted.add(job_id)
         try:
-            note_asker(self._paths.asker_note(job_id), uid)
+            note_asker(self._paths.asker_note(job_id), caller)
         except OSError as error:
             _log.warning("job.asker_not_noted", job=job_id, reason=error, effect="only this log says who asked")
 

@@ -172,3 +172,52 @@ def test_who_may_see_and_change_a_job() -> None:
     assert sees(1004, Role.OPERATE) == (True, True)
     with pytest.raises(Denied, match=r"^CancelJob of job 7, which 'alice' submitted, needs the role 'operate'"):
         Viewer(1004, Role.SUBMIT).check_owned(job, "CancelJob")
+
+
+def http(name: str, login: str = "", role: Role = Role.SUBMIT) -> Submitter:
+    return Submitter(1003 if login else NO_UID, login, role, name)
+
+
+def test_the_trail_names_the_http_user_and_whose_the_job_is() -> None:
+    job = job_of(http("ci", "alice", Role.OPERATE), run())
+
+    trail = job.ops[0].input["reason"]
+    assert isinstance(trail, list)
+    assert [entry[:2] for entry in trail[:2]] == [
+        ["gantry:http", "ci"],
+        ["gantry:owner", "role=operate;uid=1003;login=alice"],
+    ]
+    assert (owner_of(job), submitter(job)) == (JobOwner(1003, "alice", Role.OPERATE, "ci"), "alice")
+
+
+def test_a_client_cannot_claim_an_http_user() -> None:
+    forged = {"OP_ID": "OP_TEST_DUMMY", "reason": [["gantry:http", "boss", 1], ["mine", "yes", 1]]}
+
+    for who in (ALICE, FULL, http("ci")):
+        (kept,) = [entry for entry in allowed(forged, who).reason]
+        assert kept.source == "mine"
+
+
+def test_http_users_without_unix_user_neither_see_nor_change_each_others_jobs() -> None:
+    job = job_of(http("ci"), {"OP_ID": "OP_TEST_DUMMY"})
+
+    assert submitter(job) == "http:ci"
+    for name in ("ci", "other"):
+        viewer = Viewer(NO_UID, Role.SUBMIT, name)
+        assert not viewer.may_see(job)
+        with pytest.raises(Denied, match=f"and HTTP user '{name}' has only 'submit'; .*'gantry user'"):
+            viewer.check_owned(job, "CancelJob")
+
+
+@pytest.mark.parametrize("role", [Role.SUBMIT, Role.ADMIN])
+@pytest.mark.parametrize("user", [None, "root"])
+def test_an_http_user_without_unix_user_runs_no_command(role: Role, user: str | None) -> None:
+    why = "opcode 1: HTTP user 'ci' has no Unix user, so no command can run for it; .*'unix=LOGIN'.*'--run-as LOGIN'"
+    with pytest.raises(Denied, match=why):
+        allowed(run(user=user), http("ci", role=role))
+
+
+def test_submission_keys_of_http_users_without_unix_user_are_their_own() -> None:
+    owners = [http("ci"), http("other"), http("ci", "alice"), ALICE]
+
+    assert [each.key_owner for each in owners] == ["http 'ci'", "http 'other'", "1003", "1003"]

@@ -11,10 +11,11 @@ from common.access import Access, Role
 from common.errors import Denied, InvalidRequest
 from common.ids import JobId
 from common.queue.jobs import Job, JobOp
-from common.queue.submitter import JobOwner, owner_entry
+from common.queue.submitter import NO_UID, JobOwner, owner_entries
 from daemons.luxid.core.queue.rights import Submitter
 from daemons.luxid.submitters import Submitters
 from protocol.peer import Peer
+from protocol.speaker import Speaker
 
 pytestmark = pytest.mark.trio
 # another user of this machine than the one who runs the tests
@@ -24,7 +25,7 @@ GATEWAY = Peer(78, 4_000_001, 4_000_001, role=Role.SUBMIT)
 
 
 def job(job_id: int, owner: JobOwner | None, pid: int | None = None) -> Job:
-    reason = [owner_entry(owner, 1).to_wire()] if owner else []
+    reason = [entry.to_wire() for entry in owner_entries(owner, 1)] if owner else []
     return Job(JobId(job_id), (JobOp({"OP_ID": "OP_TEST_DUMMY", "reason": reason}),), process_id=pid)
 
 
@@ -107,3 +108,45 @@ async def test_a_trusted_user_names_another_but_not_one_with_all_rights() -> Non
             await submitters().of(GATEWAY, user=login)
     with pytest.raises(Denied, match="may not submit in the name of"):
         await submitters().of(attrs.evolve(GATEWAY, uid=4_000_003, role=Role.ADMIN), user=OTHER.pw_name)
+
+
+AT_NIGHT = Speaker("ci", Role.OPERATE, OTHER.pw_name)
+NAMELESS = Speaker("ops", Role.OPERATE)
+
+
+def speaking(speaker: Speaker) -> Peer:
+    uid = OTHER.pw_uid if speaker.login else NO_UID
+    return Peer(OWN.pid, uid, uid, role=speaker.role, speaker=speaker, by=OWN)
+
+
+async def test_what_a_speaker_submits_is_of_its_unix_user_or_of_nobody() -> None:
+    known = await submitters().of(speaking(AT_NIGHT))
+    unknown = await submitters().of(speaking(NAMELESS))
+
+    assert known.owner == JobOwner(OTHER.pw_uid, OTHER.pw_name, Role.OPERATE, "ci")
+    assert unknown.owner == JobOwner(NO_UID, "", Role.OPERATE, "ops")
+
+
+async def test_a_speaker_with_the_daemons_own_login_is_no_daemon() -> None:
+    """Otherwise a submission of such an HTTP user would have all rights."""
+    own = pwd.getpwuid(os.getuid())
+    peer = Peer(OWN.pid, own.pw_uid, 0, role=Role.SUBMIT, speaker=Speaker("ci", Role.SUBMIT, own.pw_name), by=OWN)
+
+    assert (await submitters(job(7, None, pid=OWN.pid)).of(peer)).role is Role.SUBMIT
+
+
+@pytest.mark.parametrize("speaker", [AT_NIGHT, NAMELESS])
+async def test_what_a_speakers_job_submits_is_the_speakers_with_the_role_that_it_had(speaker: Speaker) -> None:
+    owner = (await submitters().of(speaking(speaker))).owner
+
+    again = await submitters(job(5, owner), role=Role.READ).of(OWN, by_job=JobId(5))
+
+    assert again.owner == owner
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"), [({"user": "root"}, "may not submit in the name of 'root'"), ({"by_job": 5}, "may name it")]
+)
+async def test_a_speaker_names_neither_another_user_nor_a_job(arguments: dict[str, Any], why: str) -> None:
+    with pytest.raises(Denied, match=why):
+        await submitters(job(5, None)).of(speaking(AT_NIGHT), **arguments)

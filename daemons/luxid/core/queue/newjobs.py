@@ -14,8 +14,8 @@ from common.opcodes.base import OpCode, write_opcode
 from common.opcodes.registry import parse_opcode
 from common.queue.dependencies import Dependency, resolve
 from common.queue.jobs import Job, JobOp, Timestamp
-from common.queue.reasons import ReasonEntry, opcode_source
-from common.queue.submitter import JobOwner, owner_entry
+from common.queue.reasons import ReasonEntry, ReasonTrail, opcode_source
+from common.queue.submitter import JobOwner, owner_entries
 from daemons.luxid.core.queue.jobbounds import JobBounds
 
 E = TypeVar("E", bound=GantryError)
@@ -125,7 +125,7 @@ def _build_job(
     """Args: before: the ids of the jobs before it in the submission, `_REFUSED` for one that is refused."""
     received_at, received_ns = received
     if owner is not None:
-        ops = _owned(ops, owner_entry(owner, received_ns))
+        ops = _owned(ops, owner_entries(owner, received_ns))
     built = []
     for index, op in enumerate(ops):
         try:
@@ -136,8 +136,8 @@ def _build_job(
     return Job(job_id=job_id, ops=tuple(built), received_at=received_at)
 
 
-def _owned(ops: ParsedJob, entry: ReasonEntry) -> ParsedJob:
-    return (attrs.evolve(ops[0], reason=(*ops[0].reason, entry)), *ops[1:])
+def _owned(ops: ParsedJob, entries: ReasonTrail) -> ParsedJob:
+    return (attrs.evolve(ops[0], reason=(*ops[0].reason, *entries)), *ops[1:])
 
 
 def _build_op(

@@ -12,9 +12,9 @@ from typing import Final
 
 import attrs
 
-from common.access import Role, check_role
+from common.access import Caller, Role, check_role
 from common.queue.jobs import Job, JobOp
-from common.queue.submitter import owner_of
+from common.queue.submitter import NO_UID, owner_of
 
 # keys of an opcode's input that everybody sees; besides, the program's name
 _PUBLIC: Final = (
@@ -27,8 +27,11 @@ _PUBLIC: Final = (
 class Viewer:
     """A user who looks at jobs."""
 
+    # NO_UID: a caller over HTTP without a Unix user, who owns no job
     uid: int
     role: Role
+    # the user as messages name them; None: by the number
+    caller: Caller | None = None
 
     @property
     def sees_all(self) -> bool:
@@ -46,12 +49,13 @@ class Viewer:
         Raises: Denied: it is another's.
         """
         if not self.may_see(job):
+            caller = self.uid if self.caller is None else self.caller
             whose = repr(owner.shown) if (owner := owner_of(job)) is not None else "the daemons' user"
-            check_role(self.role, Role.OPERATE, self.uid, f"{what} of job {job.job_id}, which {whose} submitted,")
+            check_role(self.role, Role.OPERATE, caller, f"{what} of job {job.job_id}, which {whose} submitted,")
 
     def _owns(self, job: Job) -> bool:
         owner = owner_of(job)
-        return owner is not None and owner.uid == self.uid
+        return owner is not None and owner.uid == self.uid != NO_UID
 
 
 def public_job(job: Job) -> Job:

@@ -15,6 +15,7 @@ from typing import Final
 
 import attrs
 
+from common.access import Caller, caller_text
 from common.errors import ExecutionError
 from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT, PRECEDING_FAILED
 from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
@@ -92,9 +93,9 @@ def cancel_queued(job: Job, now: Timestamp) -> Job:
     return end_job(job, OpEvent.CANCELED, now, [None])
 
 
-def cancel_for(job: Job, uid: int, now: Timestamp, now_ns: int) -> Job:
+def cancel_for(job: Job, caller: Caller, now: Timestamp, now_ns: int) -> Job:
     """End a job that has no process because a user asked for it; the reason names the user."""
-    return cancel_queued(_told(job, CANCEL_SOURCE, f"canceled on request of user {uid}", now_ns), now)
+    return cancel_queued(_told(job, CANCEL_SOURCE, f"canceled on request of {caller_text(caller)}", now_ns), now)
 
 
 def cancel_dependent(job: Job, reason: str, now: Timestamp, now_ns: int) -> Job:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from common.access import Role, check_role
+from common.access import Caller, Role, caller_text, check_role
 from common.errors import Denied
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
@@ -36,11 +36,24 @@ class Submitter:
     # "": the user has none on this machine
     login: str
     role: Role
+    # name of the HTTP user in whose name the submission comes; None: it comes from this machine
+    http_user: str | None = None
 
     @property
     def owner(self) -> JobOwner | None:
         """The owner of the jobs; None: the daemons' user."""
+        if self.http_user is not None:
+            return JobOwner(self.uid, self.login, self.role, self.http_user)
         return None if self.role is Role.FULL else JobOwner(self.uid, self.login)
+
+    @property
+    def caller(self) -> Caller:
+        return self.uid if self.http_user is None else self.http_user
+
+    @property
+    def key_owner(self) -> str:
+        """The user to whom submission keys belong."""
+        return str(self.uid) if self.login or self.http_user is None else f"http {self.http_user!r}"
 
 
 def authorize(jobs: Sequence[ParsedJob], submitter: Submitter, host: Host) -> tuple[ParsedJob, ...]:
@@ -61,10 +74,10 @@ def _where(count: int, number: int, index: int) -> str:
 
 
 def _authorize(op: OpCode, submitter: Submitter, host: Host, where: str) -> OpCode:
-    check_role(submitter.role, op.SUBMIT_ROLE, submitter.uid, f"{where}: {op.OP_ID}")
+    check_role(submitter.role, op.SUBMIT_ROLE, submitter.caller, f"{where}: {op.OP_ID}")
     if (wide := next(op.lock_declaration().wide_locks(), None)) is not None:
         check_role(
-            submitter.role, Role.OPERATE, submitter.uid, f"{where}: {op.OP_ID} under '{wide}', which is for all,"
+            submitter.role, Role.OPERATE, submitter.caller, f"{where}: {op.OP_ID} under '{wide}', which is for all,"
         )
     op = _without_owner(op)
     return attrs.evolve(op, user=_user_of(op, submitter, host, where)) if isinstance(op, OpRunCommand) else op
@@ -76,8 +89,14 @@ def _without_owner(op: OpCode) -> OpCode:
 
 
 def _user_of(op: OpRunCommand, submitter: Submitter, host: Host, where: str) -> str:
+    if submitter.http_user is not None and not submitter.login:
+        who = caller_text(submitter.http_user)
+        raise Denied(
+            f"{where}: {who} has no Unix user, so no command can run for it; an administrator gives it one: "
+            "'unix=LOGIN' in the users file, or '--run-as LOGIN' of 'gantry user' and 'gantry token'"
+        )
     if op.user is not None and op.user != submitter.login:
-        check_role(submitter.role, Role.ADMIN, submitter.uid, f"{where}: a command as {op.user!r}")
+        check_role(submitter.role, Role.ADMIN, submitter.caller, f"{where}: a command as {op.user!r}")
     user = op.user or submitter.login
     if not user:
         raise Denied(f"{where}: user {submitter.uid} has no login on this machine, so no command can run as him")

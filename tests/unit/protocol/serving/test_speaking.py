@@ -1,0 +1,104 @@
+"""A trusted program calls in the name of others: what comes of it, and what it cannot do."""
+
+import json
+import os
+import pwd
+
+import pytest
+
+from common.access import Access, Role
+from common.errors import Denied, InvalidRequest
+from common.queue.submitter import NO_UID
+from protocol.envelope import Call, Dialect, MalformedRequest, read_message, request_bytes
+from protocol.peer import Peer
+from protocol.serving.service import Service
+from protocol.serving.speaking import Speakers
+from protocol.speaker import Speaker, read_speaker
+
+OTHER = next(user for user in pwd.getpwall() if user.pw_uid not in (0, os.getuid()))
+ROOT_LOGIN = pwd.getpwuid(0).pw_name
+RAPID = Peer(77, 4_000_000, 0, role=Role.FULL)
+GATEWAY = Peer(78, 4_000_001, 4_000_001, role=Role.SUBMIT)
+STRANGER = Peer(79, 4_000_002, 4_000_002, role=Role.ADMIN)
+CI = Speaker("ci", Role.SUBMIT, OTHER.pw_name)
+SPEAKERS = Speakers(Access(RAPID.uid, {GATEWAY.uid: Role.SUBMIT}, trusted=frozenset({GATEWAY.uid})))
+
+
+@pytest.mark.parametrize("speaker", [CI, Speaker("", Role.NONE), Speaker("Zoë", Role.ADMIN)])
+def test_a_speaker_is_read_as_it_was_written(speaker: Speaker) -> None:
+    message = read_message(request_bytes("M", [1], speaker))
+
+    assert message == Call("M", [1], speaker=speaker)
+
+
+def test_both_dialects_name_the_speaker() -> None:
+    call = {"jsonrpc": "2.0", "method": "M", "id": 1, "speaker": CI.wire}
+
+    assert read_message(json.dumps(call).encode()) == Call("M", [], Dialect.JSONRPC, 1, speaker=CI)
+
+
+def test_a_request_without_speaker_is_written_as_ever() -> None:
+    assert request_bytes("M", [1]) == b'{"method":"M","args":[1]}'
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        None,
+        "ci",
+        {},
+        {"name": "ci", "role": "submit"},
+        {"name": "ci", "role": "boss", "login": None},
+        {"name": "ci", "role": "submit", "login": ""},
+        {"name": "ci", "role": "submit", "login": None, "uid": 0},
+    ],
+)
+def test_a_malformed_speaker_refuses_the_request(wrong: object) -> None:
+    with pytest.raises(InvalidRequest, match="key 'speaker' must be an object"):
+        read_speaker(wrong)
+    for call in ({"method": "M", "args": []}, {"jsonrpc": "2.0", "method": "M"}):
+        with pytest.raises(MalformedRequest, match="key 'speaker'"):
+            read_message(json.dumps({**call, "speaker": wrong}).encode())
+
+
+@pytest.mark.trio
+async def test_a_call_is_the_unix_users_with_the_smaller_role() -> None:
+    peer = await SPEAKERS.speaking(RAPID, CI)
+
+    assert (peer.pid, peer.uid, peer.gid, peer.role) == (RAPID.pid, OTHER.pw_uid, OTHER.pw_gid, Role.SUBMIT)
+    assert (peer.speaker, peer.by) == (CI, RAPID)
+    assert (await SPEAKERS.speaking(GATEWAY, Speaker("ops", Role.OPERATE))).role is Role.SUBMIT
+
+
+@pytest.mark.trio
+async def test_nobody_speaks_with_all_rights() -> None:
+    assert (await SPEAKERS.speaking(RAPID, Speaker("root", Role.FULL, ROOT_LOGIN))).role is Role.ADMIN
+    with pytest.raises(Denied, match="has all rights; nobody else can call in that name"):
+        await SPEAKERS.speaking(GATEWAY, Speaker("ci", Role.SUBMIT, ROOT_LOGIN))
+
+
+@pytest.mark.trio
+async def test_a_speaker_without_unix_user_is_nobody_of_this_machine() -> None:
+    peer = await SPEAKERS.speaking(RAPID, Speaker("ci", Role.OPERATE))
+
+    assert (peer.uid, peer.all_groups, peer.role) == (NO_UID, frozenset({NO_UID}), Role.OPERATE)
+
+
+@pytest.mark.trio
+async def test_only_trusted_programs_speak_for_others() -> None:
+    with pytest.raises(Denied, match="user 4000002 may not call in the name of HTTP user 'ci'; 'trusted'"):
+        await SPEAKERS.speaking(STRANGER, CI)
+
+
+@pytest.mark.trio
+async def test_an_unknown_unix_user_is_named() -> None:
+    with pytest.raises(InvalidRequest, match="there is no user 'nobody-has-this-name' on this machine"):
+        await SPEAKERS.speaking(RAPID, Speaker("ci", Role.SUBMIT, "nobody-has-this-name"))
+
+
+@pytest.mark.trio
+async def test_a_daemon_without_speakers_refuses_such_a_call() -> None:
+    """If it ignored the key, the call would be made with the rights of the gateway."""
+    answer = await Service([]).answer(request_bytes("M", [], CI), RAPID)
+
+    assert b"takes no calls in the name of others" in (answer.payload or b"")
