@@ -98,6 +98,20 @@ class Paths:
         return self.data / "joining"
 
     @property
+    def rapi(self) -> Path:
+        """The folder that says who may call over HTTP; made when somebody is named, or by rapid."""
+        return self.data / "rapi"
+
+    @property
+    def rapi_users(self) -> Path:
+        return self.rapi / "users"
+
+    @property
+    def rapi_tokens(self) -> Path:
+        """The tokens of programs that call over HTTP; ours."""
+        return self.rapi / "tokens"
+
+    @property
     def watcher_pause(self) -> Path:
         return self.data / "watcher.pause"
 

@@ -17,6 +17,10 @@ class Principal:
     rights: Rights
     # login of the user as whom commands run, who owns the jobs; None: none, so no command can be run
     unix_user: str | None = None
+    # id of the token that was shown; None: it was a password, or the kernel has named the caller
+    token_id: str | None = None
+    # what changes when the password or the token does; "": nothing can be changed, as the kernel has named the caller
+    stamp: str = attrs.field(default="", repr=False)
 
     @property
     def is_anonymous(self) -> bool:

@@ -21,6 +21,12 @@ class RapidSettings:
     certificate: str = ""
     # file of its key; empty: it is in the same file
     key: str = ""
+    # whether callers without a name may read, as strangers: no environment, arguments, results and output
+    anonymous_read: bool = False
+    # whether Ganeti's resources keep Ganeti's rule: who has no name reads all of them
+    ganeti_rights: bool = False
+    # whether every call needs a name
+    require_authentication: bool = False
     # connections at once, also those whose handshake is not over
     max_clients: int = attrs.field(default=2000, validator=positive)
     # bytes of a request's body

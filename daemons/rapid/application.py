@@ -114,9 +114,8 @@ class Application:
     async def _admit(self, found: Found, http: HttpRequest) -> _Admitted:
         """Raises: Refused: the request is not to be carried out."""
         if found.call is None:
-            if "authorization" not in http.headers:
-                # where everybody must say a name, nobody else learns what there is
-                await self._callers.identify(http)
+            # where everybody must say a name, nobody else learns what there is
+            self._callers.check_unknown(found.face, http)
             raise _missing(found, http)
         caller = await self._callers.identify(http)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))

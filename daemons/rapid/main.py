@@ -17,6 +17,8 @@ from common.paths import Paths
 from common.settings import Settings
 from common.system.daemon import run_daemon
 from common.system.log import get_log
+from daemons.rapid.access.authenticator import Authenticator
+from daemons.rapid.access.verdict import Rules
 from daemons.rapid.application import Application
 from daemons.rapid.backend import Backend
 from daemons.rapid.health import HealthHandlers
@@ -24,7 +26,7 @@ from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.rpc import Handlers, rows
-from daemons.rapid.transport.callers import Callers, NoUsers, describer
+from daemons.rapid.transport.callers import Callers, describer
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.serving.listening import identity_of, listen, remove
@@ -48,8 +50,9 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     paths, rules = settings.paths, settings.rapid
     backend = Backend(paths)
     access = settings.access.access(os.getuid())
+    gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
     counts, connections = HttpCounts(), dict[str, Connections]()
-    app = make_application(settings, backend, counts, connections)
+    app = make_application(settings, backend, gate, counts, connections)
     # Starlette has less exact types for the same
     asgi = cast(ASGIFramework, CountedApplication(app, counts))
     over_network = Connections(asgi, None, rules)
@@ -61,6 +64,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     ):
         try:
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(gate.follow)
                 nursery.start_soon(over_network.serve, listener)
                 nursery.start_soon(over_socket.serve, unix_listener)
                 _log.info("http.listens", address=rules.address or "*", port=rules.port, socket=paths.rapid_socket)
@@ -74,7 +78,11 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
 
 
 def make_application(
-    settings: Settings, backend: Backend, counts: HttpCounts, connections: Mapping[str, Connections]
+    settings: Settings,
+    backend: Backend,
+    gate: Authenticator,
+    counts: HttpCounts,
+    connections: Mapping[str, Connections],
 ) -> Application:
     """The application with all its parts.
 
@@ -105,7 +113,7 @@ def make_application(
             metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=rules.anonymous_metrics),
         )
     )
-    app = Application(table, Callers(NoUsers()), backend, bodies)
+    app = Application(table, Callers(gate), backend, bodies)
     return app
 
 

@@ -12,10 +12,9 @@ from starlette.requests import Request as HttpRequest
 
 from common.access import Access, Role
 from common.system.inthread import in_thread
-from common.webaccess.principal import NOBODY, Principal
+from common.webaccess.principal import Principal
 from common.webaccess.rights import Rights
-from daemons.rapid.calls import Call
-from daemons.rapid.refusals import Refused
+from daemons.rapid.calls import Call, Face
 from protocol.http.connections import Describe
 from protocol.peer import Peer, peer_of, with_role
 
@@ -26,9 +25,9 @@ class Gate(Protocol):
     """Checks the credentials of requests over the network, and the rights of all callers."""
 
     async def identify(self, http: HttpRequest) -> Principal:
-        """The caller of this request; `NOBODY`, or who may do what nobody's rights allow, if it names none.
+        """The caller of this request; `NOBODY`: it names none.
 
-        Raises: Refused: 401, the credentials are wrong, or are missing and needed.
+        Raises: Refused: 400, 401, the credentials are wrong; 429, 503: they could not be checked.
         """
         ...
 
@@ -36,25 +35,9 @@ class Gate(Protocol):
         """The role with which luxid carries out the call. Raises: Refused: 401 or 403, the caller may not make it."""
         ...
 
-
-class NoUsers:
-    """A gate of a daemon without users: nobody can be known over the network."""
-
-    async def identify(self, http: HttpRequest) -> Principal:
-        """Raises: Refused: there are credentials, and nobody whose they could be."""
-        if "authorization" in http.headers:
-            raise Refused(401, "user or password are wrong")
-        return NOBODY
-
-    def role_for(self, call: Call, caller: Principal) -> Role:
-        """Raises: Refused."""
-        role = caller.rights.role_for(call.rights)
-        if role > Role.NONE or not call.rights:
-            return role
-        needed = " or ".join(f"'{right.value}'" for right in call.rights)
-        if caller.is_anonymous:
-            raise Refused(401, f"this needs the right {needed}; say who you are, by password or token")
-        raise Refused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
+    def check_unknown(self, face: Face) -> None:
+        """For a path or a verb that is not in the table. Raises: Refused: 401, strangers are not told what there is."""
+        ...
 
 
 class Callers:
@@ -64,13 +47,20 @@ class Callers:
         self._gate = gate
 
     async def identify(self, http: HttpRequest) -> Principal:
-        """Raises: Refused: 401."""
+        """The caller; credentials count more than the peer, which may be a proxy. Raises: Refused: as of the gate."""
         peer = peer_over_socket(http)
-        return await self._gate.identify(http) if peer is None else await in_thread(_principal, peer)
+        if peer is None or "authorization" in http.headers:
+            return await self._gate.identify(http)
+        return await in_thread(_principal, peer)
 
     def role_for(self, call: Call, caller: Principal) -> Role:
         """Raises: Refused: 401, 403."""
         return self._gate.role_for(call, caller)
+
+    def check_unknown(self, face: Face, http: HttpRequest) -> None:
+        """Raises: Refused: 401."""
+        if peer_over_socket(http) is None and "authorization" not in http.headers:
+            self._gate.check_unknown(face)
 
 
 def describer(access: Access) -> Describe:
@@ -93,6 +83,11 @@ def address_of(http: HttpRequest) -> str:
     if (peer := peer_over_socket(http)) is not None:
         return f"uid={peer.uid},pid={peer.pid}"
     return "unknown" if http.client is None else f"{http.client.host}:{http.client.port}"
+
+
+def host_of(http: HttpRequest) -> str:
+    """The address of a client without its port: what all its connections share."""
+    return address_of(http) if http.client is None else http.client.host
 
 
 def _principal(peer: Peer) -> Principal:

@@ -1,0 +1,103 @@
+"""The folder of the users file and the tokens file, and changes of files in it.
+
+The folder's own lock is held while a file is read, changed and replaced, so that of two editors none undoes what the
+other did. Root acts as the folder's owner, so that nothing in the folder can lead it astray.
+
+Source: rapi.md section 1; common/nodes/jointokenfiles.py.
+"""
+
+import fcntl
+import os
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from common.durable.atomicfile import FileWrite, sync_folders, write_files
+from common.durable.durably import durably
+from common.errors import Conflict, DamagedFile, Denied
+from common.paths import Paths
+from common.system.asowner import as_owner_of
+
+_FOLDER_MODE: Final = 0o750
+# bound on what is read: thousands of users and tokens
+MOST_BYTES: Final = 4 * 2**20
+
+
+class AccessFolder:
+    def __init__(self, paths: Paths) -> None:
+        self._data = paths.data
+        self.path = paths.rapi
+        self.users = paths.rapi_users
+        self.tokens = paths.rapi_tokens
+
+    def make(self) -> None:
+        """Make the folder, if it is missing. Raises: Denied: this user may not. OSError."""
+        if self.path.is_dir():
+            return
+        _check_user(self._data)
+        with as_owner_of(self._data):
+            self.path.mkdir(_FOLDER_MODE, exist_ok=True)
+            self.path.chmod(_FOLDER_MODE)
+            durably(lambda: sync_folders([self._data]))
+
+    def change(self, path: Path, change: Callable[[bytes | None], bytes], mode: int) -> None:
+        """Replace a file by what `change` makes of it, alone.
+
+        Args:
+            change: gets None if there is no such file; what it raises is raised here, and nothing changes.
+            mode: of a new file; an old one keeps its own.
+        Raises:
+            Denied: this user is neither the folder's owner nor root.
+            DamagedFile: the file is too large to be one of ours. Conflict: it is a link. OSError: it is as it was.
+        Durability: on return the change survives a loss of power.
+        """
+        self.make()
+        _check_user(self.path)
+        with as_owner_of(self.path), self._locked():
+            before = read_bounded(path)
+            after = change(before)
+            if after != before:
+                write = FileWrite(path, after, _mode_of(path, mode))
+                durably(lambda: write_files([write]))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def read_bounded(path: Path) -> bytes | None:
+    """The content of a file; None: there is none. Raises: DamagedFile: it is too large. OSError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    if len(content) > MOST_BYTES:
+        raise DamagedFile(f"'{path}' has more than {MOST_BYTES} bytes; remove what does not belong there")
+    return content
+
+
+def _mode_of(path: Path, mode: int) -> int:
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return mode
+    if not stat.S_ISREG(status.st_mode):
+        raise Conflict(f"'{path}' is not a file but a link or a folder; put a file in its place")
+    return stat.S_IMODE(status.st_mode)
+
+
+def _check_user(folder: Path) -> None:
+    owner = folder.stat().st_uid
+    if os.geteuid() not in (0, owner):
+        raise Denied(
+            f"only root and the owner of '{folder}' may say who calls over HTTP; this user has the number "
+            f"{os.geteuid()}, and the owner {owner}"
+        )

@@ -1,0 +1,1 @@
+"""Who calls rapid, and what that caller may do: passwords, tokens, the verdict for each call."""

@@ -1,0 +1,149 @@
+"""The users and tokens that rapid knows: read again when a file has changed.
+
+Theory. Each look at the accounts compares two small `stat`s with those of the files that were read, so that a removed
+user or a revoked token is refused from the next request on, whatever becomes of events. Events of the folder only
+wake those who wait for a change: streams that were opened with a token end with it. A file that has just been
+written may change once more within the same tick of its times, so it is read again at the next look.
+
+A file that cannot be parsed changes nothing: the accounts stay as they were. A file that cannot be read takes all its
+accounts away, and a missing one has none (Ganeti's rule). A shortage of descriptors or memory, or an error of the
+disk, says nothing about the file: the accounts stay, and the next look reads again.
+
+Source: rapi.md section 2; issue 12, "reload on change".
+"""
+
+import errno
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+import attrs
+
+from common.errors import GantryError
+from common.paths import Paths
+from common.system.log import get_log
+from common.webaccess import tokensfile, usersfile
+from common.webaccess.folder import read_bounded
+from common.webaccess.passwords import UnknownForm, read_password
+from common.webaccess.tokens import Token
+from common.webaccess.userstext import User
+
+T = TypeVar("T")
+# age from which the times of a file tell each further change
+_SETTLED_NS: Final = 50_000_000
+_PASSING: Final = frozenset(
+    {errno.EAGAIN, errno.EINTR, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EIO}
+)
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class _Stamp:
+    """What tells one content of a file from another; of a missing file all are zero."""
+
+    inode: int = 0
+    size: int = 0
+    changed_ns: int = 0
+
+
+class _Followed(Generic[T]):
+    """A file whose content is read again when it has changed. Args: read: of the content; None: there is no file."""
+
+    def __init__(self, path: Path, nothing: T, read: Callable[[bytes | None], T]) -> None:
+        self.path = path
+        self.value = nothing
+        self._nothing: Final = nothing
+        self._read = read
+        # of the content that was read last; None: it has to be read
+        self._stamp: _Stamp | None = None
+        # what is wrong with it, as it was logged
+        self._trouble = ""
+
+    def refresh(self) -> bool:
+        """Read the file if it has changed; return whether its value is another one now."""
+        stamp: _Stamp | None = None
+        before = self.value
+        try:
+            stamp = _stamp_of(self.path)
+            if stamp == self._stamp:
+                return False
+            self.value = self._read(read_bounded(self.path))
+            self._tell("")
+        except GantryError as error:
+            self._tell(error.message, effect="all stays as it was read before")
+        except OSError as error:
+            self._lose(error)
+            stamp = None if error.errno in _PASSING else stamp
+        self._stamp = stamp if stamp is None or _is_settled(stamp) else None
+        return self.value != before
+
+    def _lose(self, error: OSError) -> None:
+        if error.errno in _PASSING:
+            self._tell(str(error), effect="all stays as it was read before, until it can be read")
+            return
+        self.value = self._nothing
+        self._tell(str(error), effect="nobody named in it can call")
+
+    def _tell(self, trouble: str, effect: str = "") -> None:
+        if trouble and trouble != self._trouble:
+            _log.error("access.file_not_read", path=self.path, reason=trouble, effect=effect)
+        self._trouble = trouble
+
+
+def _stamp_of(path: Path) -> _Stamp:
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return _Stamp()
+    return _Stamp(status.st_ino, status.st_size, max(status.st_mtime_ns, status.st_ctime_ns))
+
+
+def _is_settled(stamp: _Stamp) -> bool:
+    return time.time_ns() - stamp.changed_ns > _SETTLED_NS
+
+
+class Accounts:
+    """Users by their names, tokens by their ids."""
+
+    def __init__(self, paths: Paths) -> None:
+        self._users: _Followed[Mapping[str, User]] = _Followed(paths.rapi_users, {}, self._read_users)
+        self._tokens: _Followed[Mapping[str, Token]] = _Followed(paths.rapi_tokens, {}, self._read_tokens)
+        # users of whose passwords the log has told that they never match
+        self._told: set[str] = set()
+
+    def refresh(self) -> bool:
+        """Read what has changed; return whether an account has."""
+        changed = [self._users.refresh(), self._tokens.refresh()]
+        if any(changed):
+            _log.info("access.read", users=len(self._users.value), tokens=len(self._tokens.value))
+        return any(changed)
+
+    def user(self, name: str) -> User | None:
+        """The user of this name, as of the last `refresh`."""
+        return self._users.value.get(name)
+
+    def token(self, token_id: str) -> Token | None:
+        """The token of this id, as of the last `refresh`."""
+        return self._tokens.value.get(token_id)
+
+    def _read_users(self, content: bytes | None) -> Mapping[str, User]:
+        read = usersfile.read_content(content or b"", str(self._users.path))
+        for number in read.short_lines:
+            _log.warning("access.line_skipped", path=self._users.path, line=number, reason="it has only one word")
+        for user in read.by_name.values():
+            self._tell_form(user)
+        return read.by_name
+
+    def _tell_form(self, user: User) -> None:
+        form = read_password(user.password)
+        if not isinstance(form, UnknownForm):
+            self._told.discard(user.name)
+        elif user.name not in self._told:
+            self._told.add(user.name)
+            reason = f"its password has the unknown form '{{{form.scheme:.20}}}', and matches nothing"
+            _log.warning("access.unknown_password", user=user.name, reason=reason)
+
+    def _read_tokens(self, content: bytes | None) -> Mapping[str, Token]:
+        return {token.id: token for token in tokensfile.read_content(content, str(self._tokens.path))}

@@ -1,0 +1,184 @@
+"""The gate of rapid: who makes a call over the network, and whether a caller may make it.
+
+Source: rapi.md section 2, "Order of checks"; DESIGN section 15.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from typing import Final, NoReturn, assert_never
+
+import trio
+from starlette.requests import Request as HttpRequest
+
+from common.access import Role
+from common.errors import Denied
+from common.paths import Paths
+from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
+from common.system.watch import EventKind, FolderWatch
+from common.webaccess.folder import AccessFolder
+from common.webaccess.principal import NOBODY, Principal
+from common.webaccess.tokens import BadToken, Token, TokenText, unknown_token
+from common.webaccess.userstext import User
+from daemons.rapid.access.accounts import Accounts
+from daemons.rapid.access.credentials import NamePassword, bad_token, read_credentials, unauthenticated
+from daemons.rapid.access.passwordchecks import PasswordChecks
+from daemons.rapid.access.verdict import Outcome, Rules, verdict
+from daemons.rapid.calls import Call, Face
+from daemons.rapid.refusals import Refused
+from daemons.rapid.transport.callers import host_of
+
+_CHANGES: Final = EventKind.CLOSE_WRITE | EventKind.MOVED_TO | EventKind.MOVED_FROM | EventKind.DELETE
+_log: Final = get_log(__name__)
+
+
+class Authenticator:
+    """Names the callers of an installation. Args: clock: seconds since the epoch, for the ends of tokens."""
+
+    def __init__(self, paths: Paths, rules: Rules, clock: Callable[[], float] = time.time) -> None:
+        self._folder = AccessFolder(paths)
+        self._rules = rules
+        self._clock = clock
+        self._accounts = Accounts(paths)
+        self._checks = PasswordChecks()
+        self._changed = trio.Event()
+        self._accounts.refresh()
+
+    async def identify(self, http: HttpRequest) -> Principal:
+        """The caller whom the header `Authorization` names; `NOBODY`: there is none.
+
+        Raises: Refused: 400, 401; 429 and 503: the password was not checked.
+        """
+        header = http.headers.get("authorization")
+        if header is None:
+            return NOBODY
+        credentials = read_credentials(header)
+        if not isinstance(credentials, NamePassword):
+            return self._of_bearer(credentials.text)
+        found = await self.check_password(credentials.name, credentials.password, host_of(http))
+        if found is None:
+            raise unauthenticated("there is no such user, or the password is wrong", code="wrong_password")
+        return found
+
+    def role_for(self, call: Call, caller: Principal) -> Role:
+        """The role with which luxid carries out the call. Raises: Refused: 401, 403."""
+        judged = verdict(call, caller, self._rules)
+        match judged.outcome:
+            case Outcome.ALLOWED:
+                return judged.role
+            case Outcome.UNNAMED:
+                raise unauthenticated("this call needs a user and a password, or a token")
+            case Outcome.FORBIDDEN:
+                raise _denied(call, caller)
+            case _:
+                assert_never(judged.outcome)
+
+    def check_unknown(self, face: Face) -> None:
+        """For a path or a verb that is not in the table, asked for without a name.
+
+        Raises: Refused: 401: strangers are not told what there is.
+        """
+        if self._rules.require_authentication and face is not Face.PAGE:
+            raise unauthenticated("this server tells nothing without a user and a password, or a token")
+
+    async def check_password(self, name: str, password: str, address: str) -> Principal | None:
+        """The user with this password; None: there is none. Raises: Refused: 429 and 503, as `admit`."""
+        self._refresh()
+        user = self._accounts.user(name)
+        is_right = await self._checks.is_right(name, user, password, address)
+        # he may be gone, or have other rights, after the wait
+        self._refresh()
+        now = self._accounts.user(name)
+        return _of_user(now) if is_right and user is not None and now == user else None
+
+    def current(self, caller: Principal) -> Principal | None:
+        """The caller with the rights of now; None: the user or the password, or the token, is good no more."""
+        self._refresh()
+        if not caller.stamp:
+            return caller
+        found = self._named_before(caller)
+        return found if found is not None and found.stamp == caller.stamp else None
+
+    def _named_before(self, caller: Principal) -> Principal | None:
+        if caller.token_id is None:
+            user = self._accounts.user(caller.name)
+            return None if user is None else _of_user(user)
+        token = self._accounts.token(caller.token_id)
+        return None if token is None or token.state(self._clock()) != "valid" else _of_token(token)
+
+    async def wait_until_over(self, caller: Principal) -> None:
+        """Return when the caller's password or token is good no more, or his rights are others: for open streams.
+
+        Cancellation: at any time.
+        """
+        while self.current(caller) == caller:
+            changed = self._changed
+            with trio.move_on_after(self._left_s(caller)):
+                await changed.wait()
+
+    def _left_s(self, caller: Principal) -> float:
+        token = None if caller.token_id is None else self._accounts.token(caller.token_id)
+        if token is None or token.expires_at is None:
+            return float("inf")
+        return max(0.0, token.expires_at - self._clock())
+
+    async def follow(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> NoReturn:
+        """Wake those who wait when the files change; for a task of its own.
+
+        Where the folder cannot be watched, the log says so, and it is tried again.
+        """
+        task_status.started()
+        pauses = retry_pauses()
+        while True:
+            try:
+                self._folder.make()
+                async with FolderWatch(self._folder.path, kinds=_CHANGES) as watch:
+                    pauses = retry_pauses()
+                    await self._follow(watch)
+            except (OSError, Denied) as error:
+                _log.error(
+                    "access.not_watched", path=self._folder.path, reason=error, retry_s=(pause_s := next(pauses))
+                )
+                await trio.sleep(pause_s)
+
+    async def _follow(self, watch: FolderWatch) -> None:
+        """Refresh at each event; return when the folder is gone."""
+        self._refresh()
+        while True:
+            events = await watch.events()
+            self._refresh()
+            if any(event.kind & EventKind.FOLDER_GONE for event in events):
+                return
+
+    def _refresh(self) -> None:
+        if self._accounts.refresh():
+            self._changed.set()
+            self._changed = trio.Event()
+
+    def _of_bearer(self, text: str) -> Principal:
+        self._refresh()
+        shown = TokenText.parse(text)
+        token = None if shown is None else self._accounts.token(shown.id)
+        try:
+            if shown is None or token is None or not token.is_of(shown.secret):
+                raise unknown_token()
+            token.check(self._clock())
+        except BadToken as error:
+            raise bad_token(error) from None
+        return _of_token(token)
+
+
+def _denied(call: Call, caller: Principal) -> Refused:
+    needed = " or ".join(f"'{right.value}'" for right in call.rights)
+    _log.warning("access.denied", caller=caller.name, token=caller.token_id, verb=call.verb, path=call.path)
+    return Refused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
+
+
+def _of_user(user: User) -> Principal:
+    stamp = hashlib.sha256(user.password.encode(errors="surrogatepass")).hexdigest()
+    return Principal(user.name, user.grants.rights, user.grants.unix_user, stamp=stamp)
+
+
+def _of_token(token: Token) -> Principal:
+    return Principal(token.name, token.grants.rights, token.run_as, token.id, stamp=token.digest)

@@ -1,0 +1,98 @@
+"""Who may make which call. Source: rapi.md sections 2 and 5; issue 12, deliverable 1."""
+
+import pytest
+
+from common.access import Role
+from common.webaccess.principal import NOBODY, Principal
+from common.webaccess.rights import Right, Rights
+from daemons.rapid.access.verdict import Outcome, Rules, Verdict, verdict
+from daemons.rapid.calls import Asked, Call, Face
+
+
+async def handler(_: Asked) -> object:
+    return None
+
+
+def call(*rights: Right, ganeti: tuple[str, ...] | None = None, face: Face = Face.GANETI) -> Call:
+    return Call("GET", "/x", handler, "", face, rights, ganeti_rights=ganeti)
+
+
+# as in the table of the sheet: "-", "R", "W"
+VERSION = call(ganeti=())
+JOBS = call(Right.JOBS_READ, ganeti=())
+QUERY = call(Right.CLUSTER_READ, ganeti=("write", "read"))
+WAIT = call(Right.JOBS_READ, ganeti=("write",))
+CANCEL = call(Right.JOBS_CANCEL, Right.JOBS_SUBMIT, ganeti=("write",))
+OURS = call(Right.JOBS_READ, face=Face.OURS)
+PAGE = call(face=Face.PAGE)
+
+
+def user(role: Role = Role.NONE, *single: Right) -> Principal:
+    return Principal("jack", Rights(role, frozenset(single)))
+
+
+OPTIONLESS, READER, SUBMITTER = user(), user(Role.READ), user(Role.SUBMIT)
+WRITER, ADMIN, TOKEN = user(Role.OPERATE), user(Role.ADMIN), user(Role.NONE, Right.JOBS_CANCEL)
+STRICT = Rules()
+OPEN = Rules(anonymous_read=True)
+GANETI = Rules(ganeti_rights=True)
+LOCKED = Rules(ganeti_rights=True, require_authentication=True)
+UNNAMED, FORBIDDEN = Verdict(Outcome.UNNAMED), Verdict(Outcome.FORBIDDEN)
+
+
+def allowed(role: Role) -> Verdict:
+    return Verdict(Outcome.ALLOWED, role)
+
+
+@pytest.mark.parametrize(
+    ("rules", "asked", "caller", "expected"),
+    [
+        # ours: nobody without a name, but where there is nothing to protect
+        (STRICT, VERSION, NOBODY, allowed(Role.NONE)),
+        (STRICT, PAGE, NOBODY, allowed(Role.NONE)),
+        (STRICT, JOBS, NOBODY, UNNAMED),
+        (STRICT, OURS, NOBODY, UNNAMED),
+        (STRICT, JOBS, OPTIONLESS, FORBIDDEN),
+        (STRICT, JOBS, READER, allowed(Role.READ)),
+        (STRICT, WAIT, READER, allowed(Role.READ)),
+        (STRICT, CANCEL, READER, FORBIDDEN),
+        (STRICT, CANCEL, SUBMITTER, allowed(Role.SUBMIT)),
+        (STRICT, CANCEL, WRITER, allowed(Role.OPERATE)),
+        (STRICT, OURS, ADMIN, allowed(Role.ADMIN)),
+        # a right alone: no more than the role that comes with it
+        (STRICT, CANCEL, TOKEN, allowed(Role.OPERATE)),
+        (STRICT, JOBS, TOKEN, FORBIDDEN),
+        # everybody may read, as a stranger, and no more
+        (OPEN, JOBS, NOBODY, allowed(Role.READ)),
+        (OPEN, OURS, NOBODY, allowed(Role.READ)),
+        (OPEN, VERSION, NOBODY, allowed(Role.READ)),
+        (OPEN, CANCEL, NOBODY, UNNAMED),
+        (OPEN, JOBS, OPTIONLESS, allowed(Role.READ)),
+        (OPEN, JOBS, TOKEN, allowed(Role.READ)),
+        (OPEN, CANCEL, OPTIONLESS, FORBIDDEN),
+        (OPEN, JOBS, ADMIN, allowed(Role.ADMIN)),
+        # Ganeti's: an empty list is for everybody, and a user without options is like one without a name
+        (GANETI, JOBS, NOBODY, allowed(Role.ADMIN)),
+        (GANETI, JOBS, OPTIONLESS, allowed(Role.ADMIN)),
+        (GANETI, QUERY, NOBODY, UNNAMED),
+        (GANETI, QUERY, OPTIONLESS, FORBIDDEN),
+        (GANETI, QUERY, READER, allowed(Role.ADMIN)),
+        (GANETI, WAIT, READER, FORBIDDEN),
+        (GANETI, WAIT, WRITER, allowed(Role.ADMIN)),
+        (GANETI, CANCEL, SUBMITTER, FORBIDDEN),
+        (GANETI, CANCEL, WRITER, allowed(Role.ADMIN)),
+        (GANETI, CANCEL, user(Role.FULL), allowed(Role.FULL)),
+        # a token has no options of Ganeti's
+        (GANETI, CANCEL, TOKEN, allowed(Role.OPERATE)),
+        # Ganeti's rule knows nothing of what is ours
+        (GANETI, OURS, NOBODY, UNNAMED),
+        (GANETI, OURS, READER, allowed(Role.READ)),
+        # with --require-authentication nothing is for everybody, but the page with the login form
+        (LOCKED, VERSION, NOBODY, UNNAMED),
+        (LOCKED, JOBS, NOBODY, UNNAMED),
+        (LOCKED, JOBS, OPTIONLESS, allowed(Role.ADMIN)),
+        (LOCKED, PAGE, NOBODY, allowed(Role.NONE)),
+    ],
+)
+def test_the_rules_judge_each_call(rules: Rules, asked: Call, caller: Principal, expected: Verdict) -> None:
+    assert verdict(asked, caller, rules) == expected
