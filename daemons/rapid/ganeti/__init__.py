@@ -1,0 +1,4 @@
+"""Ganeti's resources: `/`, `/version` and all under `/2`, for its clients.
+
+Source: rapi.md; filters design.
+"""

@@ -1,0 +1,1 @@
+"""Handlers of Ganeti's resources, by noun."""

@@ -1,0 +1,30 @@
+"""Queries of all kinds of things, with any fields and a condition.
+
+Source: rapi.md 6.5.
+"""
+
+import attrs
+
+from common.query.kinds import QueryKind
+from daemons.rapid.calls import Asked
+from daemons.rapid.ganeti.core.reads import query_of
+from daemons.rapid.ganeti.handlers.asking import arguments_of
+from protocol.luxi.queries import QueryFields
+
+
+@attrs.frozen
+class Queries:
+    """Queries of one kind of things."""
+
+    _what: QueryKind
+
+    async def query(self, asked: Asked) -> object:
+        """The fields of all things, as the query string names them."""
+        return await asked.daemons.luxid(query_of(self._what, arguments_of(asked), has_body=False))
+
+    async def query_some(self, asked: Asked) -> object:
+        """The fields of the things for which the condition in the body is true."""
+        return await asked.daemons.luxid(query_of(self._what, arguments_of(asked), asked.body, has_body=True))
+
+    async def list_fields(self, asked: Asked) -> object:
+        return await asked.daemons.luxid(QueryFields(self._what, arguments_of(asked).words("fields")))

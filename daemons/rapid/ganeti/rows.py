@@ -1,0 +1,215 @@
+"""The rows of rapid's table for Ganeti's resources.
+
+Theory. The variables of a path are Ganeti's: a name has letters, digits, dots, lines and underscores, and a path with
+anything encoded is unknown. Errors get their status here, since Ganeti's clients expect other ones than ours.
+
+Source: rapi.md 2, 5.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from starlette.convertors import Convertor, register_url_convertor
+
+from common.errors import GantryError
+from common.query.kinds import QueryKind
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked, Call, Face, Handler
+from daemons.rapid.ganeti.core import reads
+from daemons.rapid.ganeti.core.failures import refusal_of
+from daemons.rapid.ganeti.core.writes import WRITE, Write
+from daemons.rapid.ganeti.core.writetable import TAGGED, WRITES
+from daemons.rapid.ganeti.handlers.cluster import Cluster, Tags
+from daemons.rapid.ganeti.handlers.filters import Filters
+from daemons.rapid.ganeti.handlers.jobs import Jobs
+from daemons.rapid.ganeti.handlers.objects import Objects, read_console, read_role
+from daemons.rapid.ganeti.handlers.operatingsystems import OperatingSystems
+from daemons.rapid.ganeti.handlers.queries import Queries
+from daemons.rapid.ganeti.handlers.writing import Writing
+from daemons.rapid.refusals import Refused
+
+_ANYBODY: Final = ()
+_READ: Final = ("read", "write")
+_RIGHT_TO_QUERY: Final = {
+    QueryKind.JOB: Right.JOBS_READ,
+    QueryKind.LOCK: Right.LOCKS_READ,
+    QueryKind.FILTER: Right.FILTERS_READ,
+}
+_KINDS: Final = (reads.NODES, reads.GROUPS, reads.NETWORKS, reads.INSTANCES)
+
+
+class _Name(Convertor[str]):
+    regex = "[A-Za-z0-9_.-]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+class _Number(Convertor[str]):
+    # a longer one is no number of anything
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("name", _Name())
+register_url_convertor("number", _Number())
+
+
+def rows() -> list[Call]:
+    """Every resource of Ganeti's and every verb of it."""
+    return [*_static(), *_cluster(), *_jobs(), *_filters(), *_queries(), *_objects(), *map(_write, WRITES)]
+
+
+def _static() -> Iterator[Call]:
+    cluster = Cluster()
+    yield _row("GET", "/", cluster.nothing, "Nothing.")
+    yield _row("GET", "/2", cluster.nothing, "Nothing.")
+    yield _row("GET", "/version", cluster.version, "The version of the protocol.")
+    yield _row("GET", "/2/features", cluster.features, "What old servers cannot do.")
+
+
+def _cluster() -> Iterator[Call]:
+    yield _row("GET", "/2/info", Cluster().facts, "Facts about the cluster.", Right.CLUSTER_READ)
+    yield _row(
+        "GET",
+        "/2/os",
+        OperatingSystems().list_systems,
+        "The operating systems that can be installed, found by a job.",
+        Right.CLUSTER_WRITE,
+        only_waits=True,
+        changes=True,
+    )
+    for path, kind in TAGGED.items():
+        yield _row("GET", f"{path}/tags", Tags(kind).list_tags, "The tags of an object.", Right.CLUSTER_READ)
+
+
+def _jobs() -> Iterator[Call]:
+    jobs, one = Jobs(), "/2/jobs/{id:number}"
+    yield _row("GET", "/2/jobs", jobs.list_jobs, "The jobs that are not archived.", Right.JOBS_READ)
+    yield _row("GET", one, jobs.read_job, "A job.", Right.JOBS_READ)
+    yield _row(
+        "DELETE",
+        one,
+        jobs.cancel_job,
+        "Cancel a job.",
+        # luxid refuses those who have only the second right the jobs of others
+        Right.JOBS_CANCEL,
+        Right.JOBS_SUBMIT,
+        ganeti_rights=WRITE,
+        changes=True,
+    )
+    yield _row(
+        "GET",
+        f"{one}/wait",
+        jobs.wait_for_job,
+        "Wait until a job is otherwise than the body says.",
+        Right.JOBS_READ,
+        ganeti_rights=WRITE,
+        takes_body=True,
+        only_waits=True,
+    )
+
+
+def _filters() -> Iterator[Call]:
+    filters, one = Filters(), "/2/filters/{name:name}"
+    may_read, may_write = Right.FILTERS_READ, Right.FILTERS_WRITE
+    yield _row("GET", "/2/filters", filters.list_rules, "The filter rules.", may_read)
+    yield _row("GET", one, filters.read_rule, "A filter rule.", may_read)
+    yield _changing("POST", "/2/filters", filters.add_rule, "Set a new filter rule.", may_write)
+    yield _changing("PUT", one, filters.replace_rule, "Set or replace a filter rule.", may_write)
+    yield _changing("DELETE", one, filters.delete_rule, "Delete a filter rule.", may_write)
+
+
+def _queries() -> Iterator[Call]:
+    for what in QueryKind:
+        queries, path = Queries(what), f"/2/query/{what.value}"
+        right = _RIGHT_TO_QUERY.get(what, Right.CLUSTER_READ)
+        yield _row("GET", path, queries.query, "Fields of all things of a kind.", right, ganeti_rights=_READ)
+        yield _row(
+            "PUT",
+            path,
+            queries.query_some,
+            "Fields of the things for which a condition holds.",
+            right,
+            ganeti_rights=_READ,
+            takes_body=True,
+        )
+        yield _row("GET", f"{path}/fields", queries.list_fields, "The fields of a kind of things.", right)
+
+
+def _objects() -> Iterator[Call]:
+    right = Right.CLUSTER_READ
+    for kind in _KINDS:
+        objects, path = Objects(kind), f"/2/{kind.collection}"
+        yield _row("GET", path, objects.list_objects, f"The {kind.collection}.", right)
+        yield _row("GET", f"{path}/{{name:name}}", objects.read_object, f"One of the {kind.collection}.", right)
+    yield _row("GET", "/2/nodes/{name:name}/role", read_role, "The role of a node.", right)
+    yield _row(
+        "GET",
+        "/2/instances/{name:name}/console",
+        read_console,
+        "How to reach an instance's console.",
+        right,
+        ganeti_rights=_READ,
+    )
+
+
+def _write(write: Write) -> Call:
+    summary = (write.opcode.__doc__ or "").splitlines()[0].removesuffix(".") + ", by a job."
+    handler = Writing(write).submit
+    return _changing(write.verb, write.path, handler, summary, Right.CLUSTER_WRITE, ganeti_rights=write.ganeti_rights)
+
+
+def _changing(
+    verb: str, path: str, handler: Handler, summary: str, right: Right, ganeti_rights: tuple[str, ...] = WRITE
+) -> Call:
+    return _row(verb, path, handler, summary, right, ganeti_rights=ganeti_rights, takes_body=True, changes=True)
+
+
+def _row(
+    verb: str,
+    path: str,
+    handler: Handler,
+    summary: str,
+    *rights: Right,
+    ganeti_rights: tuple[str, ...] = _ANYBODY,
+    takes_body: bool = False,
+    only_waits: bool = False,
+    changes: bool = False,
+) -> Call:
+    return Call(
+        verb,
+        path,
+        _with_ganetis_status(handler),
+        summary,
+        face=Face.GANETI,
+        rights=rights,
+        ganeti_rights=ganeti_rights,
+        # any verb may have a body, and the resource says what it takes from it
+        takes=object if takes_body else None,
+        is_body_required=False,
+        gives=object,
+        tag="Ganeti",
+        only_waits=only_waits,
+        changes=changes,
+    )
+
+
+def _with_ganetis_status(handler: Handler) -> Handler:
+    async def answer(asked: Asked) -> object:
+        if b"%" in asked.http.scope.get("raw_path", b""):
+            raise Refused(404, f"nothing is at '{asked.http.url.path}'")
+        try:
+            return await handler(asked)
+        except GantryError as error:
+            raise refusal_of(error) from error
+
+    return answer
