@@ -9,6 +9,7 @@ import attrs
 
 from daemons.rapid import health
 from daemons.rapid.calls import Call
+from daemons.rapid.ganeti.rows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
@@ -24,5 +25,5 @@ class Handlers:
 
 def rows(to: Handlers) -> Sequence[Call]:
     """The table."""
-    table = [*health.rows(to.health), *scraping.rows(to.metrics)]
+    table = [*health.rows(to.health), *scraping.rows(to.metrics), *ganetis_rows()]
     return [index_row(table), *table]

@@ -1,7 +1,7 @@
 """The rows of rapid's table for Ganeti's resources.
 
-Theory. The variables of a path are Ganeti's: a name has letters, digits, dots, lines and underscores, and a path with
-anything encoded is unknown. Errors get their status here, since Ganeti's clients expect other ones than ours.
+Theory. The variables of a path are Ganeti's: a name has letters, digits, dots, lines and underscores. Errors get their
+status here, since Ganeti's clients expect other ones than ours.
 
 Source: rapi.md 2, 5.
 """
@@ -26,7 +26,6 @@ from daemons.rapid.ganeti.handlers.objects import Objects, read_console, read_ro
 from daemons.rapid.ganeti.handlers.operatingsystems import OperatingSystems
 from daemons.rapid.ganeti.handlers.queries import Queries
 from daemons.rapid.ganeti.handlers.writing import Writing
-from daemons.rapid.refusals import Refused
 
 _ANYBODY: Final = ()
 _READ: Final = ("read", "write")
@@ -205,8 +204,6 @@ def _row(
 
 def _with_ganetis_status(handler: Handler) -> Handler:
     async def answer(asked: Asked) -> object:
-        if b"%" in asked.http.scope.get("raw_path", b""):
-            raise Refused(404, f"nothing is at '{asked.http.url.path}'")
         try:
             return await handler(asked)
         except GantryError as error:

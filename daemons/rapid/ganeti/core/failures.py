@@ -9,7 +9,7 @@ Source: rapi.md 4.
 
 from typing import Final
 
-from common.errors import ConnectionLost, GantryError, ProtocolError, RemoteError, Unavailable
+from common.errors import GantryError, ProtocolError, RemoteError, Unavailable
 from daemons.rapid.refusals import Refused, status_of
 
 # codes of Ganeti's errors about what is asked; others are about the state of things
@@ -18,20 +18,13 @@ _STATUS_OF_REASON: Final = {"unknown_entity": 404, "wrong_input": 400}
 
 def ganetis_status(error: GantryError) -> int:
     """The status of a reply with this error."""
-    match error:
-        case Refused():
-            return error.status
-        case RemoteError(wire_name="OpPrereqError"):
-            return _STATUS_OF_REASON.get(_reason(error), status_of(error))
-        case RemoteError():
-            return status_of(error)
+    if isinstance(error, RemoteError):
+        reason = _reason(error) if error.wire_name == "OpPrereqError" else ""
+        return _STATUS_OF_REASON.get(reason, status_of(error))
+    if isinstance(error, Unavailable):
         # luxid is not there, or went before it answered
-        case Unavailable() | ConnectionLost():
-            return 504
-        case ProtocolError():
-            return 502
-        case _:
-            return status_of(error)
+        return 504
+    return 502 if isinstance(error, ProtocolError) else status_of(error)
 
 
 def refusal_of(error: GantryError) -> Refused:
