@@ -9,7 +9,7 @@ import attrs
 
 from daemons.rapid import health
 from daemons.rapid.calls import Call
-from daemons.rapid.ganeti.rows import rows as ganetis_rows
+from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers

@@ -13,9 +13,9 @@ from common.query.kinds import QueryKind
 from common.query.qlang import Expression
 from daemons.rapid.ganeti.core import reads
 from daemons.rapid.ganeti.core.arguments import Arguments
-from daemons.rapid.ganeti.core.jobwaits import wait_of
 from daemons.rapid.ganeti.core.osnames import names_of, objects_of
-from daemons.rapid.ganeti.core.rules import rule_of
+from daemons.rapid.ganeti.core.rulebodies import rule_of
+from daemons.rapid.ganeti.core.waitbodies import wait_of
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.queries import Query, QueryNodes

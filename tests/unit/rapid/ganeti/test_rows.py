@@ -9,7 +9,7 @@ from collections import Counter
 from common.access import Role
 from common.webaccess.rights import Right, Rights
 from daemons.rapid.calls import Face
-from daemons.rapid.ganeti.rows import rows
+from daemons.rapid.ganeti.ganetirows import rows
 
 # URI -> verbs with the rule: `-` anybody, `R` read or write, `W` write
 SHEET = """

@@ -6,8 +6,8 @@ Source: rapi.md 6.3.
 from common.errors import RemoteError
 from daemons.rapid.calls import Asked
 from daemons.rapid.ganeti.core import fieldlists
-from daemons.rapid.ganeti.core.jobwaits import Wait, reply_of, wait_of
 from daemons.rapid.ganeti.core.reads import as_links, as_objects
+from daemons.rapid.ganeti.core.waitbodies import Wait, reply_of, wait_of
 from daemons.rapid.ganeti.handlers.asking import arguments_of, job_id_of, no_job
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.queries import QueryJobs

@@ -6,7 +6,7 @@ Source: rapi.md 6.4; filters design, "REST API".
 from daemons.rapid.calls import Asked
 from daemons.rapid.ganeti.core import fieldlists
 from daemons.rapid.ganeti.core.reads import as_links, as_objects, only
-from daemons.rapid.ganeti.core.rules import rule_of
+from daemons.rapid.ganeti.core.rulebodies import rule_of
 from daemons.rapid.ganeti.handlers.asking import arguments_of, name_of
 from protocol.luxi.filters import DeleteFilter
 from protocol.luxi.queries import QueryFilters

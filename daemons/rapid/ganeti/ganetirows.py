@@ -20,11 +20,11 @@ from daemons.rapid.ganeti.core.failures import refusal_of
 from daemons.rapid.ganeti.core.writes import WRITE, Write
 from daemons.rapid.ganeti.core.writetable import TAGGED, WRITES
 from daemons.rapid.ganeti.handlers.cluster import Cluster, Tags
-from daemons.rapid.ganeti.handlers.filters import Filters
-from daemons.rapid.ganeti.handlers.jobs import Jobs
+from daemons.rapid.ganeti.handlers.ganetifilters import Filters
+from daemons.rapid.ganeti.handlers.ganetijobs import Jobs
+from daemons.rapid.ganeti.handlers.ganetiqueries import Queries
 from daemons.rapid.ganeti.handlers.objects import Objects, read_console, read_role
 from daemons.rapid.ganeti.handlers.operatingsystems import OperatingSystems
-from daemons.rapid.ganeti.handlers.queries import Queries
 from daemons.rapid.ganeti.handlers.writing import Writing
 
 _ANYBODY: Final = ()
