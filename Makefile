@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo demo-cluster test bench faults cuts soak chaos mutations lint format clean
+.PHONY: demo demo-cluster test test-monitoring bench faults cuts soak chaos mutations lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
@@ -14,6 +14,10 @@ demo-cluster: $(READY)
 
 test: $(READY)
 	@$(BIN)/python tests/check.py
+
+# alert rules, dashboard and /metrics by Prometheus's own promtool
+test-monitoring: $(READY)
+	@$(BIN)/python -m tests.monitoring
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
