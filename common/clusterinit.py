@@ -40,13 +40,16 @@ def create_cluster(
     primary_ip: str = "127.0.0.1",
     max_running_jobs: int = MAX_RUNNING_JOBS,
     has_nodes: bool = False,
+    has_web: bool = False,
 ) -> Config:
     """Create an installation whose daemons can start: a cluster of one node, with an empty queue.
 
     If an installation has lost its configuration, its other files are kept, so that no job id is used
     twice and no lock is forgotten.
 
-    Args: has_nodes: whether other machines may join; then the certificates of cluster and node are made too.
+    Args:
+        has_nodes: whether other machines may join; then the certificates of cluster and node are made too.
+        has_web: whether HTTP is enabled; then its certificate is made, too.
     Raises:
         InvalidRequest: a name that no cluster or node can have.
         Conflict: there is a configuration already.
@@ -71,6 +74,11 @@ def create_cluster(
     )
     if has_nodes:
         config = _with_certificates(paths, config, node_name)
+    if has_web:
+        # imported late, as above
+        from common.webaccess.webcertificate import make_missing_web_certificate
+
+        make_missing_web_certificate(paths.rapi_pem, cluster_name, node_name, primary_ip)
     write_files([FileWrite(path, content, mode) for path, content, mode in _state_files(paths) if not path.exists()])
     write_files(ssconf_writes(paths, {key: file_content(lines) for key, lines in ssconf_values(config).items()}))
     write_files([FileWrite(paths.config_data, encode_config(config).content, CONFIG_MODE)])

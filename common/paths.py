@@ -63,9 +63,9 @@ class Paths:
         return self.data / "server.pem"
 
     @property
-    def rapid_pem(self) -> Path:
+    def rapi_pem(self) -> Path:
         """Key and certificate of the HTTP interface."""
-        return self.data / "rapid.pem"
+        return self.data / "rapi.pem"
 
     @property
     def client_pem(self) -> Path:

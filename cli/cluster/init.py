@@ -31,6 +31,7 @@ def init(name: str, node: str | None) -> int:
         primary_ip=own_address(settings),
         max_running_jobs=settings.luxid.max_running_jobs,
         has_nodes=settings.cluster.has_nodes,
+        has_web=settings.rapid.enabled,
     )
     if wants_json():
         say_json({"name": name, "node": node, "data": str(paths.data)})

@@ -93,7 +93,8 @@ def _make_cluster(settings: Settings) -> None:
     # imported late: it is needed once in the life of an installation
     from common.clusterinit import create_cluster
 
-    create_cluster(paths, _CLUSTER, node, primary_ip=own_address(settings), has_nodes=settings.cluster.has_nodes)
+    has_nodes, has_web = settings.cluster.has_nodes, settings.rapid.enabled
+    create_cluster(paths, _CLUSTER, node, primary_ip=own_address(settings), has_nodes=has_nodes, has_web=has_web)
     tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
 
 

@@ -4,10 +4,11 @@ Source: STYLE 2.8; luxid.md 5.10.
 """
 
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Protocol
 
+import attrs
 import trio
 
 from common.errors import GantryError
@@ -17,7 +18,7 @@ from common.settings import Settings
 from common.system.descriptors import raise_limit
 from common.system.log import get_log, reopen_log
 from common.system.memory import return_large_blocks
-from common.system.program import Options, fail, prepare, read_options
+from common.system.program import AddOptions, Options, fail, prepare, read_options
 from common.system.sdnotify import notify
 
 _log = get_log(__name__)
@@ -37,7 +38,18 @@ async def _anywhere(_: Settings, __: Options) -> None:
     pass
 
 
-def run_daemon(name: str, description: str, serve: Serve, admit: Admit = _anywhere) -> None:
+@attrs.frozen
+class OwnOptions:
+    """Options of one daemon, besides those of all."""
+
+    add: AddOptions
+    # returns the settings with the values that were given, by the names of the options. Raises: GantryError
+    use: Callable[[Settings, Mapping[str, object]], Settings]
+
+
+def run_daemon(
+    name: str, description: str, serve: Serve, admit: Admit = _anywhere, own: OwnOptions | None = None
+) -> None:
     """Run a daemon until SIGTERM or SIGINT; SIGHUP reopens the log; SIGUSR1 does nothing.
 
     The limit of descriptors is raised as far as allowed.
@@ -45,9 +57,11 @@ def run_daemon(name: str, description: str, serve: Serve, admit: Admit = _anywhe
     a note for others, if this node is not the master.
     """
     return_large_blocks()
-    options = read_options(f"gantry-{name}", description)
+    options = read_options(f"gantry-{name}", description, add_options=own.add if own else None)
     try:
         settings, pid_file = prepare(name, options)
+        if own is not None:
+            settings = own.use(settings, options.more)
     except (GantryError, OSError) as error:
         fail(name, error)
     _log.info("descriptors.allowed", count=raise_limit())

@@ -6,7 +6,7 @@ Source: luxid.md 5.10.
 import argparse
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Final, NoReturn
@@ -44,9 +44,17 @@ class Options:
     force_node: bool = False
     no_voting: bool = False
     yes_do_it: bool = False
+    # values of the options of one daemon, by their names; None: not given
+    more: Mapping[str, object] = attrs.field(factory=dict)
 
 
-def read_options(program: str, description: str, argv: Sequence[str] | None = None) -> Options:
+# adds the options of one daemon
+AddOptions = Callable[[argparse.ArgumentParser], None]
+
+
+def read_options(
+    program: str, description: str, argv: Sequence[str] | None = None, add_options: AddOptions | None = None
+) -> Options:
     """Read the command line; ends the program on --help, --version and on a wrong option (2)."""
     parser = argparse.ArgumentParser(program, description=description)
     parser.add_argument("--root", type=Path, metavar="DIR", help="a private installation: DIR/lib, DIR/run, DIR/log")
@@ -58,9 +66,11 @@ def read_options(program: str, description: str, argv: Sequence[str] | None = No
     parser.add_argument("--syslog", nargs="?", const="yes", choices=["yes", "no", "only"], help=argparse.SUPPRESS)
     parser.add_argument("--log-stderr", action="store_true", help="log to stderr instead of the log file")
     parser.add_argument("--version", action="version", version=f"%(prog)s {release()}")
+    if add_options is not None:
+        add_options(parser)
     given = parser.parse_args(argv)
     mastership = {"force_node": given.force_node, "no_voting": given.no_voting, "yes_do_it": given.yes_do_it}
-    return Options(given.root, given.debug, given.log_stderr, **mastership)
+    return Options(given.root, given.debug, given.log_stderr, **mastership, more=vars(given))
 
 
 def release() -> str:
@@ -82,8 +92,9 @@ def prepare(name: str, options: Options) -> tuple[Settings, PidFile]:
     take_up(settings)
     pid_file = PidFile.take(settings.paths.pid_file(name))
     if settings.ganeti.process_names:
-        # name of the first thread, which is the name of the process
-        Path("/proc/self/comm").write_text(f"ganeti-{name}")
+        # name of the first thread, which is the name of the process; Ganeti's are those of its pid files
+        stem = settings.paths.pid_file(name).stem
+        Path("/proc/self/comm").write_text(stem if stem.startswith("ganeti-") else f"ganeti-{name}")
     path = None if options.log_to_stderr else settings.paths.log_file(name)
     set_up_logging(name, path=path, debug=options.debug)
     return settings, pid_file

@@ -17,7 +17,7 @@ class RapidSettings:
     port: int = attrs.field(default=5080, validator=port)
     # whether connections are encrypted, except over the Unix socket
     ssl: bool = True
-    # file of the certificate; empty: rapid.pem of the installation
+    # file of the certificate; empty: rapi.pem of the installation
     certificate: str = ""
     # file of its key; empty: it is in the same file
     key: str = ""
@@ -37,6 +37,10 @@ class RapidSettings:
     handshake_timeout_s: float = attrs.field(default=5.0, validator=positive)
     # time without a request, or within its headers, after which a connection is closed
     idle_timeout_s: float = attrs.field(default=10.0, validator=positive)
+    # time for which a call waits for a luxid that is being restarted
+    luxid_patience_s: float = attrs.field(default=10.0, validator=not_negative)
+    # whether it ends, with exit code 11, where this node is not the master, as Ganeti's does
+    only_on_master: bool = False
     # time for requests under way when the daemon is told to stop
     stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)
     # whether /metrics is for everybody, without a name

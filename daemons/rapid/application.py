@@ -7,8 +7,8 @@ cancelled as soon as its client goes, or the daemon is told to stop. Whatever fa
 Source: CHOICES 1; rapi.md 2 to 4.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Final, cast
 
@@ -25,6 +25,8 @@ from common.system.log import get_log
 from common.webaccess.principal import Principal
 from daemons.rapid.backend import Backend, CallersDaemons
 from daemons.rapid.calls import WAITS, Asked, Call, Face
+from daemons.rapid.load import Load
+from daemons.rapid.mastership import Mastership
 from daemons.rapid.refusals import Refused
 from daemons.rapid.transport.callers import Callers, address_of
 from daemons.rapid.transport.faces import Faces, bug, success
@@ -45,53 +47,44 @@ class _Admitted:
     role: Role
 
 
+@attrs.frozen
+class Parts:
+    """What the application works with."""
+
+    callers: Callers
+    backend: Backend
+    mastership: Mastership
+    bodies: Bodies
+    faces: Faces
+    load: Load
+
+
 class Application:
     """An ASGI application made of a table of calls."""
 
-    def __init__(
-        self, table: Sequence[Call], callers: Callers, backend: Backend, bodies: Bodies, faces: Faces | None = None
-    ) -> None:
+    def __init__(self, table: Sequence[Call], parts: Parts) -> None:
         self._routes = Routes(table)
-        self._callers = callers
-        self._backend = backend
-        self._bodies = bodies
-        self._faces = faces or Faces()
-        # requests under way
-        self.requests = 0
-        # scopes of the requests that wait, or whose reply is a stream
-        self._waiting: set[trio.CancelScope] = set()
-        self._is_stopping = False
-
-    @property
-    def waiting(self) -> int:
-        """How many requests only wait, or have a stream as their reply."""
-        return len(self._waiting)
-
-    def stop(self) -> None:
-        """End the requests that wait, and the streams; later ones are refused."""
-        self._is_stopping = True
-        for scope in self._waiting:
-            scope.cancel()
+        self._callers = parts.callers
+        self._backend = parts.backend
+        self._mastership = parts.mastership
+        self._bodies = parts.bodies
+        self._faces = parts.faces
+        self._load = parts.load
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             # a web socket, which nobody needs here
             await send({"type": "websocket.close", "code": 1008, "reason": None})
             return
-        self.requests += 1
-        try:
+        with self._load.request(), suppress(HungUp):
             response = await self._response(HttpRequest(scope, receive), receive)
             await self._send(response, scope, receive, send)
-        except HungUp:
-            return
-        finally:
-            self.requests -= 1
 
     async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
         if not isinstance(response, StreamingResponse):
             await response(scope, receive, send)
             return
-        with self._held():
+        with self._load.wait():
             await response(scope, receive, send)
 
     async def _response(self, http: HttpRequest, receive: Receive) -> Response:
@@ -117,6 +110,8 @@ class Application:
             # where everybody must say a name, nobody else learns what there is
             self._callers.check_unknown(found.face, http)
             raise _missing(found, http)
+        if not found.call.is_everywhere:
+            await self._mastership.check()
         caller = await self._callers.identify(http)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
 
@@ -145,7 +140,7 @@ class Application:
             has_gone = True
             scope.cancel()
 
-        with self._held() as scope:
+        with self._load.wait() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
                 response = await self._carried_out(call, asked)
@@ -156,18 +151,6 @@ class Application:
             raise HungUp
         stopping = Refused(503, "rapid is stopping; ask again", headers={"Retry-After": "1"})
         return await self._faces.refusal(call.face, asked.http, stopping)
-
-    @contextmanager
-    def _held(self) -> Iterator[trio.CancelScope]:
-        """A scope that ends when the daemon is told to stop."""
-        with trio.CancelScope() as scope:
-            if self._is_stopping:
-                scope.cancel()
-            self._waiting.add(scope)
-            try:
-                yield scope
-            finally:
-                self._waiting.discard(scope)
 
     async def _carried_out(self, call: Call, asked: Asked) -> Response:
         try:

@@ -1,28 +1,44 @@
 """The daemons behind rapid: connections that are used again, one for each call under way.
 
-Source: DESIGN section 15.
+Theory. A daemon may be restarted at any time. What it has not received is sent again, until it is back or the patience
+is over. What it may have received is sent again if that changes nothing more: all calls but a submission without a key.
+
+Source: DESIGN section 4 and 15; rapi.md 4.
 """
 
 from pathlib import Path
 from typing import Final, TypeVar
 
+import trio
+
 from common.access import Role
+from common.errors import ConnectionLost, Denied, RemoteError, Unavailable
 from common.paths import Paths
+from common.system.log import get_log
 from common.webaccess.principal import Principal
+from daemons.rapid.refusals import Refused, Silent
 from protocol.client import Client
+from protocol.dial import pauses
+from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.messages import Request
+from protocol.speaker import Speaker
 
 R = TypeVar("R")
 # connections that are kept open for later calls
 _IDLE: Final = 32
+_log: Final = get_log(__name__)
 
 
 class Pool:
-    """Connections to one daemon."""
+    """Connections to one daemon.
 
-    def __init__(self, path: Path, daemon: str) -> None:
+    Args: patience_s: time from a failure for which a call is tried again.
+    """
+
+    def __init__(self, path: Path, daemon: str, patience_s: float) -> None:
         self._path = path
         self._daemon = daemon
+        self._patience_s = patience_s
         self._idle: list[Client] = []
         # calls under way
         self.busy = 0
@@ -32,12 +48,40 @@ class Pool:
         """Number of clients kept for later calls."""
         return len(self._idle)
 
-    async def call(self, request: Request[R]) -> R:
+    async def call(self, request: Request[R], speaker: Speaker | None = None) -> R:
+        """Call the daemon; wait for it while it is restarted.
+
+        Args: speaker: in whose name; None: that of rapid itself.
+        Raises:
+            RemoteError: it has refused.
+            Silent: it does not come back in time, or keeps this user out.
+            Refused: it went away; whether it has acted is not known.
+        Cancellation: the connection is closed; the daemon still carries out the call.
+        """
+        pauses_s, deadline = pauses(), float("inf")
+        while True:
+            began = trio.current_time()
+            try:
+                return await self.call_once(request, speaker)
+            except (RemoteError, Refused):
+                raise
+            except (Unavailable, Denied) as error:
+                if isinstance(error, ConnectionLost):
+                    self._check_repeatable(request)
+                if trio.current_time() - began > self._patience_s or deadline == float("inf"):
+                    # it had been there
+                    pauses_s, deadline = pauses(), trio.current_time() + self._patience_s
+                pause_s = next(pauses_s)
+                if isinstance(error, Denied) or trio.current_time() + pause_s > deadline:
+                    raise Silent(f"{self._daemon} cannot be reached: {error.message}") from error
+                await trio.sleep(pause_s)
+
+    async def call_once(self, request: Request[R], speaker: Speaker | None = None) -> R:
         """Raises, Cancellation: as `Client.call`."""
         client = self._idle.pop() if self._idle else Client(self._path, daemon=self._daemon)
         self.busy += 1
         try:
-            return await client.call(request)
+            return await client.call(request, speaker)
         finally:
             self.busy -= 1
             # after a failure it has closed its connection, and opens another one
@@ -51,15 +95,28 @@ class Pool:
         while self._idle:
             self._idle.pop().close()
 
+    def _check_repeatable(self, request: Request[R]) -> None:
+        """Raises: Refused: the request cannot be sent twice."""
+        is_keyless = isinstance(request, SubmitJob | SubmitManyJobs) and request.key is None
+        if is_keyless or isinstance(request, SubmitJobToDrainedQueue):
+            _log.warning("call.unknown", method=request.METHOD, daemon=self._daemon)
+            raise Refused(
+                502,
+                f"{self._daemon} went away before it replied, so it is not known whether it has taken the jobs; look "
+                "for them before you submit again; a key of the submission would have made that safe",
+                code="unavailable",
+            )
+
 
 class Backend:
     """luxid and wconfd."""
 
-    def __init__(self, paths: Paths) -> None:
-        self.luxid: Final = Pool(paths.query_socket, "luxid")
-        self.wconfd: Final = Pool(paths.wconfd_socket, "wconfd")
+    def __init__(self, paths: Paths, patience_s: float) -> None:
+        self.luxid: Final = Pool(paths.query_socket, "luxid", patience_s)
+        self.wconfd: Final = Pool(paths.wconfd_socket, "wconfd", patience_s)
 
     def close(self) -> None:
+        """Close the connections that no call uses."""
         self.luxid.close()
         self.wconfd.close()
 
@@ -69,11 +126,10 @@ class CallersDaemons:
 
     def __init__(self, backend: Backend, caller: Principal, role: Role) -> None:
         self._backend = backend
-        self._caller = caller
-        self._role = role
+        self._speaker = Speaker(caller.name, role, caller.unix_user)
 
     async def luxid(self, request: Request[R]) -> R:
-        return await self._backend.luxid.call(request)
+        return await self._backend.luxid.call(request, self._speaker)
 
     async def wconfd(self, request: Request[R]) -> R:
         return await self._backend.wconfd.call(request)

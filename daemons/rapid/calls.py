@@ -117,6 +117,8 @@ class Call:
     tag: str = ""
     # whether the call only waits and reads: then it is cancelled when the client goes
     only_waits: bool = False
+    # whether it is served also where this node is not the master
+    is_everywhere: bool = False
     # whether it changes something: then it is logged, and a page needs protection against forgery
     changes: bool = False
     # examples of bodies, by name

@@ -3,19 +3,18 @@
 Source: DESIGN section 15.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import attrs
 import trio
 
 from common.errors import GantryError, Unavailable
-from common.nodes.nodeplace import why_not_master
-from common.settings import Settings
-from common.system.inthread import in_thread
 from common.system.program import release
 from daemons.rapid.backend import Backend
 from daemons.rapid.calls import Asked, Call, Given
+from daemons.rapid.load import Load
+from daemons.rapid.mastership import Mastership
 from protocol.luxi.cluster import QueryConfigValues
 
 _LUXID_S: Final = 2.0
@@ -29,7 +28,7 @@ class Health:
     ok: bool
     version: str
     is_master: bool
-    # name of the master; null: luxid does not tell it, and this node does not know it
+    # name of the master; null: this node does not know it
     master: str | None
     # why this node does not serve; null: it does
     reason: str | None
@@ -53,34 +52,38 @@ class Index:
 
 
 class HealthHandlers:
-    """Args: load: how many requests are under way, and how many of them wait."""
-
-    def __init__(self, settings: Settings, backend: Backend, load: Callable[[], tuple[int, int]]) -> None:
-        self._settings = settings
+    def __init__(self, mastership: Mastership, backend: Backend, load: Load) -> None:
+        self._mastership = mastership
         self._backend = backend
         self._load = load
 
     async def health(self, _: Asked) -> Given:
-        why = await in_thread(why_not_master, self._settings)
-        master, reason = (None, why) if why is not None else await self._ask_luxid()
-        requests, waiting = self._load()
+        standing = await self._mastership.standing()
+        reason = standing.why_not or await self._why_silent()
         health = Health(
-            reason is None, release(), why is None, master, reason, requests, waiting, self._backend.luxid.busy
+            ok=reason is None,
+            version=release(),
+            is_master=standing.why_not is None,
+            master=standing.master,
+            reason=reason,
+            requests=self._load.requests,
+            waiting=self._load.waiting,
+            calls=self._backend.luxid.busy,
         )
         return Given(health, 200 if health.ok else 503)
 
-    async def _ask_luxid(self) -> tuple[str | None, str | None]:
-        """The name of the master, or why luxid does not tell it."""
+    async def _why_silent(self) -> str | None:
+        """Why luxid does not reply; None: it does."""
         try:
             with trio.fail_after(_LUXID_S):
-                (master,) = await self._backend.luxid.call(QueryConfigValues(("master_node",)))
-            return str(master), None
+                await self._backend.luxid.call_once(QueryConfigValues(()))
         except trio.TooSlowError:
-            return None, f"luxid gave no answer within {_LUXID_S:g} s"
+            return f"luxid gave no answer within {_LUXID_S:g} s"
         except Unavailable:
-            return None, "luxid does not answer"
+            return "luxid does not answer"
         except GantryError as error:
-            return None, error.message
+            return error.message
+        return None
 
 
 def rows(to: HealthHandlers) -> Sequence[Call]:
@@ -94,6 +97,7 @@ def rows(to: HealthHandlers) -> Sequence[Call]:
             gives=Health,
             errors=(503,),
             tag="health",
+            is_everywhere=True,
         ),
     ]
 
@@ -106,4 +110,6 @@ def index_row(table: Sequence[Call]) -> Call:
     async def list_calls(_: Asked) -> Index:
         return index
 
-    return Call("GET", "/3", list_calls, "List the calls of this interface.", gives=Index, tag="health")
+    return Call(
+        "GET", "/3", list_calls, "List the calls of this interface.", gives=Index, tag="health", is_everywhere=True
+    )

@@ -7,26 +7,38 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final, cast
 
 import trio
 from anycorn.typing import ASGIFramework
 
 from common.access import Access
+from common.nodes.ownaddress import own_address
+from common.nodes.ssconffiles import master_name
 from common.paths import Paths
+from common.replication import NoLongerMaster
 from common.settings import Settings
-from common.system.daemon import run_daemon
+from common.system.daemon import OwnOptions, run_daemon
+from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.program import Options
+from common.webaccess.webcertificate import make_missing_web_certificate
 from daemons.rapid.access.authenticator import Authenticator
 from daemons.rapid.access.verdict import Rules
-from daemons.rapid.application import Application
+from daemons.rapid.application import Application, Parts
 from daemons.rapid.backend import Backend
 from daemons.rapid.health import HealthHandlers
+from daemons.rapid.load import Load
+from daemons.rapid.mastership import Mastership
 from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
+from daemons.rapid.options import add_options, with_options
 from daemons.rapid.rpc import Handlers, rows
-from daemons.rapid.transport.callers import Callers, describer
+from daemons.rapid.transport.callers import Callers, Gate, describer
+from daemons.rapid.transport.certificate import FileIdentity
+from daemons.rapid.transport.faces import Faces
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.serving.listening import identity_of, listen, remove
@@ -38,25 +50,35 @@ _log: Final = get_log(__name__)
 
 def main() -> None:
     """The program gantry-rapid."""
-    run_daemon(NAME, "The HTTP interface.", serve)
+    run_daemon(NAME, "The HTTP interface.", serve, _admit, OwnOptions(add_options, with_options))
+
+
+async def _admit(settings: Settings, _: Options) -> None:
+    """Raises: NoLongerMaster: this node is not the master, and the settings want only that one. OSError."""
+    if settings.rapid.only_on_master:
+        master = await in_thread(master_name, settings.paths)
+        if master != settings.cluster.own_name:
+            raise NoLongerMaster(f"this node is not the master; {master or 'none that it knows'} is")
 
 
 async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Run rapid; started when it listens.
 
-    Raises: Unavailable: the port is taken, or the socket cannot be made.
+    Raises: Unavailable: the port is taken, or the socket cannot be made. NotFound: there is no such certificate.
+        OSError: it cannot be used.
     Cancellation: waiting requests and streams are ended, others are finished within a bounded time.
     """
     paths, rules = settings.paths, settings.rapid
-    backend = Backend(paths)
-    access = settings.access.access(os.getuid())
     gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
+    parts = make_parts(settings, gate)
+    identity = await in_thread(_identity, settings) if rules.ssl else None
+    access = settings.access.access(os.getuid())
     counts, connections = HttpCounts(), dict[str, Connections]()
-    app = make_application(settings, backend, gate, counts, connections)
+    application = make_application(settings, parts, counts, connections)
     # Starlette has less exact types for the same
-    asgi = cast(ASGIFramework, CountedApplication(app, counts))
-    over_network = Connections(asgi, None, rules)
-    over_socket = Connections(asgi, None, rules, describer(access))
+    app = cast(ASGIFramework, CountedApplication(application, counts))
+    over_network = Connections(app, identity, rules)
+    over_socket = Connections(app, None, rules, describer(access))
     connections.update(network=over_network, socket=over_socket)
     with (
         open_listener(rules.address, rules.port, where="'address' and 'port' in [rapid]") as listener,
@@ -72,49 +94,58 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
                 try:
                     await trio.sleep_forever()
                 finally:
-                    app.stop()
+                    parts.load.stop()
         finally:
-            backend.close()
+            parts.backend.close()
+
+
+def make_parts(settings: Settings, gate: Gate) -> Parts:
+    """What the application works with; it opens nothing yet."""
+    rules = settings.rapid
+    return Parts(
+        callers=Callers(gate),
+        backend=Backend(settings.paths, rules.luxid_patience_s),
+        mastership=Mastership(settings),
+        bodies=Bodies(rules.max_body_bytes, rules.body_timeout_s),
+        faces=Faces(),
+        load=Load(),
+    )
 
 
 def make_application(
-    settings: Settings,
-    backend: Backend,
-    gate: Authenticator,
-    counts: HttpCounts,
-    connections: Mapping[str, Connections],
+    settings: Settings, parts: Parts, counts: HttpCounts, connections: Mapping[str, Connections]
 ) -> Application:
-    """The application with all its parts.
+    """The application with the rows of all parts.
 
     Args: connections: by the way that they come; only read when numbers are asked for.
     """
-    rules = settings.rapid
-    bodies = Bodies(rules.max_body_bytes, rules.body_timeout_s)
-    # the application of the table that it is made of
-    app: Application | None = None
-
-    def load() -> tuple[int, int]:
-        assert app is not None
-        return app.requests, app.waiting
+    backend, load = parts.backend, parts.load
 
     def numbers() -> HttpNow:
         return HttpNow(
             requests=counts.requests(),
             times=counts.times(),
             streams=counts.streams,
-            long_polls=load()[1] - counts.streams,
+            long_polls=load.waiting - counts.streams,
             connections={way: each.open for way, each in connections.items()},
             luxid_connections={"busy": backend.luxid.busy, "idle": backend.luxid.idle},
         )
 
-    table = rows(
-        Handlers(
-            health=HealthHandlers(settings, backend, load),
-            metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=rules.anonymous_metrics),
-        )
+    is_for_anybody = settings.rapid.anonymous_metrics
+    handlers = Handlers(
+        health=HealthHandlers(parts.mastership, backend, load),
+        metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=is_for_anybody),
     )
-    app = Application(table, Callers(gate), backend, bodies)
-    return app
+    return Application(rows(handlers), parts)
+
+
+def _identity(settings: Settings) -> FileIdentity:
+    rules, paths = settings.rapid, settings.paths
+    if not rules.certificate:
+        names = (settings.cluster.own_name, own_address(settings))
+        if make_missing_web_certificate(paths.rapi_pem, *names):
+            _log.info("certificate.made", path=paths.rapi_pem)
+    return FileIdentity(Path(rules.certificate or paths.rapi_pem), Path(rules.key) if rules.key else None)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ Source: rapi.md section 4; RFC 9457.
 from collections.abc import Mapping
 from typing import Final
 
-from common.errors import GantryError
+from common.errors import GantryError, Unavailable
 
 # status of errors of the daemons, by their code
 STATUS_OF: Final[Mapping[str, int]] = {
@@ -20,11 +20,17 @@ STATUS_OF: Final[Mapping[str, int]] = {
 }
 
 
+class Silent(Unavailable):
+    """a daemon behind rapid cannot be reached; it has not acted"""
+
+
 class Refused(GantryError):
     """the request is refused"""
 
-    def __init__(self, status: int, message: str, *, code: str = "", headers: Mapping[str, str] | None = None) -> None:
-        super().__init__(message)
+    def __init__(
+        self, status: int, message: str, *, code: str = "", headers: Mapping[str, str] | None = None, **fields: object
+    ) -> None:
+        super().__init__(message, **fields)
         self.status = status
         self.code = code or _CODES.get(status, "invalid")  # type: ignore[misc]  # of this error, not of the class
         self.headers = dict(headers or {})

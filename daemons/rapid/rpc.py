@@ -13,6 +13,7 @@ from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
+from daemons.rapid.resources import resourcerows
 
 
 @attrs.frozen
@@ -25,5 +26,5 @@ class Handlers:
 
 def rows(to: Handlers) -> Sequence[Call]:
     """The table."""
-    table = [*health.rows(to.health), *scraping.rows(to.metrics), *ganetis_rows()]
+    table = [*health.rows(to.health), *scraping.rows(to.metrics), *ganetis_rows(), *resourcerows.rows()]
     return [index_row(table), *table]

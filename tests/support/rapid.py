@@ -84,7 +84,7 @@ class Web:
         """The context of a client that trusts the certificate of rapid only."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
-        context.load_verify_locations(self.paths.rapid_pem)
+        context.load_verify_locations(self.paths.rapi_pem)
         return context
 
     def _keep(self, client: httpx2.Client) -> httpx2.Client:

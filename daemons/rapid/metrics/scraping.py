@@ -125,5 +125,6 @@ def rows(to: MetricHandlers) -> Sequence[Call]:
             gives=str,
             media_type="text/plain",
             tag="Operations",
+            is_everywhere=True,
         )
     ]

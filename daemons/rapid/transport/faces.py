@@ -15,11 +15,11 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from common.asciijson import ascii_json
-from common.errors import GantryError, InternalError
+from common.errors import GantryError, InternalError, Unavailable
 from common.system.log import get_log
 from common.wire import unstructure
 from daemons.rapid.calls import Call, Face, Given
-from daemons.rapid.refusals import Refused, status_of
+from daemons.rapid.refusals import Refused, Silent, status_of
 
 _JSON: Final = "application/json"
 _PROBLEM: Final = "application/problem+json"
@@ -32,6 +32,8 @@ _CHALLENGES: Final = {
 _PROBLEM_KEYS: Final = frozenset({"type", "title", "status", "detail", "instance", "code"})
 _log: Final = get_log(__name__)
 
+# Ganeti's status for a luxid that cannot be reached
+_GANETIS_SILENCE: Final = 504
 # draws an error for a person
 DrawError = Callable[[HttpRequest, int, GantryError], Awaitable[Response]]
 
@@ -49,7 +51,7 @@ class Faces:
 
     async def refusal(self, face: Face, http: HttpRequest, error: GantryError) -> Response:
         """The reply for an error."""
-        status = status_of(error)
+        status = _GANETIS_SILENCE if face is Face.GANETI and isinstance(error, Silent) else status_of(error)
         if face is Face.PAGE:
             response = await self.draw_error(http, status, error)
         elif face is Face.GANETI:
@@ -58,6 +60,8 @@ class Faces:
             response = Response(_problem(status, error), status, media_type=_PROBLEM)
         if status == HTTPStatus.UNAUTHORIZED and face in _CHALLENGES:
             response.headers["WWW-Authenticate"] = _CHALLENGES[face]
+        if isinstance(error, Unavailable):
+            response.headers["Retry-After"] = "1"
         if isinstance(error, Refused):
             response.headers.update(error.headers)
         return response

@@ -1,0 +1,79 @@
+"""Whether this node is the master, and who is; asked for every request, so it is read only when a file has changed.
+
+Source: DESIGN section 12.
+"""
+
+import os
+from pathlib import Path
+from typing import Final
+
+import attrs
+
+from common.errors import GantryError, explain_os_error
+from common.nodes.nodeplace import why_not_master
+from common.nodes.ssconffiles import master_name
+from common.settings import Settings
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from daemons.rapid.refusals import Refused
+
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Standing:
+    """This node among the others."""
+
+    # name of the master; None: this node knows none
+    master: str | None
+    # why this node does not serve; None: it is the master
+    why_not: str | None
+
+
+class Mastership:
+    """The standing of this node, by its files."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        paths = settings.paths
+        self._files = (
+            paths.ssconf_file("master_node"),
+            paths.ssconf_file("master_candidates"),
+            paths.epoch_file,
+            paths.not_master_note,
+        )
+        self._stamps: tuple[object, ...] | None = None
+        self._standing = Standing(None, None)
+
+    async def standing(self) -> Standing:
+        """The standing by what the files say now; the last one known if they cannot be read."""
+        if not self._settings.cluster.has_nodes and self._stamps is not None:
+            # one machine is always the master
+            return self._standing
+        stamps = tuple(map(_stamp, self._files))
+        if stamps != self._stamps:
+            try:
+                self._standing = await in_thread(self._read)
+                self._stamps = stamps
+            except (GantryError, OSError) as error:
+                reason = explain_os_error(error) if isinstance(error, OSError) else error.message
+                _log.error("place.unknown", reason=reason, effect="as before")
+        return self._standing
+
+    async def check(self) -> None:
+        """Raises: Refused: this node is not the master; the error names who is."""
+        standing = await self.standing()
+        if standing.why_not is not None:
+            raise Refused(503, standing.why_not, headers={"Retry-After": "5"}, master=standing.master)
+
+    def _read(self) -> Standing:
+        master = master_name(self._settings.paths)
+        return Standing(master or None, why_not_master(self._settings))
+
+
+def _stamp(path: Path) -> object:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_ino, status.st_mtime_ns, status.st_size

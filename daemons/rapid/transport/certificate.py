@@ -1,0 +1,79 @@
+"""The certificate that rapid shows: read again when its file has changed.
+
+Source: rapi.md 1; CHOICES 1.
+"""
+
+import os
+import ssl
+from pathlib import Path
+from typing import Final
+
+from common.errors import NotFound, explain_os_error
+from common.system.log import get_log
+
+# device, inode, time of change and size of a file
+_Stamp = tuple[int, int, int, int]
+_log: Final = get_log(__name__)
+
+
+class FileIdentity:
+    """The TLS context of the server.
+
+    Args: key: file of the private key; None: it is in that of the certificate.
+    Raises: NotFound: there is no such file. OSError, ssl.SSLError: it cannot be used.
+    """
+
+    def __init__(self, certificate: Path, key: Path | None = None) -> None:
+        self._certificate = certificate
+        self._key = key
+        try:
+            # stamps of the last attempt
+            self._stamps = self._look()
+            self._context = _load(certificate, key)
+        except FileNotFoundError as error:
+            raise NotFound(f"there is no file '{error.filename or certificate}' of the certificate") from None
+        except ssl.SSLError as error:
+            raise ssl.SSLError(f"the certificate '{certificate}' cannot be used: {_reason(error)}") from None
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a new connection; while a changed file cannot be used, the one before."""
+        try:
+            stamps = self._look()
+            if stamps != self._stamps:
+                self._stamps = stamps
+                self._context = _load(self._certificate, self._key)
+                _log.info("certificate.changed", path=self._certificate)
+        except OSError as error:
+            # an SSLError is an OSError
+            _log.error(
+                "certificate.unusable", path=self._certificate, reason=_reason(error), effect="the old one stays"
+            )
+        return self._context
+
+    def _look(self) -> tuple[_Stamp, ...]:
+        return tuple(_stamp(path) for path in (self._certificate, self._key) if path is not None)
+
+
+def _load(certificate: Path, key: Path | None) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_COMPRESSION | ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    if key is None:
+        # key and certificate of one file, even if another one takes its place now
+        with certificate.open("rb") as file:
+            context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    else:
+        context.load_cert_chain(certificate, key)
+    return context
+
+
+def _stamp(path: Path) -> _Stamp:
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ssl.SSLError):
+        return error.reason or str(error)
+    return explain_os_error(error)
