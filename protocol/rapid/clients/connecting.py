@@ -1,0 +1,131 @@
+"""What the clients for programs with and without a loop share: how they reach a server and read what it sends.
+
+Source: DESIGN section 15.
+"""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Final, TypedDict, TypeVar
+
+import httpx2
+import orjson
+
+from common.queue.jobs import FINAL_NAMES
+from protocol.rapid.clients.httpcall import HttpCall
+from protocol.rapid.clients.place import Place
+from protocol.rapid.clients.replies import HttpReply, refuse
+from protocol.rapid.clients.tls import make_context
+from protocol.rapid.events import PING_S, Topic
+from protocol.rapid.jobs import Job
+
+T = TypeVar("T")
+
+# a server closes connections that were idle for longer (10 s), and a call must not meet that
+_KEPT_S: Final = 5.0
+CONNECT_S: Final = 10.0
+# seconds that one call waits at most: a proxy cuts at 60
+POLL_S: Final = 50.0
+
+
+class ClientOptions(TypedDict):
+    """Arguments of httpx2's clients."""
+
+    base_url: str
+    headers: dict[str, str]
+    auth: httpx2.Auth | None
+    follow_redirects: bool
+    verify: ssl.SSLContext
+    limits: httpx2.Limits
+
+
+class RequestOptions(TypedDict):
+    """Arguments of a request."""
+
+    params: dict[str, str]
+    content: bytes | None
+    headers: dict[str, str]
+    timeout: httpx2.Timeout
+
+
+def options(place: Place) -> ClientOptions:
+    """Raises: InvalidRequest: the file of certificates cannot be read."""
+    credentials = place.credentials
+    headers = {"Accept": "application/json, application/problem+json", "User-Agent": "gantry"}
+    if credentials.token is not None:
+        headers["Authorization"] = f"Bearer {credentials.token}"
+    auth = None
+    if credentials.token is None and credentials.user is not None:
+        auth = httpx2.BasicAuth(credentials.user, credentials.password or "")
+    return {
+        "base_url": place.url,
+        "headers": headers,
+        "auth": auth,
+        # never followed: a redirect elsewhere would take the token with it
+        "follow_redirects": False,
+        "verify": _context(place),
+        "limits": httpx2.Limits(keepalive_expiry=_KEPT_S),
+    }
+
+
+def _context(place: Place) -> ssl.SSLContext:
+    # without TLS the context is not used, and nothing is trusted
+    return make_context(place.trust) if place.url.startswith("https:") else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
+def request_options(call: HttpCall[T], timeout_s: float) -> RequestOptions:
+    """Args: timeout_s: seconds for the reply, beside the time that the call waits for something."""
+    headers = dict(call.headers)
+    content = None
+    if call.body is not None:
+        content = orjson.dumps(call.body)
+        headers["Content-Type"] = "application/json"
+    return {
+        "params": dict(call.params),
+        "content": content,
+        "headers": headers,
+        "timeout": httpx2.Timeout(timeout_s + call.waits_s, connect=min(timeout_s, CONNECT_S)),
+    }
+
+
+def read_reply(response: httpx2.Response) -> HttpReply:
+    """A response whose body was read."""
+    return HttpReply(response.status_code, _lower(response.headers), response.content)
+
+
+def event_request(topics: tuple[Topic, ...], last_id: str) -> RequestOptions:
+    """Arguments of the request for the stream of events."""
+    headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+    return {
+        "params": {"topics": ",".join(topic.value for topic in topics)} if topics else {},
+        "content": None,
+        "headers": headers,
+        # a server that says nothing for two pings is gone
+        "timeout": httpx2.Timeout(CONNECT_S, read=2 * PING_S + CONNECT_S),
+    }
+
+
+EVENTS: Final = HttpCall("GET", "/3/events", type(None))
+
+
+def check_events(response: httpx2.Response, place: Place) -> None:
+    """Raises: RemoteError, NoReply: it is no stream of events; the body has been read."""
+    reply = read_reply(response)
+    if reply.status != HTTPStatus.OK or reply.media_type != "text/event-stream":
+        refuse(EVENTS, reply, place.name)
+
+
+def is_stream(response: httpx2.Response) -> bool:
+    """Whether the response is a stream of events."""
+    kind = _lower(response.headers).get("content-type", "")
+    return bool(response.status_code == HTTPStatus.OK) and kind.startswith("text/event-stream")
+
+
+def _lower(headers: httpx2.Headers) -> Mapping[str, str]:
+    return {name.lower(): value for name, value in headers.items()}
+
+
+def is_awaited(job: Job, states: Sequence[str]) -> bool:
+    """Whether a job is in one of these states, or has ended."""
+    status = None if job.status is None else job.status.value
+    return status in states or status in FINAL_NAMES
