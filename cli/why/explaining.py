@@ -14,9 +14,10 @@ from cli.outcomes import fetch_outcomes
 from cli.query import query_jobs
 from cli.why.waithistory import job_waits
 from common.ids import JobId
-from common.queue.explanation import Holding, LetsPass, LockChain, Reason, WaitsForJob, WaitsForLock
+from common.queue.explanation import Reason
 from common.queue.jobs import FINAL_NAMES
 from common.queue.waithistory import Span
+from common.words.culprits import culprits
 from common.words.fields import Row
 from common.words.outcome import Outcome
 from protocol.luxi.explain import ExplainJobs
@@ -41,22 +42,7 @@ class Explanation:
     @property
     def culprits(self) -> Iterator[int]:
         """The jobs that block it, by their locks or because it depends on them."""
-        for reason in self.reasons or ():
-            if isinstance(reason, WaitsForJob):
-                yield reason.job_id
-            elif isinstance(reason, WaitsForLock):
-                yield from _job_ids(reason.holders)
-            elif isinstance(reason, LetsPass):
-                yield from reason.job_ids
-            elif isinstance(reason, LockChain):
-                # an owner that is not a job has no reasons of its own: go on with the jobs that block that owner
-                for wait in reason.waits:
-                    if wait.job_id is None:
-                        yield from _job_ids(wait.holders)
-
-
-def _job_ids(holders: Sequence[Holding]) -> Iterator[int]:
-    return (holder.job_id for holder in holders if holder.job_id is not None)
+        return culprits(self.reasons)
 
 
 def explain_jobs(job_ids: Sequence[int]) -> Mapping[int, Explanation]:
