@@ -1,0 +1,233 @@
+"""The pages, each as the texts, links and drawings that stand on it."""
+
+import attrs
+
+from daemons.rapid.page.drawing.chart import Chart
+from daemons.rapid.page.drawing.lockgraph import LockGraph
+from daemons.rapid.page.drawing.timeline import Timeline
+from daemons.rapid.page.views.frame import Act, Choice
+from daemons.rapid.page.views.jobline import JobLine
+from daemons.rapid.page.views.jobview import JobView
+from daemons.rapid.page.views.links import Piece
+from daemons.rapid.page.views.lockview import LockLine
+from daemons.rapid.page.views.ruleview import BucketLine, RuleLine
+
+
+@attrs.frozen
+class Tile:
+    # state whose colour and sign it has; "": none
+    kind: str
+    label: str
+    value: str
+    href: str
+    of: str = ""
+    note: str = ""
+
+    @property
+    def has_sign(self) -> bool:
+        return bool(self.kind)
+
+
+@attrs.frozen
+class Dashboard:
+    tiles: tuple[Tile, ...]
+    current: tuple[JobLine, ...]
+    timeline: Timeline
+    lanes_by: tuple[Choice, ...]
+    locks: tuple[LockLine, ...]
+    lock_count: int
+    rules: tuple[RuleLine, ...]
+    buckets: tuple[BucketLine, ...]
+    rates: Chart
+    is_glance: bool = True
+
+
+@attrs.frozen
+class JobList:
+    where: str
+    # why the filter cannot be used; "": it can
+    wrong: str
+    told: str
+    lines: tuple[JobLine, ...]
+    # addresses of the first and the next page; None: it is this one, there is none
+    first: str | None
+    older: str | None
+    range: str
+    choices: tuple[Choice, ...]
+    acts: tuple[Act, ...]
+    # names of the fields that a filter may compare
+    fields: str
+
+
+@attrs.frozen
+class OutputView:
+    text: str
+    # offset of its first byte
+    start: int
+    # what is shown, in words
+    told: str
+    range: str
+    is_followed: bool
+    choices: tuple[Choice, ...]
+
+
+@attrs.frozen
+class JobPage:
+    job: JobView
+    user_href: str
+    timeline: Timeline
+    graph: LockGraph
+    # the job's own name in the graph
+    own: str
+    acts: tuple[Act, ...]
+    # None: it has none
+    output: OutputView | None
+
+
+@attrs.frozen
+class LockPage:
+    # part of a lock's name
+    lock: str
+    choices: tuple[Choice, ...]
+    locks: tuple[LockLine, ...]
+    lock_count: int
+    graph: LockGraph
+    own: str = ""
+    is_glance: bool = False
+
+
+@attrs.frozen
+class FilterPage:
+    rules: tuple[RuleLine, ...]
+    buckets: tuple[BucketLine, ...]
+    may_write: bool
+    may_drain: bool
+    # number of newest unfinished jobs that were asked for what holds them back
+    looked_at: int = 0
+    is_glance: bool = False
+
+
+@attrs.frozen
+class NamedChart:
+    title: str
+    drawn: Chart
+    unit: str
+    told: str = ""
+
+
+@attrs.frozen
+class Figure:
+    name: str
+    value: str
+    meaning: str
+
+
+@attrs.frozen
+class RatePage:
+    charts: tuple[NamedChart, ...]
+    now: tuple[Figure, ...]
+
+
+@attrs.frozen
+class FailureRow:
+    name: str
+    failed: int
+    ended: int
+    href: str | None = None
+
+    @property
+    def percent(self) -> int:
+        return round(100 * self.failed / self.ended) if self.ended else 0
+
+
+@attrs.frozen
+class FailureTable:
+    title: str
+    told: str
+    # title of the first column
+    of: str
+    rows: tuple[FailureRow, ...]
+
+
+@attrs.frozen
+class HistoryPage:
+    tables: tuple[FailureTable, ...]
+    lines: tuple[JobLine, ...]
+
+
+@attrs.frozen
+class LoginPage:
+    name: str
+    back: str
+    wrong: str = ""
+
+
+@attrs.frozen
+class Options:
+    """A choice that goes with a change."""
+
+    name: str
+    text: str
+    # (value, text)
+    options: tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class Confirmation:
+    """What a change would do, before it is done."""
+
+    question: str
+    # None: it does not concern single jobs
+    lines: tuple[JobLine, ...] | None
+    # number of jobs that are concerned and not listed
+    more: int
+    action: str
+    # hidden fields of the form
+    values: tuple[tuple[str, str], ...]
+    do: str
+    back: str
+    told: str = ""
+    none: str = "No job is like that."
+    fields: tuple[Options, ...] = ()
+    is_grave: bool = False
+    can_do: bool = True
+
+
+@attrs.frozen
+class DoneLine:
+    pieces: tuple[Piece, ...]
+    is_wrong: bool = False
+
+
+@attrs.frozen
+class Done:
+    title: str
+    lines: tuple[DoneLine, ...]
+    back: str
+
+
+@attrs.frozen
+class Refusal:
+    message: str
+    back: str = "/ui"
+
+
+@attrs.frozen
+class Keys:
+    # (keys, what they do)
+    keys: tuple[tuple[tuple[str, ...], str], ...] = (
+        (("g", "d"), "dashboard"),
+        (("g", "j"), "jobs"),
+        (("g", "l"), "locks"),
+        (("g", "f"), "filters"),
+        (("g", "r"), "rates"),
+        (("g", "h"), "history"),
+        (("/",), "to the filter"),
+        (("Esc",), "out of the filter"),
+        (("j", "k"), "next and previous job of the list"),
+        (("Enter",), "open it"),
+        (("x",), "choose it"),
+        (("n",), "older jobs"),
+        (("u",), "back"),
+        (("?",), "these keys"),
+    )
