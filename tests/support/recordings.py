@@ -21,10 +21,11 @@ def recorded_jobs() -> Iterator[Job]:
     exchange = next(each for each in recorded_exchanges("luxi-queries.jsonl") if each["name"] == ALL_JOBS)
     fields = json.loads(exchange["req"])["args"][1]
     for row in json.loads(exchange["resp"])["result"]:
-        yield _job_of(dict(zip(fields, row, strict=True)))
+        yield job_of(dict(zip(fields, row, strict=True)))
 
 
-def _job_of(row: dict[str, Any]) -> Job:
+def job_of(row: dict[str, Any]) -> Job:
+    """The job that these fields of a query tell."""
     columns = ("ops", "opstatus", "opresult", "oplog", "oppriority", "opstart", "opexec", "opend")
     ops = [
         JobOp(

@@ -3,7 +3,6 @@
 Source: rapi.md 6.11.
 """
 
-import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -44,8 +43,7 @@ class OperatingSystems:
 
 
 async def _result(asked: Asked, fields: Sequence[str]) -> list[list[object]]:
-    reason = [["gnt:library:rlib2:os", "", time.time_ns()]]
-    op = {"OP_ID": OpOsDiagnose.OP_ID, "output_fields": list(fields), "names": [], "reason": reason}
+    op = {"OP_ID": OpOsDiagnose.OP_ID, "output_fields": list(fields), "names": []}
     job_id = await asked.daemons.luxid(SubmitJob((op,)))
     try:
         await _wait(asked, job_id)
