@@ -7,21 +7,18 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 
 import trio
-from starlette.responses import Response
+from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 
-class ByteStream(Response):
-    """A reply whose body is what an iterator gives.
+class ByteStream(StreamingResponse):
+    """A reply whose body is what a generator gives.
 
     Starlette's own waits for the next send to see that the client has gone, which for a quiet stream may be never.
     """
 
-    def __init__(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str], status: int = 200) -> None:
-        self.status_code = status
-        self.background = None
-        self.body = b""
-        self.init_headers(headers)
+    def __init__(self, pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str]) -> None:
+        super().__init__(pieces, headers=headers)
         self._pieces = pieces
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -10,28 +10,28 @@ _HELLO: Final = {"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "hello"]}
 
 # (verb, path) -> name of the example -> body
 EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
-    ("post", "/3/jobs"): {
+    ("POST", "/3/jobs"): {
         "a command": {"jobs": [{"ops": [_HELLO]}]},
         "two jobs, the second after the first": {
             "jobs": [{"ops": [_HELLO]}, {"ops": [{**_HELLO, "depends": [[-1, ["success"]]]}]}]
         },
     },
-    ("post", "/3/jobs/query"): {
+    ("POST", "/3/jobs/query"): {
         "by ids": {"ids": [1], "fields": ["id", "status"]},
         "failed ones, oldest first": {"filter": "status=error", "ascending": True, "limit": 10},
         "in the query language": {"filter": ["==", "status", "queued"]},
     },
-    ("post", "/3/jobs/why"): {"two jobs": {"ids": [1, 2]}},
-    ("post", "/3/jobs/waits"): {"two jobs": {"ids": [1, 2]}},
-    ("post", "/3/jobs/processes"): {"two jobs": {"ids": [1, 2]}},
-    ("post", "/3/jobs/autoarchive"): {"after a week": {"age": 604800}},
-    ("post", "/3/jobs/cancel"): {
+    ("POST", "/3/jobs/why"): {"two jobs": {"ids": [1, 2]}},
+    ("POST", "/3/jobs/waits"): {"two jobs": {"ids": [1, 2]}},
+    ("POST", "/3/jobs/processes"): {"two jobs": {"ids": [1, 2]}},
+    ("POST", "/3/jobs/autoarchive"): {"after a week": {"age": 604800}},
+    ("POST", "/3/jobs/cancel"): {
         "list first": {"filter": "user=ada & status=queued", "dry_run": True},
         "no more than expected": {"filter": "user=ada & status=queued", "expected": 0},
     },
-    ("post", "/3/jobs/priority"): {"list first": {"filter": "status=queued", "priority": -10, "dry_run": True}},
-    ("post", "/3/jobs/archive"): {"list first": {"filter": "status=success", "dry_run": True}},
-    ("post", "/3/filters"): {
+    ("POST", "/3/jobs/priority"): {"list first": {"filter": "status=queued", "priority": -10, "dry_run": True}},
+    ("POST", "/3/jobs/archive"): {"list first": {"filter": "status=success", "dry_run": True}},
+    ("POST", "/3/filters"): {
         "hold back upgrades": {
             "action": "PAUSE",
             "where": "op=OP_RUN_COMMAND & comment=~upgrade",
@@ -43,8 +43,8 @@ EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
             "predicates": [["reason", ["=~", "reason", "backup"]]],
         },
     },
-    ("post", "/3/filters/try"): {"hold back all commands": {"action": "PAUSE", "where": "op=OP_RUN_COMMAND"}},
-    ("put", "/3/queue/limits"): {"fifty jobs at once": {"max_running_jobs": 50}},
-    **{("post", f"/3/query/{kind}"): {"names": {"fields": ["name"]}} for kind in ("lock", "node", "group")},
-    ("post", "/3/query/filter"): {"rules": {"fields": ["uuid", "action"]}},
+    ("POST", "/3/filters/try"): {"hold back all commands": {"action": "PAUSE", "where": "op=OP_RUN_COMMAND"}},
+    ("PUT", "/3/queue/limits"): {"fifty jobs at once": {"max_running_jobs": 50}},
+    **{("POST", f"/3/query/{kind}"): {"names": {"fields": ["name"]}} for kind in ("lock", "node", "group")},
+    ("POST", "/3/query/filter"): {"rules": {"fields": ["uuid", "action"]}},
 }

@@ -53,7 +53,7 @@ def reads() -> Sequence[Call]:
     one = "/3/jobs/{id:int}"
     return [
         Call(
-            "get",
+            "GET",
             "/3/jobs",
             lists.list_jobs,
             "List jobs, a page at a time.",
@@ -63,7 +63,7 @@ def reads() -> Sequence[Call]:
             parameters=own,
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/query",
             lists.query_jobs,
             "List jobs by many ids or a long filter.",
@@ -73,7 +73,7 @@ def reads() -> Sequence[Call]:
             gives=JobPage,
         ),
         Call(
-            "get",
+            "GET",
             one,
             lists.get_job,
             "Show a job.",
@@ -84,7 +84,7 @@ def reads() -> Sequence[Call]:
             parameters=(joblists.FIELDS,),
         ),
         Call(
-            "get",
+            "GET",
             f"{one}/wait",
             waits.wait_for_job,
             "Wait until a job changes or ends.",
@@ -96,7 +96,7 @@ def reads() -> Sequence[Call]:
             only_waits=True,
         ),
         Call(
-            "get",
+            "GET",
             f"{one}/why",
             why.explain_job,
             "Say why a job does not run.",
@@ -106,7 +106,7 @@ def reads() -> Sequence[Call]:
             errors=(404,),
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/why",
             why.explain_jobs,
             "Say why jobs do not run.",
@@ -116,7 +116,7 @@ def reads() -> Sequence[Call]:
             gives=Explanations,
         ),
         Call(
-            "get",
+            "GET",
             f"{one}/waits",
             why.read_waits,
             "Say what a job waited for.",
@@ -126,7 +126,7 @@ def reads() -> Sequence[Call]:
             errors=(404,),
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/waits",
             why.read_waits_of_jobs,
             "Say what jobs waited for.",
@@ -136,7 +136,7 @@ def reads() -> Sequence[Call]:
             gives=WaitsOfJobs,
         ),
         Call(
-            "get",
+            "GET",
             f"{one}/processes",
             why.read_left_processes,
             "List what an ended job left running.",
@@ -146,7 +146,7 @@ def reads() -> Sequence[Call]:
             errors=(404,),
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/processes",
             why.read_left_processes_of_jobs,
             "List what ended jobs left running.",
@@ -156,7 +156,7 @@ def reads() -> Sequence[Call]:
             gives=LeftProcessesOfJobs,
         ),
         Call(
-            "get",
+            "GET",
             f"{one}/output",
             outputs.read_output,
             "Read the output of a job's commands.",
@@ -169,7 +169,7 @@ def reads() -> Sequence[Call]:
             only_waits=True,
         ),
         Call(
-            "get",
+            "GET",
             f"{one}/output/piece",
             outputs.read_piece,
             "Read a piece of the output, or wait for one.",
@@ -190,7 +190,7 @@ def changes() -> Sequence[Call]:
     own = (Right.JOBS_SUBMIT,)
     return [
         Call(
-            "post",
+            "POST",
             "/3/jobs",
             submission.submit_jobs,
             "Submit one or several jobs.",
@@ -204,7 +204,7 @@ def changes() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             f"{one}/cancel",
             actions.cancel_job,
             "Cancel a job.",
@@ -217,7 +217,7 @@ def changes() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             f"{one}/priority",
             actions.change_priority,
             "Give a job another priority.",
@@ -229,7 +229,7 @@ def changes() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             f"{one}/archive",
             actions.archive_job,
             "Archive a job that has ended.",
@@ -240,7 +240,7 @@ def changes() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/autoarchive",
             actions.archive_old,
             "Archive all jobs that ended some time ago.",
@@ -259,7 +259,7 @@ def bulk_changes() -> Sequence[Call]:
     own = (Right.JOBS_SUBMIT,)
     return [
         Call(
-            "post",
+            "POST",
             "/3/jobs/cancel",
             bulk.cancel_many,
             "Cancel many jobs, or say which.",
@@ -271,7 +271,7 @@ def bulk_changes() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/priority",
             bulk.prioritize_many,
             "Give many jobs another priority, or say which.",
@@ -283,7 +283,7 @@ def bulk_changes() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             "/3/jobs/archive",
             bulk.archive_many,
             "Archive many jobs that have ended, or say which.",

@@ -8,7 +8,7 @@ from typing import Final
 
 from common.errors import InvalidRequest
 from common.query.kinds import QueryKind
-from common.query.qlang import Expression
+from common.query.qlang import All, Expression
 from daemons.rapid.calls import Asked, Handler, Parameter
 from daemons.rapid.resources.filterwords import read_object_filter
 from daemons.rapid.resources.parameters import choice, choice_of, text_of, words_of
@@ -40,7 +40,7 @@ class ObjectLists:
 
         async def list_objects(asked: Asked) -> ObjectList:
             fields = words_of(asked, FIELDS) or LISTED[kind]
-            found = await asked.daemons.luxid(Query(kind, fields, read_object_filter(text_of(asked, FILTER))))
+            found = await asked.daemons.luxid(Query(kind, fields, _condition(text_of(asked, FILTER))))
             if unknown := [field.name for field in found.fields if field.kind == "unknown"]:
                 raise InvalidRequest(f"there is no field {unknown[0]!r:.60}; GET /3/fields?what={kind.value} lists all")
             return ObjectList(tuple(dict(zip(fields, values, strict=True)) for values in found.values()))
@@ -59,3 +59,9 @@ class ObjectLists:
 
     async def list_fields(self, asked: Asked) -> FieldDefinitions:
         return await asked.daemons.luxid(QueryFields(QueryKind(choice_of(asked, WHAT)), words_of(asked, FIELDS)))
+
+
+def _condition(text: str | None) -> Expression | None:
+    """The filter, never as a look-up: one that lists names would fail if there is no such thing."""
+    expression = read_object_filter(text)
+    return None if expression is None else All((expression,))

@@ -35,7 +35,7 @@ def filters() -> Sequence[Call]:
     one = "/3/filters/{uuid}"
     return [
         Call(
-            "get",
+            "GET",
             "/3/filters",
             rules.list_filters,
             "List the filter rules, in the order of the chain.",
@@ -44,7 +44,7 @@ def filters() -> Sequence[Call]:
             gives=FilterList,
         ),
         Call(
-            "post",
+            "POST",
             "/3/filters",
             rules.add_filter,
             "Add a filter rule.",
@@ -56,7 +56,7 @@ def filters() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             "/3/filters/try",
             rules.try_filter,
             "Say to which waiting jobs a rule would apply.",
@@ -66,10 +66,10 @@ def filters() -> Sequence[Call]:
             gives=FilterTrial,
         ),
         Call(
-            "get", one, rules.get_filter, "Show a filter rule.", tag="filters", rights=read, gives=Filter, errors=(404,)
+            "GET", one, rules.get_filter, "Show a filter rule.", tag="filters", rights=read, gives=Filter, errors=(404,)
         ),
         Call(
-            "put",
+            "PUT",
             one,
             rules.replace_filter,
             "Create or replace a filter rule.",
@@ -80,7 +80,7 @@ def filters() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "delete",
+            "DELETE",
             one,
             rules.delete_filter,
             "Delete a filter rule.",
@@ -99,10 +99,10 @@ def queue() -> Sequence[Call]:
     write = (Right.QUEUE_WRITE,)
     return [
         Call(
-            "get", "/3/queue", queue.get_queue, "Show the state of the queue.", tag="queue", rights=_READ, gives=Queue
+            "GET", "/3/queue", queue.get_queue, "Show the state of the queue.", tag="queue", rights=_READ, gives=Queue
         ),
         Call(
-            "post",
+            "POST",
             "/3/queue/drain",
             queue.drain,
             "Refuse new jobs from now on.",
@@ -112,7 +112,7 @@ def queue() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "post",
+            "POST",
             "/3/queue/undrain",
             queue.undrain,
             "Take new jobs again.",
@@ -122,7 +122,7 @@ def queue() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "put",
+            "PUT",
             "/3/queue/limits",
             queue.set_limits,
             "Set how many jobs may run at once.",
@@ -133,7 +133,7 @@ def queue() -> Sequence[Call]:
             changes=True,
         ),
         Call(
-            "get",
+            "GET",
             "/3/cluster",
             queue.get_cluster,
             "Show facts of the cluster.",
@@ -151,7 +151,7 @@ def things() -> Sequence[Call]:
     listing = (objectlists.FIELDS, objectlists.FILTER)
     return [
         Call(
-            "get",
+            "GET",
             "/3/locks",
             LockTable().list_locks,
             "Show who holds and who waits for each lock.",
@@ -161,7 +161,7 @@ def things() -> Sequence[Call]:
             parameters=(locktable.NAMES,),
         ),
         Call(
-            "get",
+            "GET",
             "/3/fields",
             objects.list_fields,
             "Describe the fields of jobs and of other things.",
@@ -172,7 +172,7 @@ def things() -> Sequence[Call]:
         ),
         *(
             Call(
-                "get",
+                "GET",
                 f"/3/{kind.value}s",
                 objects.list_of(kind),
                 f"List {kind.value}s.",
@@ -185,7 +185,7 @@ def things() -> Sequence[Call]:
         ),
         *(
             Call(
-                "post",
+                "POST",
                 f"/3/query/{kind.value}",
                 objects.query_of(kind),
                 f"Query {kind.value}s as LUXI does.",

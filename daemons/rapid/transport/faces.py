@@ -20,9 +20,9 @@ from common.system.log import get_log
 from common.wire import unstructure
 from daemons.rapid.calls import Call, Face, Given
 from daemons.rapid.refusals import Refused, Silent, status_of
+from protocol.rapid.problems import CODES, MEDIA_TYPE, type_of
 
 _JSON: Final = "application/json"
-_PROBLEM: Final = "application/problem+json"
 # what a client is asked for that has said no name
 _CHALLENGES: Final = {
     Face.GANETI: 'Basic realm="Ganeti Remote API"',
@@ -57,7 +57,7 @@ class Faces:
         elif face is Face.GANETI:
             response = Response(_ganeti_error(status, error), status, media_type=_JSON)
         else:
-            response = Response(_problem(status, error), status, media_type=_PROBLEM)
+            response = Response(_problem(status, error), status, media_type=MEDIA_TYPE)
         if status == HTTPStatus.UNAUTHORIZED and face in _CHALLENGES:
             response.headers["WWW-Authenticate"] = _CHALLENGES[face]
         if isinstance(error, Unavailable):
@@ -92,7 +92,8 @@ def _ganeti_error(status: int, error: GantryError) -> bytes:
 
 def _problem(status: int, error: GantryError) -> bytes:
     facts = {name: value for name, value in error.fields.items() if name not in _PROBLEM_KEYS}
-    head = {"type": "about:blank", "title": _phrase(status), "status": status, "detail": error.message}
+    title, _ = CODES.get(error.code, (_phrase(status), ""))
+    head = {"type": type_of(error.code), "title": title, "status": status, "detail": error.message}
     return orjson.dumps({**head, "code": error.code, **facts}, default=str) + b"\n"
 
 

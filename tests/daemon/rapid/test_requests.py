@@ -46,8 +46,8 @@ def test_an_unknown_path_of_ours_is_a_problem(web: Web, path: str) -> None:
 
     assert (reply.status_code, reply.headers["content-type"]) == (404, "application/problem+json")
     assert reply.json() == {
-        "type": "about:blank",
-        "title": "Not Found",
+        "type": "/3/problems#not_found",
+        "title": "There is no such thing",
         "status": 404,
         "detail": f"there is no '{path[:200]}' here",
         "code": "not_found",
