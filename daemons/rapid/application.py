@@ -112,7 +112,7 @@ class Application:
             raise _missing(found, http)
         if not found.call.is_everywhere:
             await self._mastership.check()
-        caller = await self._callers.identify(http)
+        caller = await self._callers.identify(http, found.face)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
 
     async def _reply(self, admitted: _Admitted, http: HttpRequest, raw: bytes) -> Response:

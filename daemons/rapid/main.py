@@ -35,12 +35,14 @@ from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.options import add_options, with_options
+from daemons.rapid.page.pagecalls import Page, make_page
 from daemons.rapid.rpc import Handlers, rows
 from daemons.rapid.transport.callers import Callers, Gate, describer
 from daemons.rapid.transport.certificate import FileIdentity
 from daemons.rapid.transport.faces import Faces
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
+from protocol.luxi.metrics import ReadMetrics
 from protocol.serving.listening import identity_of, listen, remove
 
 NAME: Final = "rapid"
@@ -70,11 +72,19 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """
     paths, rules = settings.paths, settings.rapid
     gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
-    parts = make_parts(settings, gate)
+    backend = Backend(paths, rules.luxid_patience_s)
+    page = make_page(
+        gate.check_password,
+        gate.current,
+        gate.wait_until_over,
+        lambda: backend.luxid.call_once(ReadMetrics()),
+        _pause,
+    )
+    parts = make_parts(settings, gate, backend, page)
     identity = await in_thread(_identity, settings) if rules.ssl else None
     access = settings.access.access(os.getuid())
     counts, connections = HttpCounts(), dict[str, Connections]()
-    application = make_application(settings, parts, counts, connections)
+    application = make_application(settings, parts, page, counts, connections)
     # Starlette has less exact types for the same
     app = cast(ASGIFramework, CountedApplication(application, counts))
     over_network = Connections(app, identity, rules)
@@ -87,6 +97,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(gate.follow)
+                nursery.start_soon(page.recorder.run)
                 nursery.start_soon(over_network.serve, listener)
                 nursery.start_soon(over_socket.serve, unix_listener)
                 _log.info("http.listens", address=rules.address or "*", port=rules.port, socket=paths.rapid_socket)
@@ -99,21 +110,25 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             parts.backend.close()
 
 
-def make_parts(settings: Settings, gate: Gate) -> Parts:
+async def _pause() -> None:
+    await trio.sleep(1.0)
+
+
+def make_parts(settings: Settings, gate: Gate, backend: Backend, page: Page) -> Parts:
     """What the application works with; it opens nothing yet."""
     rules = settings.rapid
     return Parts(
-        callers=Callers(gate),
-        backend=Backend(settings.paths, rules.luxid_patience_s),
+        callers=Callers(gate, page.pages.visitors.caller),
+        backend=backend,
         mastership=Mastership(settings),
         bodies=Bodies(rules.max_body_bytes, rules.body_timeout_s),
-        faces=Faces(),
+        faces=Faces(page.login.draw_error),
         load=Load(),
     )
 
 
 def make_application(
-    settings: Settings, parts: Parts, counts: HttpCounts, connections: Mapping[str, Connections]
+    settings: Settings, parts: Parts, page: Page, counts: HttpCounts, connections: Mapping[str, Connections]
 ) -> Application:
     """The application with the rows of all parts.
 
@@ -135,6 +150,7 @@ def make_application(
     handlers = Handlers(
         health=HealthHandlers(parts.mastership, backend, load),
         metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=is_for_anybody),
+        page=page,
     )
     return Application(rows(handlers), parts)
 

@@ -13,6 +13,7 @@ from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
+from daemons.rapid.page.pagecalls import Page
 from daemons.rapid.resources import resourcerows
 
 
@@ -22,9 +23,16 @@ class Handlers:
 
     health: HealthHandlers
     metrics: MetricHandlers
+    page: Page
 
 
 def rows(to: Handlers) -> Sequence[Call]:
     """The table."""
-    table = [*health.rows(to.health), *scraping.rows(to.metrics), *ganetis_rows(), *resourcerows.rows()]
+    table = [
+        *health.rows(to.health),
+        *scraping.rows(to.metrics),
+        *ganetis_rows(),
+        *resourcerows.rows(),
+        *to.page.rows(),
+    ]
     return [index_row(table), *table]

@@ -5,7 +5,7 @@ Source: DESIGN section 4, "Who is calling", and section 15.
 
 import pwd
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from starlette.requests import Request as HttpRequest
@@ -40,15 +40,23 @@ class Gate(Protocol):
         ...
 
 
+# whom the cookie of a page names; None: nobody
+Visitor = Callable[[HttpRequest], Principal | None]
+
+
 class Callers:
     """Names the caller of each request, and the role of a call."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: Gate, visitor: Visitor = lambda http: None) -> None:
         self._gate = gate
+        self._visitor = visitor
 
-    async def identify(self, http: HttpRequest) -> Principal:
+    async def identify(self, http: HttpRequest, face: Face) -> Principal:
         """The caller; credentials count more than the peer, which may be a proxy. Raises: Refused: as of the gate."""
         peer = peer_over_socket(http)
+        # elsewhere a cookie counts for nothing: another site could make a browser send it
+        if face is Face.PAGE and "authorization" not in http.headers and (visitor := self._visitor(http)) is not None:
+            return visitor
         if peer is None or "authorization" in http.headers:
             return await self._gate.identify(http)
         return await in_thread(_principal, peer)

@@ -1,0 +1,127 @@
+"""The dashboard: what runs, what waits, and why, at a glance."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from common.objects.filter import FilterRule
+from common.query.qlang import Expression
+from common.webaccess.rights import Right
+from common.words.fields import Row
+from common.words.times import duration
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.boards.board import Board, may
+from daemons.rapid.page.drawing.timeline import draw_timeline
+from daemons.rapid.page.logins import login_of
+from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.reading.jobfacts import UNENDED, ToldJobs, page_of_jobs, told
+from daemons.rapid.page.reading.lockfacts import lock_rows
+from daemons.rapid.page.reading.rulefacts import filter_rules, held_back
+from daemons.rapid.page.recorder import Recorder
+from daemons.rapid.page.templates import figure
+from daemons.rapid.page.views.boards import Dashboard, Tile
+from daemons.rapid.page.views.figures import Sample, rate_chart, rates
+from daemons.rapid.page.views.frame import Choice
+from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
+from daemons.rapid.page.views.links import with_query
+from daemons.rapid.page.views.lives import LIFE_FIELDS, LaneBy, lives, window
+from daemons.rapid.page.views.lockview import lock_lines
+from daemons.rapid.page.views.ruleview import rule_lines
+from protocol.luxi.locks import LockRow
+from protocol.luxi.metrics import LuxidMetrics
+
+# rows of each list
+JOBS: Final = 15
+LOCKS: Final = 8
+RULES: Final = 6
+# jobs of the timeline, for lanes of one job each and of several
+BARS: Final = {LaneBy.JOB: 16, LaneBy.OPCODE: 150, LaneBy.USER: 150}
+
+
+@attrs.frozen
+class Facts:
+    metrics: LuxidMetrics
+    current: ToldJobs
+    recent: tuple[Row, ...]
+    by: LaneBy
+    # None: the caller may not see them
+    locks: tuple[LockRow, ...]
+    rules: tuple[FilterRule, ...]
+    samples: Sequence[Sample]
+
+
+@attrs.frozen
+class DashboardBoard:
+    _recorder: Recorder
+
+    def board(self) -> Board[Facts]:
+        return Board(
+            "dashboard",
+            "/ui",
+            (Right.JOBS_READ,),
+            "The page that shows the queue at a glance.",
+            ("health", "tiles", "current", "timeline", "locks", "heldback", "rates"),
+            self.read,
+            view,
+            lambda _: "Dashboard",
+        )
+
+    async def read(self, asked: Asked, now: ClusterNow) -> Facts:
+        by = lane_by(asked)
+        current = await page_of_jobs(asked.daemons, ROW_FIELDS, Expression.from_wire(UNENDED), limit=JOBS)
+        return Facts(
+            now.metrics,
+            await told(asked.daemons, current),
+            await page_of_jobs(asked.daemons, LIFE_FIELDS, None, limit=BARS[by]),
+            by,
+            await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
+            await filter_rules(asked.daemons) if may(asked, Right.FILTERS_READ) else (),
+            self._recorder.samples,
+        )
+
+
+def lane_by(asked: Asked) -> LaneBy:
+    """The lanes that the address asks for."""
+    wanted = asked.http.query_params.get("by")
+    return next((by for by in LaneBy if by.value == wanted), LaneBy.JOB)
+
+
+def view(facts: Facts, now: float) -> Dashboard:
+    drawn = lives(facts.recent, facts.by, now)
+    held = held_back(facts.current.reasons)
+    return Dashboard(
+        tiles(facts),
+        job_lines(facts.current.rows, facts.current.reasons, facts.current.outcomes, now, login_of),
+        draw_timeline(drawn, *window(drawn, now)),
+        tuple(Choice(by.value, with_query("/ui", [("by", by.value)]), by is facts.by) for by in LaneBy),
+        lock_lines(facts.locks[:LOCKS], facts.current.reasons, now),
+        len(facts.locks),
+        rule_lines(facts.rules, held.by_rule)[:RULES],
+        held.buckets[:RULES],
+        rate_chart(facts.samples),
+    )
+
+
+def tiles(facts: Facts) -> tuple[Tile, ...]:
+    queue, jobs = facts.metrics.queue, facts.metrics.queue.jobs
+    lately, ended = rates(facts.samples), facts.metrics.jobs.ended
+    oldest = duration(queue.oldest_wait_s) if queue.oldest_wait_s else "-"
+    full = f"{queue.limits_full} limits are full" if queue.limits_full else ""
+    which = f"of {figure(sum(ended.values()))} ended since luxid's start"
+    return (
+        _tile("running", jobs, f"{queue.slots_taken} places taken", figure(queue.slots)),
+        _tile("waiting", jobs, "for locks, other jobs"),
+        _tile("queued", jobs, full),
+        Tile("error", "failed", figure(ended.get("error", 0)), _jobs("status=error"), "", which),
+        Tile("", "jobs/s", "-" if lately is None else figure(lately.ended), "/ui/rates", "", "ended, last minute"),
+        Tile("", "oldest wait", oldest, _jobs("status=queued"), "", "for its process"),
+    )
+
+
+def _tile(status: str, jobs: Mapping[str, int], note: str, of: str = "") -> Tile:
+    return Tile(status, status, figure(jobs.get(status, 0)), _jobs(f"status={status}"), of, note)
+
+
+def _jobs(where: str) -> str:
+    return with_query("/ui/jobs", [("where", where)])

@@ -1,0 +1,139 @@
+"""The page of one job."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from common.errors import Denied, NotFound
+from common.ids import JobId
+from common.queue.explanation import Reason
+from common.queue.jobs import FINAL_NAMES
+from common.queue.waithistory import Span
+from common.webaccess.rights import Right
+from common.words.fields import Row
+from common.words.outcome import no_such_job
+from common.words.usage import size
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.boards.board import Board, Following, may
+from daemons.rapid.page.boards.joblist import acts_of
+from daemons.rapid.page.drawing.lockgraph import draw_graph
+from daemons.rapid.page.drawing.timeline import draw_timeline
+from daemons.rapid.page.logins import login_of
+from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.reading.jobfacts import jobs_by_id
+from daemons.rapid.page.reading.lockfacts import chains, lock_rows
+from daemons.rapid.page.reading.outputparts import Output, output_end, output_from
+from daemons.rapid.page.views.boards import JobPage, OutputView
+from daemons.rapid.page.views.frame import Act, Choice
+from daemons.rapid.page.views.jobview import JOB_FIELDS, Told, job_view
+from daemons.rapid.page.views.links import with_query
+from daemons.rapid.page.views.lives import window
+from daemons.rapid.page.views.lockview import dependents, lock_lines, rows_of_owner, waits
+from protocol.luxi.locks import JOB, LockRow
+from protocol.luxi.waits import ReadJobWaits
+
+
+@attrs.frozen
+class Shown:
+    """The part of the output that is on the page."""
+
+    output: Output
+    is_followed: bool
+    # whether a place was asked for
+    is_part: bool
+
+
+@attrs.frozen
+class Facts:
+    row: Row
+    spans: tuple[Span, ...]
+    locks: tuple[LockRow, ...]
+    # of the job itself, and of those that stop it
+    reasons: Mapping[int, Sequence[Reason] | None]
+    acts: tuple[Act, ...]
+    # None: the caller may not read it, or it was not asked for
+    shown: Shown | None = None
+
+
+BOARD: Final[Board[Facts]] = Board(
+    "job",
+    "/ui/jobs/{id:int}",
+    (Right.JOBS_READ,),
+    "The page of one job.",
+    ("health", "jobhead", "opcodes", "relations"),
+    lambda asked, now: read(asked, now),
+    lambda facts, now: view(facts, now),
+    lambda facts: f"Job {facts.row['id']}",
+    lambda asked, facts: with_output(asked, facts),
+    lambda facts: following(facts),
+)
+
+
+async def read(asked: Asked, now: ClusterNow) -> Facts:
+    """Raises: NotFound: there is no such job."""
+    job_id = int(asked.http.path_params["id"])
+    rows = await jobs_by_id(asked.daemons, [job_id], JOB_FIELDS)
+    if not rows:
+        raise NotFound(no_such_job(job_id))
+    (spans,) = await asked.daemons.luxid(ReadJobWaits((JobId(job_id),)))
+    return Facts(
+        rows[0],
+        spans or (),
+        await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
+        {} if rows[0]["status"] in FINAL_NAMES else await chains(asked.daemons, [job_id]),
+        acts_of(asked) if rows[0]["status"] not in FINAL_NAMES else (),
+    )
+
+
+async def with_output(asked: Asked, facts: Facts) -> Facts:
+    """The facts with a part of the output: from a byte on, or its end, which is followed until the job ends."""
+    job_id, wanted = facts.row["id"], asked.http.query_params.get("from", "")
+    is_part = wanted.isascii() and wanted.isdigit() and len(wanted) < 19
+    is_followed = not is_part and "stop" not in asked.http.query_params and facts.row["status"] not in FINAL_NAMES
+    try:
+        output = await (
+            output_from(asked.daemons, job_id, int(wanted)) if is_part else output_end(asked.daemons, job_id)
+        )
+    except Denied:
+        # it is told to the submitter and to operators
+        return facts
+    return attrs.evolve(facts, shown=Shown(output, is_followed, is_part))
+
+
+def following(facts: Facts) -> Following | None:
+    shown = facts.shown
+    return Following(facts.row["id"], shown.output.end) if shown is not None and shown.is_followed else None
+
+
+def view(facts: Facts, now: float) -> JobPage:
+    job_id = facts.row["id"]
+    owner = f"{JOB}{job_id}"
+    locks = lock_lines(rows_of_owner(facts.locks, owner), facts.reasons, now)
+    told = Told(facts.row, facts.reasons.get(job_id), facts.spans, locks, dependents(facts.locks, job_id))
+    job = job_view(told, now, login_of)
+    drawn = [job.life] if job.life is not None else []
+    user = with_query("/ui/jobs", [("where", f'user="{job.user}"')])
+    graph = draw_graph(waits(facts.reasons))
+    timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now))
+    return JobPage(job, user, timeline, graph, owner, facts.acts, _output_view(job_id, facts.shown))
+
+
+def _output_view(job_id: int, shown: Shown | None) -> OutputView | None:
+    if shown is None:
+        return None
+    path, output = f"/ui/jobs/{job_id}", shown.output
+    told = "goes on" if shown.is_followed else "whole" if output.is_end and not output.start else "a part"
+    return OutputView(
+        output.text,
+        output.start,
+        told if output.content or shown.is_followed else "there is none",
+        f"bytes {output.start} to {output.end}, {size(len(output.content))}",
+        shown.is_followed,
+        (
+            Choice("follow", path, shown.is_followed),
+            Choice("stop", with_query(path, [("stop", "yes")]), not shown.is_followed and not shown.is_part),
+            Choice("from the start", with_query(path, [("from", "0")]), shown.is_part and output.start == 0),
+            Choice("next part", with_query(path, [("from", output.end)])),
+        ),
+    )

@@ -1,0 +1,81 @@
+"""The page of rates: how fast jobs come, start and end, and how long they wait."""
+
+from collections.abc import Sequence
+
+import attrs
+
+from common.webaccess.rights import Right
+from common.words.times import duration
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.boards.board import Board
+from daemons.rapid.page.reading.clusternow import ClusterNow
+from daemons.rapid.page.recorder import EVERY_S, Recorder
+from daemons.rapid.page.templates import figure
+from daemons.rapid.page.views.boards import Figure, NamedChart, RatePage
+from daemons.rapid.page.views.figures import Sample, delay_chart, quantile, rate_chart
+from protocol.luxi.metrics import LuxidMetrics
+
+
+@attrs.frozen
+class Facts:
+    metrics: LuxidMetrics
+    samples: Sequence[Sample]
+
+
+@attrs.frozen
+class RateBoard:
+    _recorder: Recorder
+
+    def board(self) -> Board[Facts]:
+        return Board(
+            "rates",
+            "/ui/rates",
+            (Right.METRICS_READ,),
+            "The page of rates and delays.",
+            ("health", "figures"),
+            self.read,
+            view,
+            lambda _: "Rates",
+        )
+
+    async def read(self, asked: Asked, now: ClusterNow) -> Facts:
+        return Facts(now.metrics, self._recorder.samples)
+
+
+def view(facts: Facts, now: float) -> RatePage:
+    told = f"measured every {EVERY_S:g} s; the last {duration(_length(facts.samples))}"
+    delays = "from the arrival of a job to its process, as ranges of a histogram tell it"
+    return RatePage(
+        (
+            NamedChart("Jobs a second", rate_chart(facts.samples), "/s", told),
+            NamedChart("Queue delay", delay_chart(facts.samples), " s", delays),
+        ),
+        tuple(_now(facts.metrics)),
+    )
+
+
+def _length(samples: Sequence[Sample]) -> float:
+    return samples[-1].at - samples[0].at if samples else 0.0
+
+
+def _now(metrics: LuxidMetrics) -> list[Figure]:
+    jobs, took = metrics.jobs, metrics.durations
+    since = "since the start of luxid"
+    return [
+        Figure("submitted", figure(jobs.submitted), f"jobs that the queue has taken {since}"),
+        Figure("refused", figure(jobs.refused), f"jobs that were submitted in vain {since}"),
+        Figure("started", figure(jobs.started), f"processes started for jobs {since}"),
+        *(Figure(f"ended: {status}", figure(count), f"jobs {since}") for status, count in sorted(jobs.ended.items())),
+        Figure("died", figure(jobs.died), f"jobs that ended because their process had died, {since}"),
+        Figure("backstop wake-ups", figure(jobs.backstop_wakeups), "deaths that no event reported: each is a defect"),
+        Figure("queue delay, median", _seconds(quantile(took.queue_delay, 0.5)), since),
+        Figure("queue delay, 99 %", _seconds(quantile(took.queue_delay, 0.99)), since),
+        Figure("wait for locks, median", _seconds(quantile(took.lock_wait, 0.5)), "of opcodes that were executed"),
+        Figure("wait for locks, 99 %", _seconds(quantile(took.lock_wait, 0.99)), "of opcodes that were executed"),
+        Figure("submission, 99 %", _seconds(quantile(took.submission, 0.99)), "of one call, the disk included"),
+        Figure("scheduling, 99 %", _seconds(quantile(took.scheduling, 0.99)), "of one choice of the jobs to start"),
+    ]
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"at most {figure(value)} s"

@@ -1,0 +1,1 @@
+"""The event stream of a page: its parts, as they change."""

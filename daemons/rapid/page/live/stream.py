@@ -1,0 +1,151 @@
+"""One event stream for one open page.
+
+Theory. The stream draws the page's view when something has changed, and once in `TICK_S` in any case, as durations grow
+and curves move; then it asks nobody, and draws what it knows. After each reading it pauses for at least `LEAST_S`, and
+for `SHARE` times as long as the reading took: so a page costs a bounded part of luxid, however large the queue is. A
+browser that comes back gets all parts anew.
+
+Source: CHOICES section 4, traps.
+"""
+
+import codecs
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, Generic, TypeVar
+
+import attrs
+import trio
+from markupsafe import escape
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from common.errors import GantryError
+from common.words.text import defused
+from daemons.rapid.calls import Asked
+from daemons.rapid.page.boards.board import Board, Following
+from daemons.rapid.page.live.parts import appended, event, partials
+from daemons.rapid.page.reading.clusternow import ClusterNow, cluster_now
+from daemons.rapid.page.reading.outputparts import read_piece
+from daemons.rapid.page.replies import HEADERS
+from daemons.rapid.page.templates import draw
+from daemons.rapid.page.views.frame import Frame, Health
+
+F = TypeVar("F")
+# seconds between two updates at least
+LEAST_S: Final = 0.25
+# seconds after which durations are drawn anew
+TICK_S: Final = 2.0
+SHARE: Final = 4.0
+# seconds that one call waits for more output
+_OUTPUT_S: Final = 60.0
+# seconds until a failed reading is tried again
+_RETRY_S: Final = 2.0
+
+# waits for a change of anything that pages show
+Wait = Callable[[], Awaitable[None]]
+
+
+@attrs.frozen
+class Watched(Generic[F]):
+    """An open page."""
+
+    asked: Asked
+    board: Board[F]
+    # None: no output is followed
+    following: Following | None
+    # what stands around it, with this line about the cluster
+    frame: Callable[[Health], Frame]
+    wait: Wait
+    # ends when the page may not be shown any more
+    over: Callable[[], Awaitable[None]]
+
+
+class LiveResponse(StreamingResponse, Generic[F]):
+    """The reply that goes on until the browser goes, or the page may not be shown any more."""
+
+    def __init__(self, watched: Watched[F]) -> None:
+        self.status_code = 200
+        self.background = None
+        self.init_headers({**HEADERS, "Content-Type": "text/event-stream; charset=utf-8", "Cache-Control": "no-store"})
+        self._watched = watched
+        self._gate = trio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+
+        async def push(data: bytes) -> None:
+            async with self._gate:
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(_until_gone, receive, nursery.cancel_scope)
+            nursery.start_soon(_until_over, self._watched.over, nursery.cancel_scope)
+            nursery.start_soon(_follow_view, self._watched, push)
+            if self._watched.following is not None:
+                nursery.start_soon(_follow_output, self._watched.asked, self._watched.following, push)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+Push = Callable[[bytes], Awaitable[None]]
+
+
+async def _until_gone(receive: Receive, scope: trio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+async def _until_over(over: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await over()
+    scope.cancel()
+
+
+async def _follow_view(watched: Watched[F], push: Push) -> None:
+    sent: dict[str, str] = {}
+    now, facts, took_s = await _read(watched)
+    while True:
+        drawn = _drawn(watched, now, facts)
+        if changes := "".join(partials(sent, drawn)):
+            await push(event(changes))
+            sent = drawn
+        await trio.sleep(max(LEAST_S, took_s * SHARE))
+        with trio.move_on_after(TICK_S) as tick:
+            await watched.wait()
+        if not tick.cancelled_caught:
+            now, facts, took_s = await _read(watched)
+
+
+async def _read(watched: Watched[F]) -> tuple[ClusterNow, F, float]:
+    """What the page shows now, and how long it took to ask for it; again and again until luxid tells it."""
+    while True:
+        began = trio.current_time()
+        try:
+            now = await cluster_now(watched.asked.daemons)
+            facts = await watched.board.read(watched.asked, now)
+            return now, facts, trio.current_time() - began
+        except GantryError:
+            # the page stays as it is; luxid may be starting, or the job be gone
+            await trio.sleep(_RETRY_S)
+
+
+def _drawn(watched: Watched[F], now: ClusterNow, facts: F) -> dict[str, str]:
+    frame = watched.frame(now.health)
+    view = watched.board.view(facts, time.time())
+    return {part: draw(f"parts/{part}", view=view, frame=frame).strip() for part in watched.board.parts}
+
+
+async def _follow_output(asked: Asked, following: Following, push: Push) -> None:
+    """Send what comes, until the job has ended."""
+    decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    offset = following.offset
+    while True:
+        try:
+            piece = await read_piece(asked.daemons, following.job_id, offset, _OUTPUT_S)
+        except GantryError:
+            await trio.sleep(_RETRY_S)
+            continue
+        offset = piece.end
+        if text := decoder.decode(piece.content, final=piece.is_end):
+            await push(event(appended("output", str(escape(defused(text)))), f"output-{offset}"))
+        if piece.is_end:
+            return

@@ -1,0 +1,159 @@
+"""The calls of the page, for rapid's table.
+
+Source: DESIGN section 15; STYLE 2.4.
+"""
+
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final, TypeVar
+
+import attrs
+import trio
+from starlette.responses import Response
+
+from common.webaccess.principal import Principal
+from common.webaccess.rights import Right
+from daemons.rapid.calls import Asked, Call, Face, Handler
+from daemons.rapid.page.acts.jobacts import JobActs
+from daemons.rapid.page.acts.queueacts import QueueActs
+from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage
+from daemons.rapid.page.boards.board import Board, Following
+from daemons.rapid.page.boards.dashboard import DashboardBoard
+from daemons.rapid.page.boards.ratepage import RateBoard
+from daemons.rapid.page.live.stream import LiveResponse, Wait, Watched
+from daemons.rapid.page.pages import LIVE, Pages
+from daemons.rapid.page.recorder import Recorder
+from daemons.rapid.page.staticfiles import StaticFiles
+from daemons.rapid.page.views.frame import Frame, Health
+from daemons.rapid.page.visits.login import CheckPassword, Login
+from daemons.rapid.page.visits.sessions import Sessions
+from daemons.rapid.page.visits.visitors import Visitors
+from protocol.luxi.metrics import LuxidMetrics
+
+F = TypeVar("F")
+_TAG: Final = "Web page"
+_HTML: Final = "text/html"
+
+
+@attrs.frozen
+class Page:
+    """All parts of the web page."""
+
+    pages: Pages
+    login: Login
+    recorder: Recorder
+    # waits for a change of anything that pages show
+    wait: Wait
+    # returns when a caller may not see any more what he may see now
+    until_over: Callable[[Principal], Awaitable[None]]
+
+    def rows(self) -> list[Call]:
+        """The rows for rapid's table."""
+        return [*self._visits(), *self._boards(), *self._acts()]
+
+    def _visits(self) -> Iterator[Call]:
+        files, login = StaticFiles(), self.login
+        yield _row("GET", "/ui/static/{name:path}", files.show, "A style sheet, a script or an icon.")
+        yield _row("GET", "/ui/login", login.show, "The page on which people log in.")
+        yield _row("GET", "/ui/keys", login.show_keys, "The page that lists the keys.")
+        yield _row("POST", "/ui/login", login.log_in, "Begin a session.", is_form=True)
+        yield _row("POST", "/ui/logout", login.log_out, "End the session.", is_form=True)
+        yield _row("POST", "/ui/theme", login.set_theme, "Choose light or dark colours.", is_form=True)
+
+    def _boards(self) -> Iterator[Call]:
+        yield from self._board(DashboardBoard(self.recorder).board())
+        yield from self._board(RateBoard(self.recorder).board())
+        yield from self._board(joblist.BOARD)
+        yield from self._board(jobpage.BOARD)
+        yield from self._board(lockpage.BOARD)
+        yield from self._board(filterpage.BOARD)
+        yield from self._board(historypage.BOARD)
+
+    def _board(self, board: Board[F]) -> Iterator[Call]:
+        async def show(asked: Asked) -> Response:
+            return await self.pages.board(asked, board, time.time())
+
+        async def follow(asked: Asked) -> Response:
+            return LiveResponse(self._watched(asked, board))
+
+        live = LIVE + (board.path.removeprefix("/ui") or "/dashboard")
+        yield _row("GET", board.path, show, board.summary, *board.rights)
+        summary = f"{board.summary.removesuffix('.')}, as it changes."
+        yield _row("GET", live, follow, summary, *board.rights, media_type="text/event-stream")
+
+    def _watched(self, asked: Asked, board: Board[F]) -> Watched[F]:
+        def frame(health: Health) -> Frame:
+            return self.pages.frame(asked.http, asked.caller, health=health)
+
+        async def over() -> None:
+            session = self.pages.visitors.session(asked.http)
+            async with trio.open_nursery() as nursery:
+                if session is not None:
+                    nursery.start_soon(_then_end, session.over.wait, nursery.cancel_scope)
+                nursery.start_soon(_then_end, lambda: self.until_over(asked.caller), nursery.cancel_scope)
+
+        return Watched(asked, board, _following(asked), frame, self.wait, over)
+
+    def _acts(self) -> Iterator[Call]:
+        jobs, queue = JobActs(self.pages), QueueActs(self.pages)
+        own = Right.JOBS_SUBMIT
+        yield _row("POST", "/ui/jobs/cancel", jobs.cancel, "Cancel jobs.", Right.JOBS_CANCEL, own, is_form=True)
+        yield _row("POST", "/ui/jobs/kill", jobs.kill, "Kill jobs.", Right.JOBS_CANCEL, own, is_form=True)
+        yield _row(
+            "POST", "/ui/jobs/priority", jobs.prioritize, "Change priorities.", Right.JOBS_PRIORITY, own, is_form=True
+        )
+        yield _row("POST", "/ui/filters/pause", queue.pause, "Pause jobs.", Right.FILTERS_WRITE, is_form=True)
+        yield _row("POST", "/ui/filters/delete", queue.delete, "Delete a rule.", Right.FILTERS_WRITE, is_form=True)
+        yield _row("POST", "/ui/queue", queue.drain, "Drain or open the queue.", Right.QUEUE_WRITE, is_form=True)
+
+
+def make_page(
+    check_password: CheckPassword,
+    current: Callable[[Principal], Principal | None],
+    until_over: Callable[[Principal], Awaitable[None]],
+    read_metrics: Callable[[], Awaitable[LuxidMetrics]],
+    wait: Wait,
+) -> Page:
+    """The page with its parts; see their classes for the arguments."""
+    pages = Pages(Visitors(Sessions(current, trio.current_time)))
+    return Page(pages, Login(pages, check_password), Recorder(read_metrics), wait, until_over)
+
+
+async def _then_end(wait: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
+    await wait()
+    scope.cancel()
+
+
+def _following(asked: Asked) -> Following | None:
+    """The output that the page follows: from the byte in its address, or the one that a browser saw last."""
+    last = asked.http.headers.get("last-event-id", "").removeprefix("output-")
+    text = asked.http.query_params.get("output", "")
+    if "id" not in asked.http.path_params or not text:
+        return None
+    offset = last if last.isascii() and last.isdigit() and len(last) < 19 else text
+    if not (offset.isascii() and offset.isdigit() and len(offset) < 19):
+        return None
+    return Following(int(asked.http.path_params["id"]), int(offset))
+
+
+def _row(
+    verb: str,
+    path: str,
+    handler: Handler,
+    summary: str,
+    *rights: Right,
+    is_form: bool = False,
+    media_type: str = _HTML,
+) -> Call:
+    return Call(
+        verb,
+        path,
+        handler,
+        summary,
+        Face.PAGE,
+        rights,
+        takes=object if is_form else None,
+        media_type=media_type,
+        tag=_TAG,
+        changes=is_form,
+    )

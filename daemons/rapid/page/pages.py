@@ -1,0 +1,88 @@
+"""Draw pages: what stands around each, and what goes into the head of its reply."""
+
+from typing import Final, TypeVar
+
+import attrs
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from common.access import Role
+from common.webaccess.principal import Principal
+from daemons.rapid.calls import Asked
+from daemons.rapid.page import replies
+from daemons.rapid.page.boards.board import Board
+from daemons.rapid.page.reading.clusternow import cluster_now
+from daemons.rapid.page.templates import draw
+from daemons.rapid.page.views.frame import Frame, Health
+from daemons.rapid.page.visits.visitors import Visitors, theme_of
+
+F = TypeVar("F")
+
+
+@attrs.frozen
+class Pages:
+    visitors: Visitors
+
+    def frame(
+        self,
+        http: HttpRequest,
+        caller: Principal | None,
+        *,
+        health: Health | None = None,
+        stream: str | None = None,
+        visit: str = "",
+    ) -> Frame:
+        """Args: visit: value of the visitor's cookie, if the request does not have it yet."""
+        return Frame(
+            address_of(http),
+            theme_of(http),
+            self.visitors.token(visit or self.visitors.visit(http)),
+            "" if caller is None else caller.name or "nobody",
+            "" if caller is None else rights_in_words(caller),
+            self.visitors.session(http) is not None,
+            health,
+            stream,
+        )
+
+    async def page(self, asked: Asked, template: str, title: str, view: object, status: int = 200) -> Response:
+        """A page beside the boards, with the line about the cluster."""
+        now = await cluster_now(asked.daemons)
+        frame = self.frame(asked.http, asked.caller, health=now.health)
+        return replies.page(draw(template, title=title, view=view, frame=frame), status)
+
+    async def board(self, asked: Asked, board: Board[F], now_s: float) -> Response:
+        """The whole page of a board. Raises: as its `read`."""
+        now = await cluster_now(asked.daemons)
+        facts = await board.read(asked, now)
+        if board.complete is not None:
+            facts = await board.complete(asked, facts)
+        following = board.following(facts)
+        stream = live_address(asked.http, None if following is None else following.offset)
+        frame = self.frame(asked.http, asked.caller, health=now.health, stream=stream)
+        text = draw(board.template, title=board.title(facts), view=board.view(facts, now_s), frame=frame)
+        return replies.page(text)
+
+
+def address_of(http: HttpRequest) -> str:
+    """Path and query of a request."""
+    query = http.url.query
+    return f"{http.url.path}?{query}" if query else http.url.path
+
+
+LIVE: Final = "/ui/live"
+
+
+def live_address(http: HttpRequest, offset: int | None) -> str:
+    """The address of the stream of a page. Args: offset: byte from which it follows an output."""
+    query = [http.url.query] if http.url.query else []
+    if offset is not None:
+        query.append(f"output={offset}")
+    path = LIVE + (http.url.path.removeprefix("/ui") or "/dashboard")
+    return f"{path}?{'&'.join(query)}" if query else path
+
+
+def rights_in_words(caller: Principal) -> str:
+    """`operate`, `jobs.read, jobs.cancel`."""
+    role = caller.rights.role
+    names = [] if role is Role.NONE else [role.name.lower()]
+    return ", ".join([*names, *sorted(right.value for right in caller.rights.single)]) or "nothing"

@@ -1,0 +1,1 @@
+"""Visitors of the page: sessions, and protection against forged forms."""

@@ -1,0 +1,114 @@
+"""Visitors: who they are by their cookie, and whether a form comes from our own page.
+
+Theory. A cookie alone does not tell whether its owner wants a change: another site can make his browser send a form.
+So three things must fit: the cookie is not sent from other sites at all (SameSite=Strict); the browser says that the
+form comes from this host (Origin); and the form has a token which only our pages show, made from the cookie's value.
+A change is made by the owner of a session only: whoever calls with a password or over the Unix socket has /3.
+
+Source: issue 12, item 6; CHOICES 4, traps.
+"""
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+import attrs
+from starlette.requests import Request as HttpRequest
+from starlette.responses import Response
+
+from common.webaccess.principal import Principal
+from daemons.rapid.page.views.frame import THEMES
+from daemons.rapid.page.visits.sessions import LONGEST_S, Session, Sessions
+from daemons.rapid.refusals import Refused
+
+COOKIE: Final = "gantry-visit"
+THEME_COOKIE: Final = "gantry-theme"
+_PATH: Final = "/ui"
+_YEAR_S: Final = 365 * 86400
+# longer cookies are not ours
+_LONGEST_ID: Final = 64
+Form = Mapping[str, Sequence[str]]
+
+
+@attrs.frozen
+class Visitors:
+    sessions: Sessions
+    _key: bytes = attrs.field(factory=lambda: os.urandom(32), repr=False)
+
+    def caller(self, http: HttpRequest) -> Principal | None:
+        """Whom the cookie names; None: nobody."""
+        session = self.session(http)
+        return None if session is None else session.caller
+
+    def session(self, http: HttpRequest) -> Session | None:
+        return self.sessions.find(self.visit(http))
+
+    def visit(self, http: HttpRequest) -> str:
+        """The value of the cookie; empty: there is none."""
+        value = http.cookies.get(COOKIE, "")
+        return value if len(value) <= _LONGEST_ID else ""
+
+    def token(self, visit: str) -> str:
+        """What forms for this visitor must have."""
+        return hmac.new(self._key, visit.encode(errors="replace"), hashlib.sha256).hexdigest() if visit else ""
+
+    def check_form(self, http: HttpRequest, form: Form) -> None:
+        """Raises: Refused: 403: the form does not come from a page that this visitor was shown."""
+        visit = self.visit(http)
+        if not _is_own(http):
+            raise Refused(403, "this form was sent by another site, so nothing was changed")
+        if not visit or not hmac.compare_digest(self.token(visit).encode(), first(form, "token").encode()):
+            raise Refused(403, "this form is not one that you were shown, or it is too old; open the page again")
+
+    def welcome(self, http: HttpRequest, response: Response) -> str:
+        """Give a visitor without a cookie one; return its value."""
+        visit = self.visit(http) or secrets.token_urlsafe(32)
+        if visit != self.visit(http):
+            _set(response, COOKIE, visit, int(LONGEST_S))
+        return visit
+
+    def log_in(self, http: HttpRequest, caller: Principal, response: Response) -> None:
+        """Begin a session with an id of its own; one that the visitor had is over."""
+        self.sessions.close(self.visit(http))
+        _set(response, COOKIE, self.sessions.open(caller), int(LONGEST_S))
+
+    def log_out(self, http: HttpRequest, response: Response) -> None:
+        self.sessions.close(self.visit(http))
+        response.delete_cookie(COOKIE, path=_PATH, secure=True, httponly=True, samesite="strict")
+
+
+def theme_of(http: HttpRequest) -> str:
+    theme = http.cookies.get(THEME_COOKIE, "")
+    return theme if theme in THEMES else "auto"
+
+
+def set_theme(response: Response, theme: str) -> None:
+    _set(response, THEME_COOKIE, theme if theme in THEMES else "auto", _YEAR_S)
+
+
+def first(form: Form, name: str) -> str:
+    """The first value of a field; empty: there is none."""
+    return next(iter(form.get(name, ())), "")
+
+
+def own_path(text: str, otherwise: str = "/ui") -> str:
+    """The text if it is an address of the page; else another one: a form must not lead to a foreign site."""
+    is_ours = text == "/ui" or text.startswith(("/ui/", "/ui?"))
+    return text if is_ours and text.isprintable() and "\\" not in text else otherwise
+
+
+def _set(response: Response, name: str, value: str, age_s: int) -> None:
+    response.set_cookie(name, value, max_age=age_s, path=_PATH, secure=True, httponly=True, samesite="strict")
+
+
+def _is_own(http: HttpRequest) -> bool:
+    origin = http.headers.get("origin")
+    if origin is None:
+        # every browser of these days sends one of the two with a form
+        return http.headers.get("sec-fetch-site") == "same-origin"
+    parts = urlsplit(origin)
+    return parts.scheme in ("https", "http") and bool(parts.netloc) and parts.netloc == http.headers.get("host", "")
