@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo demo-cluster test test-monitoring bench faults cuts soak chaos mutations lint format clean
+.PHONY: demo demo-cluster test test-rapi test-monitoring bench faults cuts soak chaos mutations lint format clean
 
 demo: $(READY)
 	@$(BIN)/python -P deploy/demo/run.py
@@ -16,6 +16,10 @@ test: $(READY)
 	@$(BIN)/python tests/check.py
 
 # alert rules, dashboard and /metrics by Prometheus's own promtool
+# Ganeti's own client of the remote API; as root it installs Debian's python3-ganeti-rapi
+test-rapi: $(READY)
+	@$(BIN)/python -m tests.reliability.rapi.blackbox
+
 test-monitoring: $(READY)
 	@$(BIN)/python -m tests.monitoring
 
