@@ -15,6 +15,8 @@ VERBS: Final = {
     "debug": Verb("cli.debug.main:group", "Look into the engine, and try it (gnt-debug)."),
     "node": Verb("cli.node.main:group", "The nodes of the cluster (gnt-node)."),
     "cluster": Verb("cli.cluster.main:group", "The cluster and its queue (gnt-cluster)."),
+    "user": Verb("cli.gantry.user:user", "People who call over HTTP, and their rights."),
+    "token": Verb("cli.gantry.token:token", "Tokens of programs that call over HTTP."),
     "completion": Verb("cli.gantry.completion:completion", "Print the completion script of a shell."),
     "help": Verb("cli.gantry.help:help_on", "Tell about a topic, such as exit codes."),
     "version": Verb("cli.gantry.version:version", "Print the version."),

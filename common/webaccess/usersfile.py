@@ -33,7 +33,16 @@ class UsersFile:
 
     def users(self) -> Mapping[str, User]:
         """All users, in the order of the file."""
-        return read_content(read_bounded(self.path) or b"", str(self.path)).by_name
+        return read_users(self._text()).by_name
+
+    def check_new(self, name: str) -> None:
+        """Raises: Conflict: there is a user of this name; InvalidRequest: there cannot be one."""
+        with_new_user(self._text(), User(name, "x"))
+
+    def check_there(self, name: str) -> None:
+        """Raises: NotFound: there is no user of this name."""
+        if name not in self.users():
+            raise no_user(name)
 
     def add(self, user: User) -> None:
         """Raises: Conflict: there is one of this name. InvalidRequest: no user can have this name, or this login."""
@@ -62,6 +71,9 @@ class UsersFile:
 
         self._edit(edit)
         return changed[0]
+
+    def _text(self) -> str:
+        return _text_of(read_bounded(self.path) or b"", str(self.path))
 
     def _edit(self, edit: Callable[[str], str]) -> None:
         def change(before: bytes | None) -> bytes:

@@ -6,6 +6,8 @@ import cli.cluster.main
 import cli.debug.main
 import cli.filter.main
 import cli.gantry.main
+import cli.gantry.token
+import cli.gantry.user
 import cli.job.main
 import cli.node.main
 from cli.commands import Verb
@@ -15,6 +17,8 @@ GROUPS = {
     "debug": cli.debug.main.VERBS,
     "filter": cli.filter.main.VERBS,
     "gantry": cli.gantry.main.VERBS,
+    "gantry.tokens": cli.gantry.token.VERBS,
+    "gantry.users": cli.gantry.user.VERBS,
     "job": cli.job.main.VERBS,
     "node": cli.node.main.VERBS,
 }

@@ -1,0 +1,71 @@
+"""What is typed to name a user: passwords and logins; and what there is to do after a change."""
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from cli.screen import complain, is_interactive, remark
+from common.errors import InvalidRequest
+from common.settings import Settings
+
+_STANDARD_INPUT: Final = Path("-")
+_MOST_BYTES: Final = 1024
+
+
+def read_new_password(file: Path | None) -> str:
+    """A new password: the first line of a file, else asked for twice on the terminal, without echo.
+
+    Raises: InvalidRequest: it is empty, too long, or no text; or there is no terminal. OSError: of the file.
+    """
+    password = _ask() if file is None else _read(file)
+    if not password or len(password.encode()) > _MOST_BYTES:
+        raise InvalidRequest(f"the password is empty, or has more than {_MOST_BYTES} bytes; choose another one")
+    return password
+
+
+def _read(file: Path) -> str:
+    if file != _STANDARD_INPUT:
+        with file.open("rb") as opened:
+            line = opened.readline(2 * _MOST_BYTES)
+    elif sys.stdin is None:
+        raise InvalidRequest("standard input is closed, and the password was to come from there")
+    else:
+        line = sys.stdin.buffer.readline(2 * _MOST_BYTES)
+    try:
+        return line.rstrip(b"\r\n").decode()
+    except UnicodeDecodeError:
+        raise InvalidRequest("the password is not text in UTF-8; choose another one") from None
+
+
+def _ask() -> str:
+    # imported late: most passwords of programs come from files
+    from getpass import getpass
+
+    if not is_interactive():
+        raise InvalidRequest(
+            "there is no terminal to ask for the password; use --password-file FILE, or - for the input"
+        )
+    while True:
+        first = getpass("new password: ", sys.stderr)
+        if first == getpass("once more: ", sys.stderr):
+            return first
+        complain("the two are not the same; type them again")
+
+
+def check_unix_user(login: str) -> None:
+    """Raises: InvalidRequest: this machine does not know the user."""
+    # imported late: few verbs need it
+    import pwd
+
+    try:
+        pwd.getpwnam(login)
+    except (KeyError, ValueError):
+        raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes") from None
+
+
+def tell_next_steps(settings: Settings) -> None:
+    """What the user still has to do after a change of users or tokens."""
+    if not settings.rapid.enabled:
+        remark("nobody can call yet: set 'enabled = true' in '[rapid]' of the settings, and start the daemons again")
+    if settings.cluster.has_nodes:
+        remark("bring it to the other nodes with: gnt-cluster redist-conf")
