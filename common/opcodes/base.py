@@ -25,7 +25,7 @@ from common.opcodes.codec import Parameter, faults, shape_of
 from common.queue.dependencies import Dependency
 from common.queue.jobs import SUBMIT_PRIORITIES
 from common.queue.reasons import ReasonEntry
-from common.validation import Checked
+from common.validation import Checked, says
 
 N = TypeVar("N", bound=float | None)
 O = TypeVar("O", bound="OpCode")  # noqa: E741  # an opcode
@@ -36,6 +36,7 @@ LONGEST_S: Final = 1e9
 REDACTED: Final = "<redacted>"
 
 
+@says({"enum": sorted(SUBMIT_PRIORITIES.values())})
 def _submit_priority(_: object, __: object, value: int) -> None:
     if value not in SUBMIT_PRIORITIES.values():
         raise InvalidRequest(f"priority must be -10 (high), 0 (normal) or 10 (low), got {value}", priority=value)
@@ -44,6 +45,7 @@ def _submit_priority(_: object, __: object, value: int) -> None:
 def at_least(limit: float, at_most: float = math.inf) -> Callable[[object, Checked, N], None]:
     """A validator: the parameter is a finite number from `limit` to `at_most`, or unset."""
 
+    @says({"minimum": limit} if at_most == math.inf else {"minimum": limit, "maximum": at_most})
     def check(_: object, attribute: Checked, value: float | None) -> None:
         # this form refuses nan as well
         if value is not None and not value >= limit:

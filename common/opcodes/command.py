@@ -13,7 +13,7 @@ from common.lockdecl import LockDeclaration, Resolver, declare
 from common.locks import Lock, LockMode
 from common.opcodes.base import OpCode, only_declarable, seconds
 from common.system.ulimits import ULIMITS
-from common.validation import Checked
+from common.validation import Checked, says
 
 # characters of a user's name; more than useradd allows
 LONGEST_USER: Final = 256
@@ -25,6 +25,7 @@ MOST_CPUS: Final = 8192
 _QUOTED: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
+@says({"minItems": 1})
 def _some(_: object, attribute: Checked, value: tuple[str, ...]) -> None:
     if not value or not value[0]:
         raise InvalidRequest(f"{attribute.name} must name a program")
@@ -42,6 +43,7 @@ def _environment(_: object, attribute: Checked, value: Mapping[str, str]) -> Non
             raise InvalidRequest(f"{attribute.name}: the value of {name!r:.60} must not contain a zero byte")
 
 
+@says({"minLength": 1, "maxLength": LONGEST_USER})
 def _user_name(_: object, attribute: Checked, value: str | None) -> None:
     if value is not None and not (value and value.isprintable() and len(value) <= LONGEST_USER):
         raise InvalidRequest(
@@ -49,17 +51,20 @@ def _user_name(_: object, attribute: Checked, value: str | None) -> None:
         )
 
 
+@says({"pattern": "^/"})
 def _absolute(_: object, attribute: Checked, value: str | None) -> None:
     if value is not None and (not value.startswith("/") or "\0" in value):
         raise InvalidRequest(f"{attribute.name} must be an absolute path without zero bytes, got {value!r:.60}")
 
 
+@says({"items": {"type": "integer", "minimum": 0, "maximum": 255}})
 def _exit_codes(_: object, attribute: Checked, value: tuple[int, ...]) -> None:
     wrong = [code for code in value if not 0 <= code <= 255]
     if wrong:
         raise InvalidRequest(f"{attribute.name}: a command ends with a code from 0 to 255, not with {wrong[0]}")
 
 
+@says({"propertyNames": {"enum": list(ULIMITS)}})
 def _ulimits(_: object, attribute: Checked, value: Mapping[str, tuple[int, ...]] | None) -> None:
     for name, pair in (value or {}).items():
         if name not in ULIMITS:
@@ -71,16 +76,19 @@ def _ulimits(_: object, attribute: Checked, value: Mapping[str, tuple[int, ...]]
             )
 
 
+@says({"minimum": -20, "maximum": 19})
 def _niceness(_: object, attribute: Checked, value: int | None) -> None:
     if value is not None and not -20 <= value <= 19:
         raise InvalidRequest(f"{attribute.name} must be from -20 to 19, got {value}")
 
 
+@says({"minimum": LEAST_CPUS, "maximum": MOST_CPUS})
 def _cpus(_: object, attribute: Checked, value: float | None) -> None:
     if value is not None and not MOST_CPUS >= value >= LEAST_CPUS:
         raise InvalidRequest(f"{attribute.name} must be from {LEAST_CPUS:g} to {MOST_CPUS}, got {value:g}")
 
 
+@says({"minimum": LEAST_MEMORY, "maximum": 2**63 - 1})
 def _memory(_: object, attribute: Checked, value: int | None) -> None:
     if value is not None and not LEAST_MEMORY <= value < 2**63:
         raise InvalidRequest(f"{attribute.name} must be at least {LEAST_MEMORY} bytes (1 MiB), got {value}")

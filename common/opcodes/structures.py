@@ -20,7 +20,7 @@ P_co = TypeVar("P_co", covariant=True)
 # reader of a structure's part: (JSON value, type) -> typed value
 ReadPart = Callable[[object, object], Any]
 
-Size = Annotated[int, Reader(read_mebibytes)]
+Size = Annotated[int, Reader(read_mebibytes, {"type": ["integer", "string"]})]
 
 
 @attrs.frozen(kw_only=True)

@@ -34,6 +34,8 @@ class Reader:
 
     # function that raises ValueError, made by `expected`
     read: Callable[[object], object]
+    # what it takes, as JSON Schema; empty: anything
+    schema: Mapping[str, object] = attrs.field(factory=dict, hash=False)
 
 
 def _non_empty(value: object) -> str:
@@ -91,15 +93,17 @@ def _export_target(value: object) -> object:
     raise expected("a node's name or, for a remote export, a list", value)
 
 
-NonEmpty = Annotated[str, Reader(_non_empty)]
-Whole = Annotated[int, Reader(_whole(0, 2**63, "a whole number >= 0"))]
-Positive = Annotated[int, Reader(_whole(1, 2**63, "a whole number > 0"))]
-DiskIndex = Annotated[int, Reader(_whole(0, 15, "a disk's index, 0 to 15"))]
-Number = Annotated[float, Reader(number)]
+NonEmpty = Annotated[str, Reader(_non_empty, {"type": "string", "minLength": 1})]
+Whole = Annotated[int, Reader(_whole(0, 2**63, "a whole number >= 0"), {"type": "integer", "minimum": 0})]
+Positive = Annotated[int, Reader(_whole(1, 2**63, "a whole number > 0"), {"type": "integer", "minimum": 1})]
+DiskIndex = Annotated[
+    int, Reader(_whole(0, 15, "a disk's index, 0 to 15"), {"type": "integer", "minimum": 0, "maximum": 15})
+]
+Number = Annotated[float, Reader(number, {"type": "number"})]
 Json = Annotated[object, Reader(_json)]
-JsonObject = Annotated[Mapping[str, object], Reader(_json_object)]
-JsonList = Annotated[Sequence[object], Reader(_json_list)]
-ExportTarget = Annotated[str | Sequence[object], Reader(_export_target)]
+JsonObject = Annotated[Mapping[str, object], Reader(_json_object, {"type": "object"})]
+JsonList = Annotated[Sequence[object], Reader(_json_list, {"type": "array"})]
+ExportTarget = Annotated[str | Sequence[object], Reader(_export_target, {"type": ["string", "array"]})]
 
 
 class ListAction(enum.Enum):
@@ -212,7 +216,7 @@ def _verify_error(value: object) -> str:
 
 
 # error code of a verification of the cluster
-VerifyError = Annotated[str, Reader(_verify_error)]
+VerifyError = Annotated[str, Reader(_verify_error, {"enum": sorted(VERIFY_ERRORS)})]
 
 # luxid alone serves queries for jobs, locks and filter rules
 ASKED_BY_OPCODES: Final = tuple(
@@ -227,4 +231,4 @@ def _asked_by_opcodes(value: object) -> str:
 
 
 # name of a `QueryKind` that an opcode can query
-AskedKind = Annotated[str, Reader(_asked_by_opcodes)]
+AskedKind = Annotated[str, Reader(_asked_by_opcodes, {"enum": list(ASKED_BY_OPCODES)})]

@@ -108,6 +108,8 @@ class Call:
     # class of the value with the status `status`; None: null
     gives: object = None
     status: int = 200
+    # further statuses with such a value
+    also: tuple[int, ...] = ()
     # media type of the result
     media_type: str = "application/json"
     # statuses of refusals, besides those that every call of this face may have

@@ -95,7 +95,7 @@ def rows(to: HealthHandlers) -> Sequence[Call]:
             to.health,
             "Tell whether this node serves, and who is the master; 503 if it does not.",
             gives=Health,
-            errors=(503,),
+            also=(503,),
             tag="health",
             is_everywhere=True,
         ),

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 
 import attrs
 
+from common.system.program import release
 from daemons.rapid import health
 from daemons.rapid.calls import Call
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
+from daemons.rapid.openapi import documentrows
 from daemons.rapid.page.pagecalls import Page
 from daemons.rapid.resources import resourcerows
 
@@ -35,4 +37,5 @@ def rows(to: Handlers) -> Sequence[Call]:
         *resourcerows.rows(),
         *to.page.rows(),
     ]
+    table += documentrows.rows(table, release())
     return [index_row(table), *table]

@@ -4,13 +4,20 @@ Source: DESIGN section 15; luxid.md 2.2, 2.3.
 """
 
 from collections.abc import Mapping
+from typing import Annotated, Final
 
 import attrs
 
 from common.ids import JobId
 
+
+class OpcodeMark:
+    """The marker for JSON objects that luxid reads as opcodes."""
+
+
+OPCODE: Final = OpcodeMark()
 # one opcode: {"OP_ID": "OP_...", parameters}
-OpInput = Mapping[str, object]
+OpInput = Annotated[Mapping[str, object], OPCODE]
 
 
 @attrs.frozen

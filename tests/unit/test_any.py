@@ -4,8 +4,8 @@ import ast
 from pathlib import Path
 
 TOP = Path(__file__).parents[2]
-# inputs and results of opcodes, hooks of cattrs, and where mypy asks for it
-MOST = {"common": 15, "protocol": 5, "daemons": 2, "cli": 0}
+# inputs and results of opcodes, hooks of cattrs, the parts of an OpenAPI document, and where mypy asks for it
+MOST = {"common": 15, "protocol": 5, "daemons": 3, "cli": 0}
 
 
 def _count(folder: str) -> int:

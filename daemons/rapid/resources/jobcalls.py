@@ -164,6 +164,7 @@ def reads() -> Sequence[Call]:
             rights=_READ,
             gives=str,
             media_type="text/plain",
+            also=(206,),
             errors=(404, 416),
             parameters=output,
             only_waits=True,

@@ -6,6 +6,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from tests.support.jsonschemas import Document
 from tests.support.rapid import Web
 from tests.support.wait import wait_until
 
@@ -16,7 +17,16 @@ Json = Any
 def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
     with Web(tmp_path_factory.mktemp("jobs")) as web:
         web.start()
+        document = Document(web.local.get("/3/openapi.json").json())
+        web.local.event_hooks["response"].append(lambda reply: _check(document, reply))
         yield web
+
+
+def _check(document: Document, reply: httpx2.Response) -> None:
+    """Every reply of these tests is as the document says."""
+    if reply.request.url.params.get("follow") is None:
+        reply.read()
+        document.check(reply)
 
 
 def command(*argv: str, **fields: Json) -> dict[str, Json]:

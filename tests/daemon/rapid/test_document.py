@@ -1,0 +1,41 @@
+"""The document is served, its examples are real requests, and the replies are as it says (CHOICES 1)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from daemons.rapid.resources.examples import EXAMPLES
+from tests.support.jsonschemas import Document
+from tests.support.rapid import Web
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("document")) as web:
+        web.start()
+        yield web
+
+
+def test_each_example_is_taken_and_its_reply_is_as_documented(web: Web) -> None:
+    document = Document(web.local.get("/3/openapi.json").json())
+
+    for (verb, path), bodies in EXAMPLES.items():
+        for name, body in bodies.items():
+            reply = web.local.request(verb, path, json=body)
+            assert reply.is_success, f"{name}: {reply.text}"
+            document.check(reply)
+
+
+def test_the_document_and_its_pages_are_served_once_and_then_known(web: Web) -> None:
+    for path, kind in (
+        ("/3/openapi.json", "application/json"),
+        ("/3/docs", "text/html; charset=utf-8"),
+        ("/3/problems", "text/html; charset=utf-8"),
+        ("/3/docs.css", "text/css; charset=utf-8"),
+    ):
+        first = web.local.get(path)
+        again = web.local.get(path, headers={"If-None-Match": first.headers["etag"]})
+
+        assert (first.status_code, first.headers["content-type"]) == (200, kind)
+        assert "default-src 'none'" in first.headers["content-security-policy"]
+        assert (again.status_code, again.content) == (304, b"")
