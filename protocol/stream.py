@@ -12,7 +12,7 @@ nothing is missed, and nothing comes twice.
 Source: DESIGN section 8; JSON-RPC 2.0, section 4.1.
 """
 
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
 import trio
 
@@ -29,6 +29,14 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 
 
+class Forgets(Protocol):
+    """A maker of streams."""
+
+    def forget(self, stream: "Stream[object]") -> None:
+        """The stream's connection is gone. Harmless when repeated."""
+        ...
+
+
 class Stream(Generic[R_co]):
     """One subscriber; made by a `Publisher`.
 
@@ -37,7 +45,7 @@ class Stream(Generic[R_co]):
         limit: bytes of backlog above which the subscriber is dropped.
     """
 
-    def __init__(self, publisher: "Publisher", first: R_co, limit: int) -> None:
+    def __init__(self, publisher: Forgets, first: R_co, limit: int) -> None:
         self.first = first
         self._publisher = publisher
         self._limit = limit
@@ -69,14 +77,31 @@ class Stream(Generic[R_co]):
 
     async def take(self) -> tuple[bytes, bool]:
         """Wait for data to send; return it, and whether more may follow."""
-        await self._news.wait()
-        self._news = trio.Event()
-        if self._error is not None:
-            return packed(STREAM_ENDED, self._error.code, self._error.message), False
-        data = b"".join(self._backlog)
-        self._backlog.clear()
-        self._size = 0
-        return data, True
+        while True:
+            await self._news.wait()
+            self._news = trio.Event()
+            try:
+                more = self._more()
+            except GantryError as error:
+                self.end(error)
+            if self._error is not None:
+                return packed(STREAM_ENDED, self._error.code, self._error.message), False
+            data = more + b"".join(self._backlog)
+            self._backlog.clear()
+            self._size = 0
+            if data:
+                return data, True
+
+    def wake(self) -> None:
+        """Let `take` look again."""
+        self._news.set()
+
+    def _more(self) -> bytes:
+        """Messages that are made only when they are taken; they go before the backlog.
+
+        Raises: GantryError: the stream ends with this error.
+        """
+        return b""
 
     def close(self) -> None:
         """Forget a stream whose connection is gone. Harmless when repeated."""

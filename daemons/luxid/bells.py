@@ -1,6 +1,6 @@
 """Waiting for news about one key among many: a ring wakes only the listeners of its key."""
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
@@ -16,6 +16,8 @@ class Bell:
 
     listeners: int = 0
     _rung: trio.Event = attrs.Factory(trio.Event)
+    # called at each ring
+    calls: list[Callable[[], None]] = attrs.Factory(list)
 
     @property
     def next_ring(self) -> trio.Event:
@@ -29,6 +31,8 @@ class Bell:
     def ring(self) -> None:
         rung, self._rung = self._rung, trio.Event()
         rung.set()
+        for call in tuple(self.calls):
+            call()
 
 
 async def wait_for_any(*bells: Bell) -> None:

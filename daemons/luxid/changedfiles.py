@@ -92,6 +92,7 @@ class ChangedFiles:
         """Report that job processes appended to their logs."""
         for job_id in job_ids:
             self._jobs.bells.ring(job_id)
+            self._jobs.news.log_grew(job_id)
 
     def look_at_all(self) -> None:
         """Report that anything may have changed."""

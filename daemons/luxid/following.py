@@ -47,6 +47,7 @@ class Following:
             await self._take(event)
 
     async def _take(self, event: Snapshot | LocksChanged | ConfigChanged) -> None:
+        self._jobs.news.reasons_changed()
         match event:
             case Snapshot(holdings=holdings):
                 for job_id in self._jobs.queue.running():

@@ -11,6 +11,7 @@ from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.feednews import FeedNews
 from daemons.luxid.files.unread import UnreadFiles
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.processes.jobprocesses import JobProcesses
@@ -25,6 +26,8 @@ class LiveJobs:
     processes: JobProcesses
     # bells that ring at every change of a job
     bells: Bells[JobId] = attrs.Factory(Bells)
+    # all changes, for luxid's feed
+    news: FeedNews = attrs.Factory(FeedNews)
     # job files that cannot be read at the moment
     unread: UnreadFiles = attrs.Factory(UnreadFiles)
     # reasons why no job is started at the moment

@@ -5,6 +5,7 @@ Source: DESIGN section 6; luxid.md 5.10.
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -21,6 +22,8 @@ from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.feed.feed import Feed
+from daemons.luxid.feed.queuestate import queue_state
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
@@ -40,6 +43,7 @@ from daemons.luxid.handlers.objectkinds import Sources
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.subscribing import Subscribing
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from daemons.luxid.newconfigs import NewConfigs
@@ -205,9 +209,12 @@ async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nurse
     )
     await nursery.start(launcher.run, events)
     canceller = Canceller(jobs, store, parts.views, parts.rewriting, kills, is_external=is_external)
-    waiting = Waiting(jobs, store, parts.views, catch_up=lambda: _catch_up(watch, tell, files))
+    catch_up = partial(_catch_up, watch, tell, files)
+    waiting = Waiting(jobs, store, parts.views, catch_up)
+    feed = Feed(jobs, parts.views, partial(queue_state, store, jobs), catch_up)
+    nursery.start_soon(feed.run)
     keys = SubmissionKeys(settings.paths, store.files, found.keys)
-    service = _service(settings, early, canceller, waiting, keys, nursery)
+    service = _service(settings, early, canceller, waiting, feed, keys, nursery)
     await nursery.start(serve_unix, settings.paths.query_socket, service, _rules(settings))
 
 
@@ -254,6 +261,7 @@ def _service(
     early: _EarlyParts,
     canceller: Canceller,
     waiting: Waiting,
+    feed: Feed,
     keys: SubmissionKeys,
     nursery: trio.Nursery,
 ) -> Service:
@@ -269,6 +277,8 @@ def _service(
     privileged = attrs.evolve(access, gids=()).access(own_uid)
     submitters = Submitters(access.access(own_uid), jobs)
     rows = JobRows(jobs.table, store, views)
+    outputs = OutputWatch(settings.paths, nursery)
+    output = Output(jobs, store, outputs)
     lags, tally = early.nodes.lags if early.nodes else None, CallTally()
     return Service(
         routes(
@@ -278,8 +288,9 @@ def _service(
                 ),
                 jobs=Jobs(jobs, store, parts.rewriting, events, canceller),
                 waiting=waiting,
-                queue=Queue(store),
-                output=Output(jobs, store, OutputWatch(settings.paths, nursery)),
+                queue=Queue(store, jobs.news),
+                output=output,
+                subscribing=Subscribing(feed, output, outputs),
                 cluster=ClusterFacts(
                     settings.paths,
                     config,

@@ -10,7 +10,7 @@ Source: DESIGN section 7, OP_RUN_COMMAND.
 import codecs
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -69,17 +69,22 @@ class OutputWatch:
         self._watch: FolderWatch | None = None
 
     @contextmanager
-    def listen(self, job_id: JobId) -> Iterator[Bell]:
+    def listen(self, job_id: JobId, called: Callable[[], None] | None = None) -> Iterator[Bell]:
         """Yield the bell that rings when the job has printed something.
 
+        Args: called: called at each ring.
         Raises: Unavailable: the folder cannot be watched; the system's limit of watches may be reached.
         """
         with self._bells.listen(job_id) as bell:
             if self._watch is None:
                 self._watch = self._begin()
+            if called is not None:
+                bell.calls.append(called)
             try:
                 yield bell
             finally:
+                if called is not None:
+                    bell.calls.remove(called)
                 if len(self._bells) == 1 and bell.listeners == 1 and self._watch is not None:
                     self._watch.close()
                     self._watch = None

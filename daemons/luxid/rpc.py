@@ -18,12 +18,14 @@ from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
 from daemons.luxid.handlers.submission import Submission
+from daemons.luxid.handlers.subscribing import Subscribing
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.feed import Subscribe
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.luxi.metrics import ReadMetrics
@@ -61,6 +63,7 @@ class Handlers:
     objects: ObjectQueries
     filters: Filters
     limits: Limits
+    subscribing: Subscribing
     explaining: Explaining
     history: JobWaits
     metrics: Metrics
@@ -106,6 +109,7 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
         # it reads whole opcodes
         Route(TryFilterRule, to.filters.try_filter_rule, role=Role.OPERATE),
+        Route(Subscribe, to.subscribing.subscribe, only_waits=True, role=Role.READ),
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),

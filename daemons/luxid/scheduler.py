@@ -37,7 +37,7 @@ class Scheduler:
 
     def __init__(self, jobs: LiveJobs, store: Store, waits: WaitFiles, ends: Ends, pauses: Pauses) -> None:
         self._jobs = jobs
-        self._queue, self._table, self._bells = jobs.queue, jobs.table, jobs.bells
+        self._queue, self._table, self._bells, self._news = jobs.queue, jobs.table, jobs.bells, jobs.news
         self._store = store
         self._waits = waits
         self._ends = ends
@@ -78,13 +78,14 @@ class Scheduler:
         for job in jobs:
             self._table.put(job)
             self._queue.add(job)
+            self._news.job_changed(job.job_id)
         self.pump()
 
     def requeue(self, job: Job) -> None:
         """A job without a process waits for its turn again."""
         self._table.put(job)
         self._queue.add(job)
-        self._bells.ring(job.job_id)
+        self._tell(job.job_id)
         self.pump()
 
     def started(self, job: Job) -> None:
@@ -92,7 +93,7 @@ class Scheduler:
         self._jobs.counts.note_start(job, time.time())
         self._table.put(job)
         self._queue.started(job.job_id)
-        self._bells.ring(job.job_id)
+        self._tell(job.job_id)
         # one of the slots for starting jobs is free
         self.pump()
 
@@ -108,7 +109,7 @@ class Scheduler:
         """The job's process has written this state."""
         self._table.put(job)
         self._queue.advanced(job)
-        self._bells.ring(job.job_id)
+        self._tell(job.job_id)
 
     def ended(self, job: Job) -> None:
         """The job is final and durable."""
@@ -118,7 +119,7 @@ class Scheduler:
         self._queue.end(job.job_id, state)
         self._jobs.processes.ended(job.job_id)
         self._store.logs.forget(job.job_id)
-        self._bells.ring(job.job_id)
+        self._tell(job.job_id, job)
         _log.info("job.ended", job=job.job_id, state=state.value)
         self.pump()
 
@@ -126,14 +127,16 @@ class Scheduler:
         for job_id in job_ids:
             self._table.drop(job_id)
             self._queue.forget(job_id)
-            self._bells.ring(job_id)
+            self._tell(job_id)
 
     def filters_changed(self, rules: Iterable[FilterRule]) -> None:
         """These are the present rules, which are durable.
 
         Raises: InvalidRequest: a rule is malformed; those in force stay.
         """
+        rules = tuple(rules)
         self._queue.filters_changed(rules)
+        self._news.rules_changed(rules)
         self.pump()
 
     def limit_running(self, count: int) -> None:
@@ -147,6 +150,7 @@ class Scheduler:
 
     def pump(self) -> None:
         """Start what the core decides."""
+        self._news.reasons_changed()
         if self._nursery is None or self._start is None:
             return
         began = time.perf_counter()
@@ -158,7 +162,7 @@ class Scheduler:
         self._waits.write(decisions.waited)
         self._ends.put(decisions.doomed, decisions.rejected)
         for job_id in decisions.unblocked:
-            self._bells.ring(job_id)
+            self._tell(job_id)
         for job_id in decisions.untold:
             if job_id not in self._sought:
                 self._sought.add(job_id)
@@ -169,6 +173,14 @@ class Scheduler:
         if decisions.is_unfinished and not self._is_pumping:
             self._is_pumping = True
             nursery.start_soon(self._pump_on)
+
+    def _tell(self, job_id: JobId, job: Job | None = None) -> None:
+        """Wake all who wait for this job.
+
+        Args: job: the job, if it may not be in memory any more.
+        """
+        self._bells.ring(job_id)
+        self._news.job_changed(job_id, job)
 
     def _tell_pauses(self, job_ids: Iterable[JobId]) -> None:
         for job_id in self._pauses.tell(job_ids):

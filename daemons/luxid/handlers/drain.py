@@ -8,6 +8,7 @@ from typing import Final
 from common.durable.atomicfile import FileWrite
 from common.errors import InvalidRequest, Unavailable
 from common.system.log import get_log
+from daemons.luxid.feednews import FeedNews
 from daemons.luxid.files.store import Store
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause
 from protocol.peer import Peer
@@ -20,12 +21,14 @@ _LATEST: Final = 253_402_300_800
 class Queue:
     """The methods about the queue as a whole."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, news: FeedNews) -> None:
         self._store = store
+        self._news = news
         self._files = store.files
 
     async def set_drain_flag(self, call: SetDrainFlag, peer: Peer) -> bool:
         await self._store.set_drained(call.drain)
+        self._news.queue_changed()
         _log.info("queue.drain", drained=call.drain, **peer.named)
         return True
 

@@ -29,10 +29,8 @@ class Output:
 
     async def read_job_output(self, call: ReadJobOutput, peer: Peer) -> JobOutput:
         """Raises: JobLost: the job does not exist, not even in the archive. Denied: it belongs to another user."""
-        if call.job_id not in self._jobs.table and not self._store.is_archived(call.job_id):
-            raise JobLost(f"there is no job {call.job_id}, neither in the queue nor in the archive")
-        await self._check_may_see(call.job_id, peer)
-        answer = self._read(call)
+        await self.check_may_read(call.job_id, peer)
+        answer = self.read(call)
         timeout_s = min(call.timeout, LONGEST_WAIT_S)
         if answer.text or answer.is_end or timeout_s <= 0:
             return answer
@@ -41,11 +39,14 @@ class Output:
             self._jobs.bells.listen(call.job_id) as changed,
             trio.move_on_after(timeout_s),
         ):
-            while not ((answer := self._read(call)).text or answer.is_end):
+            while not ((answer := self.read(call)).text or answer.is_end):
                 await wait_for_any(printed, changed)
         return answer
 
-    async def _check_may_see(self, job_id: JobId, peer: Peer) -> None:
+    async def check_may_read(self, job_id: JobId, peer: Peer) -> None:
+        """Raises: as `read_job_output`."""
+        if job_id not in self._jobs.table and not self._store.is_archived(job_id):
+            raise JobLost(f"there is no job {job_id}, neither in the queue nor in the archive")
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         if viewer.sees_all:
             return
@@ -56,7 +57,8 @@ class Output:
             raise JobLost(f"the file of job {job_id} cannot be read")
         viewer.check_owned(job, "the output")
 
-    def _read(self, call: ReadJobOutput) -> JobOutput:
+    def read(self, call: ReadJobOutput) -> JobOutput:
+        """Read at once what there is. Raises: Unavailable: a file cannot be read at the moment."""
         # checked before reading: all output is written before the job ends
         is_final = self._is_final(call.job_id)
         is_error = call.stream is OutputStream.ERROR

@@ -100,6 +100,7 @@ class Kills:
         self._processes.ask_kill(job.job_id)
         # from now on it is shown as being canceled
         self._jobs.bells.ring(job.job_id)
+        self._jobs.news.job_changed(job.job_id)
         if not self._is_external:
             await in_thread(ask_to_end, job)
         self._begin(job)
