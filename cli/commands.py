@@ -51,6 +51,13 @@ class Command(click.Command):
         self.examples = tuple(examples)
         self.params += common_options()
 
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        group = None if ctx.parent is None else ctx.parent.command
+        handed_down = group.handed_down if isinstance(group, Group) else ()
+        # the help option stays the last
+        *own, help_option = super().get_params(ctx)
+        return [*own, *handed_down, help_option]
+
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
@@ -97,6 +104,7 @@ class Group(click.Group):
     Args:
         verbs: name -> where it is; listed in this order.
         aliases: alias -> verb; aliases are not listed.
+        shared: makes options that may stand before the verb, or, hidden in its help, after it.
     """
 
     def __init__(
@@ -107,8 +115,11 @@ class Group(click.Group):
         help: str,
         aliases: Mapping[str, str] | None = None,
         examples: Sequence[str] = (),
+        shared: Callable[[bool], list[click.Parameter]] | None = None,
     ) -> None:
-        super().__init__(name, help=help, params=common_options())
+        super().__init__(name, help=help, params=[*common_options(), *(shared(False) if shared else ())])
+        # options of the verbs
+        self.handed_down = shared(True) if shared else []
         self.verbs = verbs
         self.aliases = aliases or {}
         self.examples = tuple(examples)

@@ -8,8 +8,10 @@ from typing import Final, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
 from cli.luxid import Luxid
+from cli.remoteoptions import is_remote, remote_place
 from cli.screen import remark
-from common.errors import Denied, GantryError, RemoteError, Unavailable
+from cli.user import user_name
+from common.errors import Denied, GantryError, InvalidRequest, RemoteError, Unavailable
 from common.nodes.nodeplace import why_not_master
 from common.printable import printable
 from common.system.running import find_supervisor
@@ -36,11 +38,19 @@ def open_luxid(*, is_patient: bool = True) -> Luxid:
 
 def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
     """As `open_luxid`, for threads: they do not know with which options the command was called."""
+    place = remote_place()
+    if place is not None:
+        # imported late: an HTTP client costs as much as all the rest of a command
+        from cli.remote.luxid import RemoteLuxid
+
+        return partial(RemoteLuxid, place)
     return partial(_client, paths().query_socket, "luxid", is_patient and _is_supervised())
 
 
 def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
-    """Return a client of wconfd; otherwise as `open_luxid`."""
+    """Return a client of wconfd; otherwise as `open_luxid`. Raises: InvalidRequest: the cluster is not here."""
+    if is_remote():
+        raise InvalidRequest("this works only on a machine of the cluster, not with --remote")
     return _client(paths().wconfd_socket, "wconfd", is_patient and _is_supervised())
 
 
@@ -73,11 +83,35 @@ def ask_wconfd(request: Request[R]) -> R:
         return client.call(request)
 
 
+def _with_remote_step(error: Unavailable) -> Unavailable:
+    from cli.remote.trusting import with_fingerprint
+
+    place = remote_place()
+    assert place is not None
+    return with_fingerprint(error, place)
+
+
+def submitter_name() -> str:
+    """The name that jobs of this user have in the field `user`.
+
+    Raises: InvalidRequest, Unavailable, RemoteError: the server of --remote cannot be asked for it.
+    """
+    place = remote_place()
+    if place is None:
+        return user_name()
+    from protocol.rapid.clients.blocking import RapidClient
+
+    with RapidClient(place) as client:
+        return client.me().owner
+
+
 def with_next_step(error: Unavailable) -> Unavailable:
     """Add to the error what to do about it, if no process listens at the daemon's socket.
 
     Raises: InvalidRequest: the path of the socket is too long to listen at.
     """
+    if is_remote():
+        return _with_remote_step(error)
     cause = error.__cause__
     if isinstance(error, RemoteError | Denied) or not isinstance(cause, OSError) or cause.errno not in _NOBODY_THERE:
         return error

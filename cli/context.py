@@ -14,6 +14,13 @@ from common.settings import Settings, find_installation, named_root
 ROOT: Final = "gantry.root"
 OUTPUT: Final = "gantry.output"
 NO_COLOR: Final = "gantry.no_color"
+# option that names the cluster of another machine -> its key
+REMOTE: Final = {
+    "--remote": "gantry.remote",
+    "--ca": "gantry.remote.ca",
+    "--fingerprint": "gantry.remote.fingerprint",
+    "--token-file": "gantry.remote.token_file",
+}
 
 
 def given_root() -> Path | None:
@@ -51,9 +58,10 @@ def uses_color() -> bool:
 
 
 def command_line(program: str, *words: object) -> str:
-    """A command for the user to type; it has `--root` if this command was called with it."""
-    root = given_root()
+    """A command for the user to type; it names the same cluster as this command did."""
+    root, meta = given_root(), click.get_current_context().meta
     place = [] if root is None else ["--root", _quoted(root)]
+    place += [word for option, key in REMOTE.items() if key in meta for word in (option, _quoted(meta[key]))]
     return " ".join([program, *place, *map(str, words)])
 
 
@@ -65,7 +73,7 @@ def up_command() -> str:
     return up_command(effective_root())
 
 
-def _quoted(path: Path) -> str:
+def _quoted(path: object) -> str:
     # imported late: only hints need it
     import shlex
 

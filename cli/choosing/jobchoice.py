@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, TypedDict
 import attrs
 import click
 
+from cli.connection import submitter_name
 from cli.options import F, with_options
 from cli.query import JOB_ID, PENDING
-from cli.user import user_name
 from common.queue.jobs import FINAL_NAMES
 from common.words.filtertext import Expression
 from common.words.jobfilter import all_of, ids_filter, is_filter, job_filter, statuses_filter
@@ -106,6 +106,6 @@ def read_choice(
         conditions.append(job_filter(words[0]))
         words = ()
     if is_mine:
-        conditions.append(["==", "user", user_name()])
+        conditions.append(["==", "user", submitter_name()])
     ids = tuple(dict.fromkeys(JOB_ID.convert(word, None, click.get_current_context()) for word in words))
     return JobChoice(ids, tuple(conditions), tuple(states.split(",")) if states else (), with_archived)

@@ -4,6 +4,7 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
+from cli.remoteoptions import remote_options
 
 VERBS: Final = {
     "pause": Verb("cli.filter.pause:pause", "Let jobs wait until the rule is deleted."),
@@ -28,6 +29,7 @@ group = Group(
         "gnt-filter list",
         "gnt-filter delete 7f4b2cb5-5b4c-4ba0-9ba3-4e1c4c0a9a2b",
     ),
+    shared=remote_options,
 )
 
 

@@ -4,6 +4,7 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
+from cli.remoteoptions import remote_options
 
 VERBS: Final = {
     "submit": Verb("cli.job.submit:submit", "Submit jobs from a JSON file."),
@@ -30,7 +31,9 @@ group = Group(
         "gnt-job run --lock node/web1 --wait -- apt-get --yes upgrade",
         "gnt-job list --running",
         "gnt-job watch 27491",
+        "gnt-job --remote https://gantry.example.com:5080 --token-file ~/.gantry-token list --running",
     ),
+    shared=remote_options,
 )
 
 

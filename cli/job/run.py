@@ -13,6 +13,7 @@ from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.durations import POSITIVE_DURATION
 from cli.query import JOB_ID
+from cli.remoteoptions import is_remote
 from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState
@@ -147,7 +148,7 @@ def read_standard_input() -> str:
     "--cwd",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Run it there; here if left out.",
+    help="Run it there; here if left out, with --remote in /.",
 )
 @click.option(
     "--stdin",
@@ -223,13 +224,13 @@ def run_command(
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),
-        "cwd": os.path.abspath(cwd or Path.cwd()),
+        "cwd": _place(cwd, "--cwd") if is_remote() else os.path.abspath(cwd or Path.cwd()),
         "shell": shell,
         "env": dict(env),
         "locks": lock_modes(locks),
         "timeout": timeout,
         "user": user,
-        "stdin_path": None if stdin_from is None else os.path.abspath(stdin_from),
+        "stdin_path": _place(stdin_from, "--stdin"),
         "stdin_text": stdin_text,
         "memory": memory,
         "cpus": cpus,
@@ -244,6 +245,18 @@ def run_command(
     return submit_jobs(
         [[with_wishes({key: value for key, value in op.items() if value is not None}, wishes, "run")]], wishes
     )
+
+
+def _place(path: Path | None, option: str) -> str | None:
+    """The path for the opcode, which has none that depend on the current folder.
+
+    Raises: click.UsageError: the folder is one of this machine, and the job runs on another.
+    """
+    if path is None:
+        return None
+    if is_remote() and not path.is_absolute():
+        raise click.UsageError(f"{option} '{path}' is on the other machine; write a path that begins with /")
+    return os.path.abspath(path)
 
 
 def _check_text(*texts: str) -> None:

@@ -12,6 +12,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID
+from cli.remoteoptions import is_remote
 from cli.screen import complain, say, say_json
 from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
@@ -71,9 +72,14 @@ def _lines(job_id: int, found: Mapping[int, Explanation], seen: set[int], now: f
 
 def _end(job: Explanation) -> str | None:
     """Why and when the job ended; None: it has not ended, or the end needs no explanation."""
-    words = None if job.outcome is None else end_words(job.outcome, login_of)
+    words = None if job.outcome is None else end_words(job.outcome, _login_of)
     at = to_seconds(job.row["end_ts"])
     return words if words is None or at is None else f"{words}, at {clock(at)}"
+
+
+def _login_of(uid: int) -> str | None:
+    # this machine may know the number as another user's
+    return None if is_remote() else login_of(uid)
 
 
 def _past(job: Explanation, now: float) -> str | None:
@@ -93,5 +99,5 @@ def _heading(job: Explanation, now: float) -> str:
 
 
 def _as_json(job: Explanation) -> dict[str, object]:
-    end = None if job.outcome is None else end_words(job.outcome, login_of)
+    end = None if job.outcome is None else end_words(job.outcome, _login_of)
     return {"id": job.row["id"], "status": job.row["status"], "reasons": job.reasons, "waits": job.waits, "end": end}

@@ -16,7 +16,7 @@ from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.openapi import documentrows
 from daemons.rapid.page.pagecalls import Page
-from daemons.rapid.resources import resourcerows
+from daemons.rapid.resources import resourcerows, whoami
 
 
 @attrs.frozen
@@ -35,6 +35,7 @@ def rows(to: Handlers) -> Sequence[Call]:
         *scraping.rows(to.metrics),
         *ganetis_rows(),
         *resourcerows.rows(),
+        *whoami.rows(),
         *to.page.rows(),
     ]
     table += documentrows.rows(table, release())

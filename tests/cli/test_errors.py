@@ -175,8 +175,8 @@ def _in_shell(module: str, words: str, root: Path) -> Ended:
 
 
 @pytest.mark.parametrize("module", ["cli.job.main", "cli.job.list", "cli.job.watch", "daemons.supervisor.main"])
-def test_a_start_imports_neither_trio_nor_rich(module: str) -> None:
-    code = f"import sys, {module}; print(sorted({{'trio', 'rich', 'asyncio'}} & set(sys.modules)))"
+def test_a_start_imports_neither_trio_nor_rich_nor_an_http_client(module: str) -> None:
+    code = f"import sys, {module}; print(sorted({{'trio', 'rich', 'asyncio', 'httpx2', 'ssl'}} & set(sys.modules)))"
 
     ended = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, env=environment(), cwd=CHECKOUT, check=True

@@ -16,6 +16,7 @@ import httpx2
 from common.ids import JobId
 from common.queue.explanation import Reason
 from protocol.luxi.output import OutputStream
+from protocol.rapid.callers import Caller
 from protocol.rapid.clients import connecting, jobcalls, thingcalls
 from protocol.rapid.clients.connecting import POLL_S, is_awaited
 from protocol.rapid.clients.eventparser import Event, EventParser
@@ -101,7 +102,7 @@ class RapidClient:
             options = connecting.request_options(call, self._timeout_s)
             response = self._http.request(call.verb, call.path, **options)
         except httpx2.RequestError as error:
-            raise explain_failure(error, self.place) from error
+            raise explain_failure(error, self.place, is_harmless=call.is_harmless) from error
         value = read_value(call, connecting.read_reply(response), self.place.name)
         self._has_replied = True
         return value
@@ -229,6 +230,10 @@ class RapidClient:
     def queue(self) -> Queue:
         """The state of the queue."""
         return self.run(thingcalls.get_queue())
+
+    def me(self) -> Caller:
+        """The caller, as the server sees it."""
+        return self.run(thingcalls.get_caller())
 
     def events(self, topics: Sequence[Topic] = (), *, last_id: str = "") -> Iterator[Event]:
         """Iterate over events without an end; a stream that breaks is opened again, and goes on where it was.

@@ -30,6 +30,11 @@ class HttpCall(Generic[T]):
     # seconds that the server may take for waiting, beside its usual time
     waits_s: float = 0.0
 
+    @property
+    def is_harmless(self) -> bool:
+        """Whether it does not matter if it was carried out: it reads, or sets what it would set again."""
+        return self.is_repeatable and not self.headers
+
 
 def get(path: str, gives: type[T], *, waits_s: float = 0.0, **params: object) -> HttpCall[T]:
     """A call that reads; parameters that are None or empty are left out."""

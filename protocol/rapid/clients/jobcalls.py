@@ -26,7 +26,7 @@ from protocol.rapid.jobactions import (
     PrioritizeMany,
     PriorityWish,
 )
-from protocol.rapid.jobs import LIST_FIELDS, Job, JobChange, JobPage, JobQuery
+from protocol.rapid.jobs import LIST_FIELDS, Job, JobChange, JobPage, JobQuery, LogLine
 from protocol.rapid.submission import NewJob, OpInput, Submission, Submitted
 
 KEY_HEADER: Final = "Idempotency-Key"
@@ -42,10 +42,10 @@ class BareJobs:
 
 @attrs.frozen
 class BareChange:
-    """A job after a wait, as JSON objects."""
+    """A job after a wait, as a JSON object."""
 
     job: Mapping[str, object]
-    log: Annotated[list[Mapping[str, object]], AS_IT_COMES]
+    log: tuple[LogLine, ...]
 
 
 def new_key() -> str:

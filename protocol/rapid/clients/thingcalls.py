@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from common.query.kinds import QueryKind
 from common.wire import unstructure
 from protocol.luxi.queries import FieldDefinitions, QueryResult
+from protocol.rapid.callers import Caller
 from protocol.rapid.clients.httpcall import HttpCall, get, post, segment
 from protocol.rapid.filters import Filter, FilterList, FilterTrial, FilterWish
 from protocol.rapid.locks import LockList
@@ -71,3 +72,7 @@ def query_objects(kind: QueryKind, query: ObjectQuery) -> HttpCall[QueryResult]:
 
 def list_fields(kind: QueryKind, names: Sequence[str] = ()) -> HttpCall[FieldDefinitions]:
     return get("/3/fields", FieldDefinitions, what=kind.value, fields=tuple(names))
+
+
+def get_caller() -> HttpCall[Caller]:
+    return get("/3/me", Caller)

@@ -25,8 +25,11 @@ class UnknownCertificate(NoReply):
     """Nobody whom this machine trusts has signed the server's certificate."""
 
 
-def explain_failure(error: httpx2.RequestError, place: Place) -> NoReply:
-    """The error for a call that got no reply."""
+def explain_failure(error: httpx2.RequestError, place: Place, *, is_harmless: bool = True) -> NoReply:
+    """The error for a call that got no reply.
+
+    Args: is_harmless: as of the call: then nobody needs to know whether it was carried out.
+    """
     for cause in errors_behind(error):
         if isinstance(cause, ssl.SSLError):
             return _explain_tls(cause, place)
@@ -42,7 +45,8 @@ def explain_failure(error: httpx2.RequestError, place: Place) -> NoReply:
         text = printable(str(error))[:100]
         return NoReply(f"{place.name} does not speak HTTP: {text}; is the address right?")
     if isinstance(error, httpx2.TransportError | httpx2.DecodingError):
-        return LostReply(f"{place.name} closed the connection before it replied")
+        text = f"{place.name} closed the connection before it replied"
+        return NoReply(text, Failure(may_have_arrived=True)) if is_harmless else LostReply(text)
     return NoReply(f"{place.name} cannot be called: {printable(str(error))[:100]}")
 
 

@@ -17,6 +17,7 @@ import trio
 from common.ids import JobId
 from common.queue.explanation import Reason
 from protocol.luxi.output import OutputStream
+from protocol.rapid.callers import Caller
 from protocol.rapid.clients import connecting, jobcalls, thingcalls
 from protocol.rapid.clients.connecting import POLL_S, is_awaited
 from protocol.rapid.clients.eventparser import Event, EventParser
@@ -103,7 +104,7 @@ class TrioRapidClient:
             options = connecting.request_options(call, self._timeout_s)
             response = await self._http.request(call.verb, call.path, **options)
         except httpx2.RequestError as error:
-            raise explain_failure(error, self.place) from error
+            raise explain_failure(error, self.place, is_harmless=call.is_harmless) from error
         value = read_value(call, connecting.read_reply(response), self.place.name)
         self._has_replied = True
         return value
@@ -234,6 +235,10 @@ class TrioRapidClient:
     async def queue(self) -> Queue:
         """The state of the queue."""
         return await self.run(thingcalls.get_queue())
+
+    async def me(self) -> Caller:
+        """The caller, as the server sees it."""
+        return await self.run(thingcalls.get_caller())
 
     async def events(self, topics: Sequence[Topic] = (), *, last_id: str = "") -> AsyncGenerator[Event, None]:
         """Iterate over events without an end; a stream that breaks is opened again, and goes on where it was.

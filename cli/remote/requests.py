@@ -1,0 +1,224 @@
+"""The table: LUXI request -> calls of /3, whose results become the reply that luxid would give.
+
+Theory. Verbs speak LUXI with luxid here and with another machine's, so they are written once. The interface under /3
+has the same facts with other names and times; this is the only place that knows both.
+
+Source: DESIGN section 15; luxid.md section 2.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import singledispatch
+from typing import Final
+
+import attrs
+
+from common.errors import Conflict, InvalidRequest, JobLost, RemoteError
+from common.ids import JobId
+from common.query.kinds import QueryKind
+from common.queue.explanation import Reason
+from common.queue.filteractions import Action
+from common.queue.jobs import FINAL_NAMES
+from common.queue.waithistory import Span
+from common.wire import structure, unstructure
+from protocol.luxi.changes import JobChange, WaitForJobChange
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
+from protocol.luxi.jobs import Archived, ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, Done
+from protocol.luxi.output import JobOutput, OutputStream, ReadJobOutput
+from protocol.luxi.processes import ReadLeftProcesses
+from protocol.luxi.queries import FieldDefinitions, Query, QueryFields, QueryFilters, QueryJobs, QueryResult, Rows
+from protocol.luxi.submission import Refused, SubmitAnswer, SubmitJob, SubmitManyJobs, Submitted
+from protocol.luxi.waits import ReadJobWaits
+from protocol.rapid import jobactions
+from protocol.rapid.clients import jobcalls, thingcalls
+from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.connecting import POLL_S
+from protocol.rapid.clients.httpcall import HttpCall
+from protocol.rapid.filters import FilterWish
+from protocol.rapid.jobs import PAGE_MOST, Job, JobQuery
+from protocol.rapid.jobvalues import job_object, log_entry, luxi_row
+from protocol.rapid.objects import ObjectQuery
+
+_KNOWN: Final = frozenset(Job.__annotations__)
+_USER: Final = "gnt:user"
+
+
+@singledispatch
+def carry_out(request: object, client: RapidClient) -> object:
+    """Carry out a request of LUXI.
+
+    Raises: InvalidRequest: no call over HTTP does this. Else as `RapidClient` does.
+    """
+    name = getattr(request, "METHOD", type(request).__name__)
+    raise InvalidRequest(f"this works only on a machine of the cluster, not with --remote ({name})")
+
+
+@carry_out.register
+def _(request: SubmitJob, client: RapidClient) -> JobId:
+    return client.submit(request.job, key=request.key)
+
+
+@carry_out.register
+def _(request: SubmitManyJobs, client: RapidClient) -> tuple[SubmitAnswer, ...]:
+    try:
+        told = client.submit_many(request.jobs, key=request.key)
+    except RemoteError as error:
+        match error.fields.get("jobs"):
+            # none was taken
+            case [*results] if error.code == Conflict.code:
+                return tuple(Refused(_refusal(result)) for result in results)
+        raise
+    return tuple(Refused(job.refused or "") if job.id is None else Submitted(job.id) for job in told)
+
+
+def _refusal(result: object) -> str:
+    return str(result.get("refused")) if isinstance(result, Mapping) else str(result)
+
+
+@carry_out.register
+def _(request: QueryJobs, client: RapidClient) -> Rows:
+    if request.job_ids is None:
+        return tuple(_rows_of(request.fields, _listed(JobQuery(), request.fields, client)))
+    jobs = (job for ids in _parts(request.job_ids) for job in _named(ids, request, client))
+    return tuple(_rows_of(request.fields, jobs))
+
+
+def _named(job_ids: tuple[JobId, ...], request: QueryJobs, client: RapidClient) -> list[Mapping[str, object]]:
+    query = JobQuery(ids=job_ids, fields=_asked(request.fields))
+    return client.run(jobcalls.query_bare_jobs(query)).jobs
+
+
+@carry_out.register
+def _(request: Query, client: RapidClient) -> QueryResult:
+    condition = None if request.filter is None else request.filter.to_wire()
+    if request.what is not QueryKind.JOB:
+        return client.run(thingcalls.query_objects(request.what, ObjectQuery(request.fields, condition)))
+    query = JobQuery(filter=condition, archived="archived" in request.fields)
+    rows = _rows_of(request.fields, _listed(query, request.fields, client))
+    return QueryResult((), [[(0, value) for value in row] for row in rows])
+
+
+def _listed(query: JobQuery, fields: Sequence[str], client: RapidClient) -> Iterator[Mapping[str, object]]:
+    """All jobs that a query finds, by id."""
+    page = attrs.evolve(query, fields=_asked(fields), limit=PAGE_MOST, ascending=True)
+    while True:
+        found = client.run(jobcalls.query_bare_jobs(page))
+        yield from found.jobs
+        if found.next is None:
+            return
+        page = attrs.evolve(page, cursor=found.next)
+
+
+def _asked(fields: Sequence[str]) -> tuple[str, ...]:
+    # a field that nobody knows has no value, as in luxid's replies
+    return tuple(name for name in fields if name in _KNOWN) or ("id",)
+
+
+def _rows_of(fields: Sequence[str], jobs: Iterable[Mapping[str, object]]) -> Iterator[tuple[object, ...]]:
+    return (tuple(luxi_row(fields, job)) for job in jobs)
+
+
+@carry_out.register
+def _(request: QueryFields, client: RapidClient) -> FieldDefinitions:
+    return client.run(thingcalls.list_fields(request.what, request.fields or ()))
+
+
+@carry_out.register
+def _(request: ExplainJobs, client: RapidClient) -> tuple[tuple[Reason, ...] | None, ...]:
+    told = (client.run(jobcalls.explain_jobs(ids)).jobs for ids in _parts(request.job_ids))
+    return tuple(job.reasons for jobs in told for job in jobs)
+
+
+@carry_out.register
+def _(request: ReadJobWaits, client: RapidClient) -> tuple[tuple[Span, ...] | None, ...]:
+    told = (client.run(jobcalls.read_waits(ids)).jobs for ids in _parts(request.job_ids))
+    return tuple(job.spans for jobs in told for job in jobs)
+
+
+@carry_out.register
+def _(request: ReadLeftProcesses, client: RapidClient) -> tuple[tuple[int, ...], ...]:
+    told = (client.run(jobcalls.read_left_processes(ids)).jobs for ids in _parts(request.job_ids))
+    return tuple(job.pids for jobs in told for job in jobs)
+
+
+def _parts(job_ids: tuple[JobId, ...]) -> Iterator[tuple[JobId, ...]]:
+    """At most as many ids at once as a call takes."""
+    return (job_ids[start : start + PAGE_MOST] for start in range(0, len(job_ids), PAGE_MOST))
+
+
+@carry_out.register
+def _(request: WaitForJobChange, client: RapidClient) -> JobChange:
+    known = job_object(request.fields, request.previous) if isinstance(request.previous, list | tuple) else None
+    serial = request.previous_serial if isinstance(request.previous_serial, int) else 0
+    call = jobcalls.wait_for_change(request.job_id, request.fields, known, serial, min(request.timeout, POLL_S))
+    change = client.run(call)
+    if known is None and not change.log and change.job.get("status") in FINAL_NAMES:
+        # perhaps archived: luxid says so, and its caller then reads the log from the job
+        raise RemoteError("the job is final", code=JobLost.code, wire_name=JobLost.wire_name)
+    entries = tuple(log_entry(line) for line in change.log)
+    return JobChange(tuple(luxi_row(request.fields, change.job)), entries)
+
+
+@carry_out.register
+def _(request: ReadJobOutput, client: RapidClient) -> JobOutput:
+    stream = request.stream or OutputStream.OUTPUT
+    return client.run(jobcalls.read_output(request.job_id, request.offset, min(request.timeout, POLL_S), stream))
+
+
+@carry_out.register
+def _(request: CancelJob, client: RapidClient) -> Done:
+    return _done(jobcalls.cancel_job(request.job_id, kill=request.kill), client)
+
+
+@carry_out.register
+def _(request: ChangeJobPriority, client: RapidClient) -> Done:
+    return _done(jobcalls.change_priority(request.job_id, request.priority), client)
+
+
+@carry_out.register
+def _(request: ArchiveJob, client: RapidClient) -> bool:
+    return _done(jobcalls.archive_job(request.job_id), client).is_done
+
+
+def _done(call: HttpCall[jobactions.Done], client: RapidClient) -> Done:
+    try:
+        return Done(True, client.run(call).message)
+    except RemoteError as error:
+        if error.fields.get("done") is not False:
+            raise
+        return Done(False, error.message)
+
+
+@carry_out.register
+def _(request: AutoArchiveJobs, client: RapidClient) -> Archived:
+    told = client.run(jobcalls.archive_old(request.age, request.timeout))
+    return Archived(told.archived, told.unchecked)
+
+
+@carry_out.register
+def _(request: ReplaceFilter, client: RapidClient) -> str:
+    reasons = [entry[1] for entry in request.reason_trail if isinstance(entry, list | tuple) and entry[0] == _USER]
+    wish = _wish(request, str(reasons[-1]) if reasons else "")
+    rule = client.add_filter(wish) if request.uuid is None else client.replace_filter(request.uuid, wish)
+    return rule.uuid
+
+
+@carry_out.register
+def _(request: QueryFilters, client: RapidClient) -> Rows:
+    rules = (unstructure(rule) for rule in client.filters() if request.uuids is None or rule.uuid in request.uuids)
+    return tuple(tuple(rule.get(name) for name in request.fields) for rule in rules if isinstance(rule, dict))
+
+
+@carry_out.register
+def _(request: DeleteFilter, client: RapidClient) -> None:
+    client.delete_filter(request.uuid)
+
+
+@carry_out.register
+def _(request: TryFilterRule, client: RapidClient) -> tuple[JobId, ...]:
+    return client.try_filter(_wish(request, "")).ids
+
+
+def _wish(request: ReplaceFilter | TryFilterRule, reason: str) -> FilterWish:
+    action = structure(unstructure(request.action), Action, "action")
+    return FilterWish(action, request.priority, request.predicates, reason=reason)

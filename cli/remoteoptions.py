@@ -1,0 +1,124 @@
+"""The options that name the cluster of another machine, for programs whose verbs work there, too.
+
+Source: DESIGN section 15.
+"""
+
+import os
+from collections.abc import MutableMapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from cli.context import REMOTE, given_root
+from cli.screen import is_interactive, warn
+from common.errors import InvalidRequest
+
+if TYPE_CHECKING:
+    # only a command for another machine imports it
+    from protocol.rapid.clients.place import Place
+
+# key of click's context: whether the program's verbs work on other machines, too
+_KNOWN: Final = "gantry.remote.known"
+_VARIABLE: Final = "GANTRY_REMOTE"
+
+
+def remote_options(is_hidden: bool) -> list[click.Parameter]:
+    """`--remote`, `--ca`, `--fingerprint` and `--token-file`; hidden where the help of the program has them."""
+    return [
+        _option("--remote", "URL", "The cluster of another machine, over HTTP; else $GANTRY_REMOTE.", is_hidden),
+        _option("--ca", "FILE", "Trust the certificates in FILE for --remote; else $GANTRY_CA.", is_hidden),
+        _option("--fingerprint", "SHA256", "Trust this certificate only; else $GANTRY_FINGERPRINT.", is_hidden),
+        _option("--token-file", "FILE", "The token for --remote is in FILE; else $GANTRY_TOKEN.", is_hidden),
+    ]
+
+
+def _option(name: str, metavar: str, text: str, is_hidden: bool) -> click.Option:
+    return click.Option(
+        [name],
+        metavar=metavar,
+        help=text,
+        hidden=is_hidden,
+        expose_value=False,
+        callback=lambda ctx, _, value: _remember(ctx.meta, REMOTE[name], value),
+    )
+
+
+def _remember(meta: MutableMapping[str, object], key: str, value: object) -> None:
+    meta[_KNOWN] = True
+    # a program and its verb share `meta`; an option that is not given must not overwrite the other's
+    if value is not None:
+        meta[key] = value
+
+
+def is_remote() -> bool:
+    """Whether the running command is for the cluster of another machine."""
+    return _address() is not None
+
+
+def _address() -> str | None:
+    ctx = click.get_current_context()
+    if not ctx.meta.get(_KNOWN):
+        # this program works on this machine only
+        return None
+    given = ctx.meta.get(REMOTE["--remote"])
+    if given is None:
+        return None if given_root() is not None else os.environ.get(_VARIABLE) or None
+    if given_root() is not None:
+        raise click.UsageError("--remote and --root exclude each other: a cluster is here or elsewhere")
+    return str(given)
+
+
+def remote_place() -> "Place | None":
+    """The server of the cluster of another machine, with all that is needed to call it; None: the cluster is here.
+
+    Raises: InvalidRequest: an option or variable cannot be used. UsageError.
+    """
+    address = _address()
+    if address is None:
+        return None
+    from protocol.rapid.clients.place import (
+        CA_VARIABLE,
+        FINGERPRINT_VARIABLE,
+        PASSWORD_VARIABLE,
+        TOKEN_VARIABLE,
+        Place,
+    )
+
+    meta, environment = click.get_current_context().meta, os.environ
+    token_file = meta.get(REMOTE["--token-file"])
+    place = Place.at(
+        address,
+        token=environment.get(TOKEN_VARIABLE) if token_file is None else _read_token(Path(str(token_file))),
+        password=environment.get(PASSWORD_VARIABLE),
+        ca=str(meta.get(REMOTE["--ca"]) or environment.get(CA_VARIABLE) or ""),
+        fingerprint=str(meta.get(REMOTE["--fingerprint"]) or environment.get(FINGERPRINT_VARIABLE) or ""),
+    )
+    return _with_password(place)
+
+
+def _read_token(path: Path) -> str:
+    """The first line of a file. Raises: InvalidRequest, OSError: it cannot be read, or is empty."""
+    if path.stat().st_mode & 0o077:
+        warn(f"others may read '{path}', which has a token; take their rights away: chmod 600 {path}")
+    try:
+        lines = path.read_text().splitlines()
+    except UnicodeDecodeError:
+        lines = []
+    token = lines[0].strip() if lines else ""
+    if not (token and token.isascii() and token.isprintable()):
+        raise InvalidRequest(f"'{path}' has no token in its first line")
+    return token
+
+
+def _with_password(place: "Place") -> "Place":
+    """The place with the password of its user, who is asked for it on a terminal."""
+    user = place.credentials.user
+    if user is None or place.credentials.password is not None:
+        return place
+    if not is_interactive():
+        raise InvalidRequest(f"the password of '{user}' is missing; put it into $GANTRY_PASSWORD, or use a token")
+    import attrs
+
+    password = str(click.prompt(f"password of {user} at {place.name}", hide_input=True, err=True))
+    return attrs.evolve(place, credentials=attrs.evolve(place.credentials, password=password))

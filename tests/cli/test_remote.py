@@ -1,0 +1,209 @@
+"""Verbs with `--remote` do the same as here: same output, same exit codes, over HTTPS."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import orjson
+import pytest
+
+from cli.job.main import group
+from cli.program import exit_code
+from common.webaccess.tokensfile import TokensFile, Wish
+from tests.cli.command import Ended, normalised
+from tests.support.rapid import Web
+
+Capture = pytest.CaptureFixture[str]
+
+
+@attrs.frozen
+class Place:
+    """A cluster, named by options."""
+
+    words: tuple[str, ...]
+
+    def run(self, capsys: Capture, *words: object) -> Ended:
+        """Run gnt-job within this process."""
+        capsys.readouterr()
+        code = exit_code(group, "gnt-job", [*self.words, *map(str, words)])
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    def normal(self, ended: Ended) -> Ended:
+        """Without what differs from run to run, and without the words that name the cluster."""
+        hint = f" {' '.join(self.words)}"
+        return Ended(ended.code, normalised(ended.out), normalised(ended.err.replace(hint, "")))
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("web")) as web:
+        web.start()
+        yield web
+
+
+@pytest.fixture(scope="module")
+def here(web: Web) -> Place:
+    return Place(("--root", str(web.paths.data.parent)))
+
+
+@pytest.fixture(scope="module")
+def there(web: Web) -> Place:
+    _, token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, "root"), time.time())
+    token_file = web.paths.data / "ci-token"
+    token_file.write_text(f"{token}\n")
+    token_file.chmod(0o600)
+    return Place(("--remote", web.url, "--ca", str(web.paths.rapi_pem), "--token-file", str(token_file)))
+
+
+@pytest.fixture(scope="module")
+def ended(web: Web, here: Place, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, int, int]:
+    """A job that succeeded, one that failed, one that was canceled."""
+    plan = tmp_path_factory.mktemp("plan") / "plan.json"
+    argv = ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"]
+    plan.write_bytes(
+        orjson.dumps(
+            [
+                [{"OP_ID": "OP_TEST_DELAY", "duration": 0.01}, {"OP_ID": "OP_TEST_DELAY", "duration": 0.01}],
+                [{"OP_ID": "OP_RUN_COMMAND", "argv": argv, "locks": {"node/n1": "shared"}}],
+                [{"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "depends": [[-1, ["success"]]]}],
+            ]
+        )
+    )
+    assert exit_code(group, "gnt-job", [*here.words, "submit", "--wait", str(plan)]) == 1
+    return 1, 2, 3
+
+
+READS: list[tuple[object, ...]] = [
+    ("list",),
+    ("list", "--output", "json"),
+    ("list", 2, 1, 999, "-o", "id,status,runtime,received_ts,user"),
+    ("list", "--where", "op=OP_TEST_DELAY & status=canceled", "-o", "id,summary,opstatus,oplog"),
+    ("list", "-o", "+nosuch"),
+    ("list", "--mine", "--failed"),
+    ("list", "--where", "("),
+    ("list-fields",),
+    ("list-fields", "status", "nosuch"),
+    ("info", 1, 2, 3, 999),
+    ("info", "--output", "json", 1, 2, 3),
+    ("why", 1, 2, 3, 999),
+    ("why", "--output", "json", 2, 3),
+    ("output", 2),
+    ("output", "--output", "json", 2),
+    ("output", "--stderr", 2),
+    ("output", 999),
+    ("output", "--follow", 2),
+    ("wait", 1),
+    ("wait", 1, 2),
+    ("wait", 999),
+    ("wait", "--output", "json", 1, 3),
+    ("watch", 1),
+    ("watch", 2),
+    ("watch", 999),
+    ("watch", "--output", "json", 1),
+    ("cancel", 1),
+    ("cancel", 999),
+    ("cancel", "--where", "status=error"),
+    ("cancel", "--where", "status=queued", "--dry-run"),
+    ("archive", "--where", "status=error", "--dry-run"),
+    ("archive", "--finished", "--dry-run", "--output", "json"),
+    ("archive", 999),
+    ("change-priority", "--priority", "low", 1),
+]
+
+
+@pytest.mark.parametrize("words", READS, ids=lambda words: " ".join(map(str, words)))
+@pytest.mark.usefixtures("ended")
+def test_a_verb_tells_the_same_over_http(here: Place, there: Place, capsys: Capture, words: tuple[object, ...]) -> None:
+    near, far = here.run(capsys, *words), there.run(capsys, *words)
+
+    assert there.normal(far) == here.normal(near)
+
+
+def _submit_plan(place: Place, capsys: Capture, plan: Path) -> list[int]:
+    ops = [[{"OP_ID": "OP_TEST_DELAY", "duration": 60.0}] for _ in range(2)]
+    waiting = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "depends": [[-1, ["success"]]]}
+    plan.write_bytes(orjson.dumps([*ops, [waiting]]))
+    told = place.run(capsys, "submit", plan)
+    assert told.code == 0
+    return [int(line) for line in told.out.split()]
+
+
+@pytest.mark.parametrize("name", ["here", "there"])
+def test_jobs_are_submitted_changed_and_canceled(
+    request: pytest.FixtureRequest, name: str, capsys: Capture, tmp_path: Path
+) -> None:
+    place: Place = request.getfixturevalue(name)
+    first, second, waiting = _submit_plan(place, capsys, tmp_path / "plan.json")
+
+    assert place.run(capsys, "wait", "--timeout", "0.01", first).code == 1
+    assert place.run(capsys, "change-priority", "--priority", "high", waiting).code == 0
+    assert orjson.loads(place.run(capsys, "list", waiting, "--output", "json", "-o", "priority").out) == [
+        {"priority": -10}
+    ]
+    why = place.run(capsys, "why", waiting)
+    assert f"waits for job/{second}" in why.out
+    dry = place.run(capsys, "cancel", "--where", f"id>{first} & id<={waiting}", "--kill", "--dry-run", "--output=json")
+    assert orjson.loads(dry.out) == [second, waiting]
+    assert place.run(capsys, "cancel", "--where", f"id>={first}", "--kill", "--force").code == 0
+    place.run(capsys, "wait", first, second, waiting)
+    assert place.run(capsys, "archive", "--where", f"id>={first}", "--force").code == 0
+    assert place.run(capsys, "autoarchive", "1h").out == "Archived 0 jobs, 0 unchecked left\n"
+
+
+@pytest.mark.parametrize("name", ["here", "there"])
+def test_a_command_gives_its_output_and_exit_code(request: pytest.FixtureRequest, name: str, capsys: Capture) -> None:
+    place: Place = request.getfixturevalue(name)
+
+    told = place.run(capsys, "run", "--wait", "--stderr", "apart", "--", "/bin/sh", "-c", "echo a; echo b >&2; exit 7")
+
+    assert (told.code, told.out) == (7, "a\n")
+    assert told.err.startswith("b\n")
+
+
+def test_a_command_runs_in_no_folder_of_this_machine(there: Place, capsys: Capture) -> None:
+    assert there.run(capsys, "run", "--wait", "--", "pwd").out == "/\n"
+    assert there.run(capsys, "run", "--wait", "--cwd", "/usr", "--", "pwd").out == "/usr\n"
+    assert there.run(capsys, "run", "--cwd", "usr", "--", "pwd").code == 2
+    assert there.run(capsys, "run", "--stdin", "file", "--", "cat").code == 2
+
+
+def test_hints_name_the_cluster(there: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id = int(there.run(capsys, "run", "--", "sleep", "60").out)
+
+    told = there.run(capsys, "wait", "--timeout", "0.01", job_id)
+
+    assert f"gnt-job {' '.join(there.words)} wait {job_id}" in told.err
+    assert there.run(capsys, "cancel", "--kill", job_id).code == 0
+
+
+def test_variables_name_the_cluster(
+    web: Web, there: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, ended: object
+) -> None:
+    monkeypatch.setenv("GANTRY_REMOTE", web.url)
+    monkeypatch.setenv("GANTRY_CA", str(web.paths.rapi_pem))
+    monkeypatch.setenv("GANTRY_TOKEN", Path(there.words[-1]).read_text().strip())
+
+    assert Place(()).run(capsys, "list", "1", "-o", "id", "--no-headers").out.split() == ["1"]
+    # the folder named on the command line counts more than the variable
+    assert Place(("--root", str(web.paths.data.parent / "none"))).run(capsys, "list").code == 3
+    assert "exclude each other" in Place(("--root", "/x", "--remote", web.url)).run(capsys, "list").err
+
+
+def test_filters_are_set_elsewhere(web: Web, here: Place, there: Place, capsys: Capture) -> None:
+    from cli.filter.main import group as filters
+
+    def run(*words: str) -> Ended:
+        code = exit_code(filters, "gnt-filter", [*there.words, *words])
+        captured = capsys.readouterr()
+        return Ended(code, captured.out, captured.err)
+
+    added = run("pause", "--where", "reason=~never", "--reason", "because")
+    uuid = added.out.strip()
+    assert (added.code, uuid.count("-")) == (0, 4)
+    assert uuid in run("list").out
+    assert "because" in run("info", uuid).out
+    assert run("pause", "--where", "op=OP_NOSUCH", "--dry-run").code == 0
+    assert run("delete", uuid).code == 0
+    assert uuid not in run("list").out
