@@ -15,11 +15,11 @@ demo-cluster: $(READY)
 test: $(READY)
 	@$(BIN)/python tests/check.py
 
-# alert rules, dashboard and /metrics by Prometheus's own promtool
 # Ganeti's own client of the remote API; as root it installs Debian's python3-ganeti-rapi
 test-rapi: $(READY)
 	@$(BIN)/python -m tests.reliability.rapi.blackbox
 
+# alert rules, dashboard and /metrics by Prometheus's own promtool
 test-monitoring: $(READY)
 	@$(BIN)/python -m tests.monitoring
 

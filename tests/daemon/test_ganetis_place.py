@@ -92,7 +92,7 @@ def test_it_starts_all_the_same_when_that_is_accepted(idle: Cluster) -> None:
 
 def test_the_settings_for_ganetis_place_can_be_read(tmp_path: Path) -> None:
     text = (CHECKOUT / "deploy/ganeti/gantry.toml").read_text()
-    for name in ("gnt-daemons", "gnt-masterd"):
+    for name in ("gnt-daemons", "gnt-masterd", "gnt-rapi"):
         text = text.replace(json.dumps(name), json.dumps("root"))
     (tmp_path / "gantry.toml").write_text(text)
 
@@ -103,6 +103,7 @@ def test_the_settings_for_ganetis_place_can_be_read(tmp_path: Path) -> None:
         "3.0.2",
         False,
     )
+    assert (settings.rapid.ganeti_rights, settings.rapid.only_on_master, settings.access.trusted) == (True, True, (0,))
 
 
 def _ignored(cluster: Cluster, name: str) -> bool:

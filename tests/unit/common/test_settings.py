@@ -215,7 +215,9 @@ def test_each_key_of_the_sample_is_explained() -> None:
 def test_the_file_for_a_ganeti_cluster_is_read(tmp_path: Path) -> None:
     # group and user are there where Ganeti is installed
     text = (DEPLOY / "ganeti" / "gantry.toml").read_text()
-    settings = read(tmp_path, text.replace("gnt-daemons", "root").replace("gnt-masterd", "root"))
+    settings = read(
+        tmp_path, text.replace("gnt-daemons", "root").replace("gnt-masterd", "root").replace("gnt-rapi", "root")
+    )
 
     assert settings.paths.query_socket == Path("/run/ganeti/socket/ganeti-query")
     assert settings.luxid.executor[-1].endswith("exec.py")
