@@ -6,8 +6,9 @@ READY  := $(VENV)/.ready
 
 .PHONY: demo demo-cluster test test-rapi test-monitoring bench faults cuts soak chaos mutations lint format clean
 
+# STAY=1 keeps the cluster and its web page until a key is pressed
 demo: $(READY)
-	@$(BIN)/python -P deploy/demo/run.py
+	@$(BIN)/python -P deploy/demo/run.py $(if $(STAY),--stay)
 
 demo-cluster: $(READY)
 	@$(BIN)/python -P deploy/demo/machines.py

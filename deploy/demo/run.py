@@ -1,7 +1,12 @@
-"""make demo: the maintenance of a small fleet, from an empty folder to a proof, in half a minute."""
+"""make demo: the maintenance of a small fleet, from an empty folder to a proof, in half a minute.
+
+python -P deploy/demo/run.py [--stay]    --stay: the cluster and its web page stay until a key is pressed
+"""
 
 import json
 import os
+import secrets
+import socket
 import subprocess
 import sys
 import tempfile
@@ -31,8 +36,11 @@ def demo(folder: Path) -> int:
     say(f"A fleet of {len(NODES)} nodes in {folder}: files, checksums, and an empty store for backups")
     build_fleet(folder)
 
-    say("A cluster of its own: wconfd, the fork server and luxid, three processes")
+    say("A cluster of its own: wconfd, the fork server, luxid, and rapid for HTTP: four processes")
+    url = enable_http(Path(os.environ["GANTRY_ROOT"]))
     show("gantry", "up", "--detach")
+    password = name_user()
+    print(f"its page: {url}/ui  user demo, password {password}")
 
     plan = maintenance_plan(folder)
     say(f"The plan: {len(plan.jobs)} chained jobs, all real commands; the change of {UNLUCKY} does damage on purpose")
@@ -48,11 +56,29 @@ def demo(folder: Path) -> int:
     show("gnt-job", "output", ids[plan.names.index(f"verify {UNLUCKY}")])
 
     say("Proof, from the job files alone")
-    proved = prove(folder, ids)
+    proved = prove(folder, ids, url)
+    if "--stay" in sys.argv:
+        input(f"\nThe page {url}/ui is there (user demo, password {password}) until you press Enter ")
     say("The cluster is stopped, nothing is left behind")
     show("gantry", "down")
     print(f"\n{time.monotonic() - began:.1f} s in all")
     return 0 if proved else 1
+
+
+def enable_http(root: Path) -> str:
+    """Have the cluster serve HTTP at a free port of this machine; return its address."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    root.mkdir(mode=0o700)
+    (root / "gantry.toml").write_text(f'[rapid]\nenabled = true\naddress = "127.0.0.1"\nport = {port}\n')
+    return f"https://127.0.0.1:{port}"
+
+
+def name_user() -> str:
+    """Name a user of the page; return the password."""
+    password = secrets.token_urlsafe(9)
+    quietly("gantry", "user", "add", "demo", "--role", "operate", "--password-file", "-", text=password)
+    return password
 
 
 def submit(file: Path) -> list[int]:
@@ -62,7 +88,7 @@ def submit(file: Path) -> list[int]:
     return ids
 
 
-def prove(folder: Path, ids: list[str]) -> bool:
+def prove(folder: Path, ids: list[str], url: str) -> bool:
     listed = json.loads(quietly("gnt-job", "list", "--output", "json", "-o", "id,status,ops,opexec,opend", *ids))
     jobs = [read_job(fields) for fields in listed]
     print("\n".join(timeline(jobs)) + "\n")
@@ -73,7 +99,22 @@ def prove(folder: Path, ids: list[str]) -> bool:
     claims.append(
         (not any(lock["owners"] or lock["pending"] for lock in locks), "no lock is held or waited for any more")
     )
+    claims.append((seen_over_http(url, ids) == listed_states(ids), "the same states are told over HTTPS"))
     return show_claims(claims)
+
+
+def listed_states(ids: list[str], *words: str) -> object:
+    return json.loads(quietly("gnt-job", *words, "list", "--output", "json", "-o", "id,status", *ids))
+
+
+def seen_over_http(url: str, ids: list[str]) -> object:
+    """The states of the jobs as a token of another machine sees them."""
+    root = Path(os.environ["GANTRY_ROOT"])
+    made = quietly("gantry", "token", "create", "--for", "proof", "--rights", "jobs.read", "--expires", "1h")
+    file = root / "token"
+    file.touch(mode=0o600)
+    file.write_text(made)
+    return listed_states(ids, "--remote", url, "--ca", str(root / "lib" / "rapi.pem"), "--token-file", str(file))
 
 
 if __name__ == "__main__":

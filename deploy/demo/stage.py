@@ -27,9 +27,9 @@ def show(*command: str, check: bool = True, where: str = "") -> None:
     subprocess.run(_argv(command), check=check)
 
 
-def quietly(*command: str) -> str:
-    """Run a command and return its output."""
-    return subprocess.run(_argv(command), capture_output=True, text=True, check=False).stdout
+def quietly(*command: str, text: str | None = None) -> str:
+    """Run a command and return its output. Args: text: its standard input."""
+    return subprocess.run(_argv(command), input=text, capture_output=True, text=True, check=False).stdout
 
 
 def show_claims(claims: Iterable[tuple[bool, str]]) -> bool:
