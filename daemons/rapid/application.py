@@ -16,7 +16,7 @@ import attrs
 import trio
 from anycorn.typing import ASGIReceiveCallable
 from starlette.requests import Request as HttpRequest
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from common.access import Role
@@ -33,7 +33,9 @@ from daemons.rapid.transport.faces import Faces, bug, success
 from daemons.rapid.transport.requestbody import read_body
 from daemons.rapid.transport.routing import Found, Routes
 from protocol.http.body import Bodies, BodyRefused, HungUp
+from protocol.http.connections import CROWDED
 
+_CROWDED: Final = {"Retry-After": "1", "Connection": "close"}
 _log: Final = get_log(__name__)
 
 
@@ -81,11 +83,17 @@ class Application:
             await self._send(response, scope, receive, send)
 
     async def _send(self, response: Response, scope: Scope, receive: Receive, send: Send) -> None:
-        if not isinstance(response, StreamingResponse):
+        if type(response) is Response:
             await response(scope, receive, send)
             return
-        with self._load.wait():
-            await response(scope, receive, send)
+        try:
+            with self._load.wait():
+                await response(scope, receive, send)
+        except* GantryError as group:
+            # without its end the reply is seen to be cut off
+            _log.warning("stream.cut_off", path=scope["path"][:200], reason=group.exceptions[0])
+        except* Exception:
+            _log.exception("stream.crashed", path=scope["path"][:200])
 
     async def _response(self, http: HttpRequest, receive: Receive) -> Response:
         """Raises: HungUp: nobody waits for it."""
@@ -94,8 +102,11 @@ class Application:
         try:
             admitted = await self._admit(found, http)
         except GantryError as error:
-            await self._bodies.skip(cast(ASGIReceiveCallable, receive))
-            return await self._faces.refusal(found.face, http, error)
+            is_whole = await self._bodies.skip(cast(ASGIReceiveCallable, receive))
+            response = await self._faces.refusal(found.face, http, error)
+            if not is_whole:
+                response.headers["Connection"] = "close"
+            return response
         try:
             async with self._bodies.read(cast(ASGIReceiveCallable, receive)) as raw:
                 response = await self._reply(admitted, http, raw)
@@ -106,6 +117,8 @@ class Application:
 
     async def _admit(self, found: Found, http: HttpRequest) -> _Admitted:
         """Raises: Refused: the request is not to be carried out."""
+        if (http.scope.get("state") or {}).get(CROWDED):
+            raise Refused(503, "there is no room for more connections; try again", headers=_CROWDED)
         if found.call is None:
             # where everybody must say a name, nobody else learns what there is
             self._callers.check_unknown(found.face, http)
@@ -121,7 +134,9 @@ class Application:
             body = await read_body(call, http, raw)
         except GantryError as error:
             return await self._faces.refusal(call.face, http, error)
-        daemons = CallersDaemons(self._backend, caller, admitted.role)
+        # a call that only waits looks by itself whether its client goes
+        receive = None if call.only_waits else http.receive
+        daemons = CallersDaemons(self._backend, caller, admitted.role, receive)
         asked = Asked(http, caller, daemons, body)
         if call.only_waits:
             return await self._waited(call, asked)
@@ -157,6 +172,8 @@ class Application:
             response = success(call, await call.handler(asked))
         except GantryError as error:
             response = await self._faces.refusal(call.face, asked.http, error)
+        except HungUp:
+            raise
         except Exception:
             response = await self._faces.refusal(call.face, asked.http, bug(call))
         if call.changes:

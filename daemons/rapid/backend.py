@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 import trio
+from starlette.types import Receive
 
 from common.access import Role
 from common.errors import ConnectionLost, Denied, RemoteError, Unavailable
@@ -19,6 +20,7 @@ from common.webaccess.principal import Principal
 from daemons.rapid.refusals import Refused, Silent
 from protocol.client import Client
 from protocol.dial import pauses
+from protocol.http.body import HungUp
 from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.messages import Request
 from protocol.speaker import Speaker
@@ -48,11 +50,14 @@ class Pool:
         """Number of clients kept for later calls."""
         return len(self._idle)
 
-    async def call(self, request: Request[R], speaker: Speaker | None = None) -> R:
+    async def call(self, request: Request[R], speaker: Speaker | None = None, receive: Receive | None = None) -> R:
         """Call the daemon; wait for it while it is restarted.
 
-        Args: speaker: in whose name; None: that of rapid itself.
+        Args:
+            speaker: in whose name; None: that of rapid itself.
+            receive: that of the request, whose client may go meanwhile; None: somebody else looks for that.
         Raises:
+            HungUp: the client has gone, and the daemon has not acted.
             RemoteError: it has refused.
             Silent: it does not come back in time, or keeps this user out.
             Refused: it went away; whether it has acted is not known.
@@ -73,8 +78,9 @@ class Pool:
                     pauses_s, deadline = pauses(), trio.current_time() + self._patience_s
                 pause_s = next(pauses_s)
                 if isinstance(error, Denied) or trio.current_time() + pause_s > deadline:
-                    raise Silent(f"{self._daemon} cannot be reached: {error.message}") from error
-                await trio.sleep(pause_s)
+                    _log.warning("call.failed", method=request.METHOD, daemon=self._daemon, reason=error.message)
+                    raise Silent(f"{self._daemon} cannot be reached now; try again") from error
+                await _pause(pause_s, receive)
 
     async def call_once(self, request: Request[R], speaker: Speaker | None = None) -> R:
         """Raises, Cancellation: as `Client.call`."""
@@ -108,6 +114,17 @@ class Pool:
             )
 
 
+async def _pause(seconds: float, receive: Receive | None) -> None:
+    """Raises: HungUp: nobody waits any more."""
+    if receive is None:
+        await trio.sleep(seconds)
+        return
+    with trio.move_on_after(seconds):
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        raise HungUp
+
+
 class Backend:
     """luxid and wconfd."""
 
@@ -122,14 +139,15 @@ class Backend:
 
 
 class CallersDaemons:
-    """The daemons, called in the name of one caller with one role."""
+    """The daemons, called in the name of one caller with one role. Args: receive: as for `Pool.call`."""
 
-    def __init__(self, backend: Backend, caller: Principal, role: Role) -> None:
+    def __init__(self, backend: Backend, caller: Principal, role: Role, receive: Receive | None) -> None:
         self._backend = backend
+        self._receive = receive
         self._speaker = Speaker(caller.name, role, caller.unix_user)
 
     async def luxid(self, request: Request[R]) -> R:
-        return await self._backend.luxid.call(request, self._speaker)
+        return await self._backend.luxid.call(request, self._speaker, self._receive)
 
     async def wconfd(self, request: Request[R]) -> R:
-        return await self._backend.wconfd.call(request)
+        return await self._backend.wconfd.call(request, receive=self._receive)

@@ -32,6 +32,8 @@ class Health:
     master: str | None
     # why this node does not serve; null: it does
     reason: str | None
+    # connections of clients
+    connections: int
     # requests under way; those of them that only wait, or whose reply is a stream; calls to luxid
     requests: int
     waiting: int
@@ -66,6 +68,7 @@ class HealthHandlers:
             is_master=standing.why_not is None,
             master=standing.master,
             reason=reason,
+            connections=self._load.connections,
             requests=self._load.requests,
             waiting=self._load.waiting,
             calls=self._backend.luxid.busy,
@@ -104,7 +107,7 @@ def rows(to: HealthHandlers) -> Sequence[Call]:
 
 def index_row(table: Sequence[Call]) -> Call:
     """The row of /3, which lists all rows below it."""
-    entries = (IndexEntry(call.verb, call.path, call.summary) for call in table if call.path.startswith("/3/"))
+    entries = (IndexEntry(call.verb.upper(), call.path, call.summary) for call in table if call.path.startswith("/3/"))
     index = Index(release(), tuple(entries))
 
     async def list_calls(_: Asked) -> Index:

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 import trio
 
+from protocol.http.connections import Connections
+
 
 class Load:
     """For one event loop."""
@@ -15,6 +17,7 @@ class Load:
     def __init__(self) -> None:
         # requests under way
         self.requests = 0
+        self._listeners: tuple[Connections, ...] = ()
         # scopes of those that only wait, or whose reply is a stream
         self._waiting: set[trio.CancelScope] = set()
         self._is_stopping = False
@@ -23,6 +26,15 @@ class Load:
     def waiting(self) -> int:
         """How many requests only wait, or have a stream as their reply."""
         return len(self._waiting)
+
+    @property
+    def connections(self) -> int:
+        """How many connections of clients there are."""
+        return sum(each.open for each in self._listeners)
+
+    def watch(self, *listeners: Connections) -> None:
+        """Count the connections of these, too."""
+        self._listeners = listeners
 
     @contextmanager
     def request(self) -> Iterator[None]:

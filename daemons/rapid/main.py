@@ -39,7 +39,7 @@ from daemons.rapid.page.pagecalls import Page, make_page
 from daemons.rapid.rpc import Handlers, rows
 from daemons.rapid.transport.callers import Callers, Gate, describer
 from daemons.rapid.transport.certificate import FileIdentity
-from daemons.rapid.transport.faces import Faces
+from daemons.rapid.transport.faces import Faces, no_request
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.luxi.metrics import ReadMetrics
@@ -47,6 +47,8 @@ from protocol.serving.listening import identity_of, listen, remove
 
 NAME: Final = "rapid"
 _BACKLOG: Final = 256
+# connections that are told that there is no room
+_SPARE: Final = 32
 _log: Final = get_log(__name__)
 
 
@@ -87,9 +89,10 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     application = make_application(settings, parts, page, counts, connections)
     # Starlette has less exact types for the same
     app = cast(ASGIFramework, CountedApplication(application, counts))
-    over_network = Connections(app, identity, rules)
-    over_socket = Connections(app, None, rules, describer(access))
+    over_network = Connections(app, identity, rules, draw_failure=no_request, spare=_SPARE)
+    over_socket = Connections(app, None, rules, describer(access), draw_failure=no_request, spare=_SPARE)
     connections.update(network=over_network, socket=over_socket)
+    parts.load.watch(over_network, over_socket)
     with (
         open_listener(rules.address, rules.port, where="'address' and 'port' in [rapid]") as listener,
         _unix_listener(paths, access, settings.access.socket_mode) as unix_listener,

@@ -37,19 +37,19 @@ class HungUp(Exception):
 
 @attrs.define
 class _Part:
-    chunks: list[bytes] = attrs.Factory(list)
+    # one buffer: a client may send its bytes one by one
+    content: bytearray = attrs.Factory(bytearray)
     size: int = 0
     is_complete: bool = False
 
     async def read_until(self, receive: Receive, limit: int) -> None:
         """Read on, until the body is complete or has more bytes than that."""
         while not self.is_complete and self.size <= limit:
-            chunk = await self._next(receive)
-            self.chunks.append(chunk)
+            self.content += await self._next(receive)
 
     async def skip_until(self, receive: Receive, limit: int) -> None:
         """`read_until`, without keeping anything."""
-        self.chunks.clear()
+        self.content.clear()
         while not self.is_complete and self.size <= limit:
             await self._next(receive)
 
@@ -90,9 +90,11 @@ class Bodies:
                 raise BodyRefused(408, f"the body was not complete after {self._timeout_s:g} s")
             if part.size > self._limit:
                 raise BodyRefused(413, f"the body of a request is at most {self._limit} bytes")
-            yield b"".join(part.chunks)
+            yield bytes(part.content)
 
-    async def skip(self, receive: Receive) -> None:
-        """Read a body that nobody wants, as far as `read` would. Raises: HungUp."""
+    async def skip(self, receive: Receive) -> bool:
+        """Read a body that nobody wants, as far as `read` would; return whether that was all. Raises: HungUp."""
+        part = _Part()
         with trio.move_on_after(self._timeout_s):
-            await _Part().skip_until(receive, (1 + _PATIENCE) * self._limit)
+            await part.skip_until(receive, (1 + _PATIENCE) * self._limit)
+        return part.is_complete

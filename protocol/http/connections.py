@@ -2,9 +2,9 @@
 
 Theory. anycorn's own accept loop ends the whole server when no descriptor is left, and accepts without a bound. So
 the loop is ours, and anycorn gets each connection after its handshake. Beyond the bound callers wait in the kernel's
-queue. A peer that is silent in its handshake is cut off soon. A connection that its peer has closed would keep its
-place and its descriptor until it had been idle for long: `_Connection` ends it at once. TLS is ended without waiting
-for the peer's farewell, which may never come; the lengths in HTTP show a message that was cut.
+queue. A peer that is silent in its handshake is cut off soon. TLS is ended without waiting for the peer's farewell,
+which may never come; the lengths in HTTP show a message that was cut. A host that vanished without a word is noticed by
+the kernel.
 
 Source: CHOICES 1 and 3.
 """
@@ -15,6 +15,7 @@ import os
 import socket
 import ssl
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, Protocol, cast
 
 import anyio
@@ -23,19 +24,24 @@ import attrs
 import trio
 from anycorn import Config
 from anycorn.app_wrappers import ASGIWrapper
-from anycorn.events import Closed, Event, Updated
-from anycorn.tcp_server import TCPServer
 from anycorn.typing import ASGIFramework, ConnectionState
 from anycorn.worker_context import WorkerContext
 from anyio.streams.tls import TLSStream
 
 from common.errors import Unavailable
 from common.system.log import get_log
+from protocol.http.connection import Connection, DrawFailure, plain_failure
+from protocol.http.places import Place, Places
 from protocol.peer import peer_of
 
 _BACKLOG: Final = 256
 _ACCEPT_PAUSE_S: Final = 0.1
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+# key in the state of requests on a connection for which there is no room
+CROWDED: Final = "crowded"
+# silence after which the kernel asks whether the peer's host is there, and time for its replies, in milliseconds
+_KEEPALIVE_S: Final = 30
+_GONE_MS: Final = 60_000
 # requests on one connection, as good as unlimited
 _REQUESTS: Final = 2**62
 _log: Final = get_log(__name__)
@@ -109,10 +115,19 @@ class Connections:
         app: an ASGI application.
         identity: None: the connections are not encrypted.
         describe: is called for each new connection.
+        draw_failure: makes the replies to what is no request.
+        spare: see `Places`; the state of requests on such a connection says `CROWDED`.
     """
 
     def __init__(
-        self, app: ASGIFramework, identity: Identity | None, rules: Rules, describe: Describe = _nothing
+        self,
+        app: ASGIFramework,
+        identity: Identity | None,
+        rules: Rules,
+        describe: Describe = _nothing,
+        *,
+        draw_failure: DrawFailure = plain_failure,
+        spare: int = 0,
     ) -> None:
         self._identity = identity
         self._rules = rules
@@ -120,10 +135,13 @@ class Connections:
         self._context = WorkerContext(None)
         self._app = ASGIWrapper(app)
         self._config = _config(rules)
-        self._places = trio.Semaphore(rules.max_clients)
-        self._is_full = False
-        # connections there are
-        self.open = 0
+        self._draw_failure = draw_failure
+        self._places = Places(rules.max_clients, spare)
+
+    @property
+    def open(self) -> int:
+        """How many connections there are."""
+        return self._places.taken
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept connections until cancelled.
@@ -142,37 +160,37 @@ class Connections:
 
     async def _accept_all(self, listener: socket.socket, nursery: trio.Nursery) -> None:
         while True:
-            await self._wait_for_place()
+            await self._places.wait()
             sock = await _accept(listener)
             if sock is None:
-                self._places.release()
+                self._places.give_back()
                 continue
             nursery.start_soon(self._serve_one, sock)
 
-    async def _wait_for_place(self) -> None:
-        if self._places.value:
-            self._is_full = False
-        elif not self._is_full:
-            self._is_full = True
-            _log.warning("connections.full", max_clients=self._rules.max_clients, effect="further callers wait")
-        await self._places.acquire()
-
     async def _serve_one(self, sock: socket.socket) -> None:
         peer = _peer(sock)
-        self.open += 1
         try:
-            state = ConnectionState(dict(self._describe(sock)))
-            stream = await self._stream(sock)
-            if stream is not None:
-                # anycorn uses what the two kinds of streams have in common
-                raw = cast(anyio.abc.SocketStream, stream)
-                await _Connection(self._app, self._config, self._context, state, raw).run()
+            with self._places.hold() as place:
+                stream = await self._stream(sock)
+                if stream is not None:
+                    await self._connection(sock, stream, place).run()
         except Exception:
             _log.exception("connection.crashed", peer=peer)
         finally:
             sock.close()
-            self.open -= 1
-            self._places.release()
+
+    def _connection(self, sock: socket.socket, stream: anyio.abc.ByteStream, place: Place) -> Connection:
+        state = {**self._describe(sock), **({CROWDED: True} if place.is_spare else {})}
+        return Connection(
+            self._app,
+            self._config,
+            self._context,
+            ConnectionState(state),
+            # anycorn uses what the two kinds of streams have in common
+            cast(anyio.abc.SocketStream, stream),
+            draw_failure=self._draw_failure,
+            is_idle=partial(self._places.set_idle, place),
+        )
 
     async def _stream(self, sock: socket.socket) -> anyio.abc.ByteStream | None:
         """Return the stream, encrypted if it is to be; None: the peer is not trusted, or too slow."""
@@ -189,29 +207,6 @@ class Connections:
         except (ssl.SSLError, OSError, anyio.BrokenResourceError, anyio.EndOfStream) as error:
             _log.info("handshake.failed", peer=peer, reason=getattr(error, "reason", None) or error or "hung up")
         return None
-
-
-class _Connection(TCPServer):
-    """HTTP on one connection, over as soon as its peer has closed it."""
-
-    is_closed = False
-
-    async def _read_data(self) -> None:
-        try:
-            await super()._read_data()
-        finally:
-            self.is_closed = True
-            await self.idle_task.stop()
-
-    async def protocol_send(self, event: Event) -> None:
-        # a call that ends now would let the connection wait for the next one
-        if self.is_closed and isinstance(event, Updated):
-            return
-        try:
-            await super().protocol_send(event)
-        except anyio.EndOfStream:
-            # the peer has hung up before the reply
-            await self.protocol.handle(Closed())
 
 
 async def _hold(is_over: trio.Event, *, task_status: trio.TaskStatus[_Held]) -> None:
@@ -237,6 +232,9 @@ async def _accept(listener: socket.socket) -> socket.socket | None:
     sock.setblocking(False)
     if sock.family != socket.AF_UNIX:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_MS)
     return sock
 
 

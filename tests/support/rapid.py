@@ -26,10 +26,10 @@ class Web:
     Args: settings: more of them, as TOML; lines before the first table belong to [rapid].
     """
 
-    def __init__(self, root: Path, settings: str = "") -> None:
+    def __init__(self, root: Path, settings: str = "", *, descriptors: int | None = None) -> None:
         self.port: Final = free_port()
         self._head = f'[rapid]\nenabled = true\naddress = "{HOST}"\nport = {self.port}\n'
-        self.cluster: Final = Cluster(root, settings=self._head + settings)
+        self.cluster: Final = Cluster(root, settings=self._head + settings, descriptors=descriptors)
         self.paths: Final[Paths] = self.cluster.paths
         self._clients: list[httpx2.Client] = []
         self._local: httpx2.Client | None = None

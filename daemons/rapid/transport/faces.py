@@ -15,11 +15,12 @@ from starlette.requests import Request as HttpRequest
 from starlette.responses import Response
 
 from common.asciijson import ascii_json
-from common.errors import GantryError, InternalError, Unavailable
+from common.errors import GantryError, InternalError, InvalidRequest, Unavailable
 from common.system.log import get_log
 from common.wire import unstructure
 from daemons.rapid.calls import Call, Face, Given
 from daemons.rapid.refusals import Refused, Silent, status_of
+from protocol.http.connection import Failure
 from protocol.rapid.problems import CODES, MEDIA_TYPE, type_of
 
 _JSON: Final = "application/json"
@@ -65,6 +66,11 @@ class Faces:
         if isinstance(error, Refused):
             response.headers.update(error.headers)
         return response
+
+
+def no_request(status: int) -> Failure:
+    """The reply to what is no request, so that its face is not known; Ganeti's clients can read no other form."""
+    return Failure(_JSON, _ganeti_error(status, InvalidRequest(_explanation(status))))
 
 
 def success(call: Call, value: object) -> Response:

@@ -57,9 +57,9 @@ class Routes:
             if call.path not in by_path:
                 pattern, _, convertors = compile_path(call.path)
                 by_path[call.path] = _Route(pattern, convertors)
-            verbs = by_path[call.path].calls
-            assert call.verb not in verbs, f"two rows for {call.verb} {call.path}"
-            verbs[call.verb] = call
+            verb, verbs = call.verb.upper(), by_path[call.path].calls
+            assert verb not in verbs, f"two rows for {verb} {call.path}"
+            verbs[verb] = call
         self._plain = {path: route for path, route in by_path.items() if "{" not in path}
         self._patterns = [route for path, route in by_path.items() if "{" in path]
 

@@ -340,7 +340,7 @@ MUTANTS: Final = (
     ),
     _mutant(
         "end a connection that its peer has closed",
-        "protocol/http/connections.py",
+        "protocol/http/connection.py",
         "            await self.idle_task.stop()\n",
         "",
         "tests/daemon/noded/test_patience.py::test_a_connection_that_its_peer_closed_gives_its_place_back",

@@ -1,0 +1,182 @@
+"""One connection: anycorn's HTTP/1.1 on it, with our failures, and over as soon as its peer has closed it.
+
+Theory. anycorn would change to HTTP/2 or to a web socket if a client asks for that; nobody needs either here, so such
+a request is one of HTTP/1.1. Its replies to what is no request are empty; here they have the body that the daemon's
+clients can read. A connection that its peer has closed would keep its place and its descriptor until it had been idle
+for long: it ends at once.
+
+Source: CHOICES 1, trap 6; rapi.md 4.
+"""
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Final
+
+import anyio
+import anyio.abc
+import attrs
+import h11
+from anycorn import Config
+from anycorn.events import Closed, Event, Updated
+from anycorn.protocol.events import Body, Response
+from anycorn.protocol.events import Event as StreamEvent
+from anycorn.protocol.h11 import STREAM_ID, H11Protocol
+from anycorn.task_group import TaskGroup
+from anycorn.tcp_server import TCPServer
+from anycorn.typing import AppWrapper, ConnectionState
+from anycorn.utils import build_tls_extension, parse_socket_addr
+from anycorn.worker_context import WorkerContext
+
+# None: not one of the network
+_Address = tuple[str, int] | None
+# headers of a reply that anycorn makes by itself
+_OF_ANYCORN: Final = [(b"content-length", b"0"), (b"connection", b"close")]
+
+
+@attrs.frozen
+class Failure:
+    """The reply to what is no request."""
+
+    content_type: str
+    body: bytes
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        length = b"%d" % len(self.body)
+        return [
+            (b"content-type", self.content_type.encode()),
+            (b"content-length", length),
+            (b"connection", b"close"),
+        ]
+
+
+# makes the reply with a status
+DrawFailure = Callable[[int], Failure]
+
+
+def plain_failure(status: int) -> Failure:
+    """A line of text."""
+    return Failure("text/plain", f"{status} {HTTPStatus(status).phrase}\n".encode())
+
+
+class _Http11(H11Protocol):
+    """HTTP/1.1, and nothing that a client could make of it."""
+
+    draw_failure: DrawFailure = staticmethod(plain_failure)
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a part of a request is here, but not yet all of its headers."""
+        return self.stream is None and bool(self.connection.trailing_data[0])
+
+    async def fail(self, status: int) -> None:
+        """Refuse what is no request."""
+        await self._send_error_response(status)
+
+    async def _check_protocol(self, event: h11.Request) -> None:
+        pass
+
+    async def _create_stream(self, request: h11.Request) -> None:
+        kept = [(name, value) for name, value in request.headers if name != b"upgrade"]
+        if len(kept) < len(list(request.headers)):
+            request = h11.Request(
+                method=request.method, target=request.target, headers=kept, http_version=request.http_version
+            )
+        await super()._create_stream(request)
+
+    async def _send_error_response(self, status_code: int) -> None:
+        failure = self.draw_failure(status_code)
+        headers = [*failure.headers, *self.config.response_headers("h11")]
+        await self._send_h11_event(h11.Response(status_code=status_code, headers=headers))
+        await self._send_h11_event(h11.Data(data=failure.body))
+        await self._send_h11_event(h11.EndOfMessage())
+
+    async def stream_send(self, event: StreamEvent) -> None:
+        if not isinstance(event, Response) or list(event.headers) != _OF_ANYCORN:
+            await super().stream_send(event)
+            return
+        failure = self.draw_failure(event.status_code)
+        await super().stream_send(Response(STREAM_ID, failure.headers, event.status_code))
+        await super().stream_send(Body(STREAM_ID, failure.body))
+
+
+class Connection(TCPServer):
+    """HTTP on one connection.
+
+    Args:
+        is_idle: is told whether no request is under way, each time that this changes.
+    """
+
+    is_closed = False
+
+    def __init__(
+        self,
+        app: AppWrapper,
+        config: Config,
+        context: WorkerContext,
+        state: ConnectionState,
+        stream: anyio.abc.SocketStream,
+        *,
+        draw_failure: DrawFailure,
+        is_idle: Callable[[bool], None],
+    ) -> None:
+        super().__init__(app, config, context, state, stream)
+        self._draw_failure = draw_failure
+        self._is_idle = is_idle
+
+    async def run(self) -> None:
+        """Serve requests until the connection is over."""
+        try:
+            ends = self._ends()
+            async with TaskGroup() as group:
+                self._task_group = group
+                self._http = self._protocol(group, *ends)
+                # anycorn's wrapper chooses between protocols; there is one
+                self.protocol = self._http  # type: ignore[assignment]
+                await self.idle_task.restart(group, self._idle_timeout)
+                await self._read_data()
+        except OSError:
+            pass
+        finally:
+            await self._close()
+
+    def _ends(self) -> tuple[_Address, _Address]:
+        """The addresses of client and server. Raises: OSError: the client has gone."""
+        raw = self.stream.extra(anyio.abc.SocketAttribute.raw_socket)
+        client, server = raw.getpeername(), raw.getsockname()
+        return parse_socket_addr(raw.family, client), parse_socket_addr(raw.family, server)
+
+    def _protocol(self, group: TaskGroup, client: _Address, server: _Address) -> _Http11:
+        try:
+            tls = build_tls_extension(self.config, self.stream)
+        except anyio.TypedAttributeLookupError:
+            tls = None
+        state = ConnectionState(self.state.copy())
+        http = _Http11(self.app, self.config, self.context, group, state, client, server, self.protocol_send, tls)
+        http.draw_failure = self._draw_failure
+        return http
+
+    async def _read_data(self) -> None:
+        try:
+            await super()._read_data()
+        finally:
+            self.is_closed = True
+            await self.idle_task.stop()
+
+    async def protocol_send(self, event: Event) -> None:
+        if isinstance(event, Updated):
+            # a call that ends now would let the connection wait for the next one
+            if self.is_closed:
+                return
+            self._is_idle(event.idle)
+        try:
+            await super().protocol_send(event)
+        except anyio.EndOfStream:
+            # the peer has hung up before the reply
+            await self.protocol.handle(Closed())
+
+    async def _initiate_server_close(self) -> None:
+        if self._http.has_begun:
+            # its headers took too long
+            await self._http.fail(HTTPStatus.REQUEST_TIMEOUT)
+        await super()._initiate_server_close()
