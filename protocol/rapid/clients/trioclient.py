@@ -188,9 +188,9 @@ class TrioRapidClient:
                 return
             offset = piece.next_offset
 
-    async def why(self, job_id: int) -> tuple[Reason, ...] | None:
-        """The reasons why a job does not run; None: it has ended."""
-        return (await self.run(jobcalls.explain_job(job_id))).reasons
+    async def why(self, job_id: int) -> tuple[Reason, ...]:
+        """The reasons why a job does not run; none: it runs, or has ended."""
+        return (await self.run(jobcalls.explain_job(job_id))).reasons or ()
 
     async def cancel(self, job_id: int, *, kill: bool = False) -> Done:
         """Cancel a job that has not begun; with `kill` also one that runs."""

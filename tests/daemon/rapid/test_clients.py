@@ -1,0 +1,184 @@
+"""The clients of /3, with and without a loop, against a real server."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.errors import RemoteError, Unavailable
+from common.nodes.certificates import fingerprint_of
+from common.queue.filteractions import Action, ActionKind
+from common.queue.jobs import JobState
+from common.webaccess.tokensfile import TokensFile, Wish
+from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.place import Place
+from protocol.rapid.clients.trioclient import TrioRapidClient
+from protocol.rapid.filters import FilterWish
+from protocol.rapid.jobactions import CancelMany
+from tests.support.machines.nodes import HOST, free_port
+from tests.support.rapid import Web
+
+DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01}
+LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 60.0}
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("web")) as web:
+        web.start()
+        yield web
+
+
+@pytest.fixture(scope="module")
+def place(web: Web) -> Place:
+    token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, "root"), time.time())[1]
+    return Place.at(web.url, token=str(token), ca=web.paths.rapi_pem)
+
+
+@pytest.fixture
+def client(place: Place) -> Iterator[RapidClient]:
+    with RapidClient(place) as client:
+        yield client
+
+
+def command(*argv: str, **parameters: object) -> dict[str, object]:
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": list(argv), **parameters}
+
+
+def test_a_job_is_submitted_waited_for_and_read(client: RapidClient) -> None:
+    job_id = client.submit([command("/bin/sh", "-c", "echo a; echo b")])
+
+    assert client.wait(job_id).status is JobState.SUCCESS
+    assert "".join(client.output(job_id)) == "a\nb\n"
+    job = client.job(job_id)
+    assert (job.user, job.archived) == ("root", False)
+    assert job.ops is not None
+    assert job.ops[0]["argv"] == ["/bin/sh", "-c", "echo a; echo b"]
+    assert client.why(job_id) == ()
+
+
+def test_the_same_key_is_the_same_job(client: RapidClient) -> None:
+    assert client.submit([DELAY], key="build-17") == client.submit([DELAY], key="build-17")
+    assert client.submit([DELAY]) != client.submit([DELAY])
+
+
+def test_jobs_of_one_submission_depend_on_one_another(client: RapidClient) -> None:
+    first, second = client.submit_many([[DELAY], [{**DELAY, "depends": [[-1, ["success"]]]}]])
+
+    assert second.id is not None
+    assert client.wait(second.id).status is JobState.SUCCESS
+    assert first.id is not None
+    assert client.job(first.id, fields=("status",)).status is JobState.SUCCESS
+
+
+def test_a_list_is_fetched_page_by_page(client: RapidClient) -> None:
+    ids = [job.id for job in client.submit_many([[DELAY]] * 7)]
+
+    found = list(client.jobs(f"id>={ids[0]} & id<={ids[-1]}", fields=("status",), ascending=True, page=3))
+
+    assert [job.id for job in found] == ids
+    assert [job.id for job in client.jobs(["==", "id", ids[0]])] == ids[:1]
+
+
+def test_a_wait_ends_at_its_time_with_the_job_as_it_is(client: RapidClient) -> None:
+    job_id = client.submit([LONG])
+
+    assert client.wait(job_id, timeout_s=0.05).status in (JobState.QUEUED, JobState.WAITING, JobState.RUNNING)
+    assert client.wait(job_id, until=("running",)).status is JobState.RUNNING
+    assert "canceled" in client.cancel(job_id, kill=True).message or client.wait(job_id).status is JobState.CANCELED
+
+
+def test_output_is_followed_to_its_end(client: RapidClient, tmp_path: Path) -> None:
+    go_on = tmp_path / "go-on"
+    script = f"echo begun; until [ -e {go_on} ]; do sleep 0.05; done; echo över"
+    pieces = client.output(client.submit([command("/bin/sh", "-c", script)]), follow=True)
+
+    assert next(pieces) == "begun\n"
+    go_on.touch()
+    assert "".join(pieces) == "över\n"
+
+
+def test_many_jobs_are_canceled_after_a_dry_run(client: RapidClient) -> None:
+    first, second = (client.submit([LONG]) for _ in range(2))
+    dry = client.cancel_many(CancelMany(filter=f"id>={first}", kill=True, dry_run=True))
+
+    done = client.cancel_many(CancelMany(filter=f"id>={first}", kill=True, ticket=dry.ticket))
+
+    assert dry.ids == (first, second)
+    assert [each.done for each in done.results] == [True, True]
+    assert client.wait(second).status is JobState.CANCELED
+
+
+def test_a_rule_is_tried_set_and_deleted(client: RapidClient) -> None:
+    wish = FilterWish(Action(ActionKind.PAUSE), where="reason=~nothing-is-like-that", reason="because")
+
+    assert client.try_filter(wish).count == 0
+    rule = client.add_filter(wish)
+    assert [each.uuid for each in client.filters()] == [rule.uuid]
+    assert client.replace_filter(rule.uuid, FilterWish(Action(ActionKind.ACCEPT))).uuid == rule.uuid
+    client.delete_filter(rule.uuid)
+    assert client.filters() == ()
+
+
+def test_the_queue_the_locks_and_the_caller_are_told(client: RapidClient) -> None:
+    assert client.queue().drained is False
+    assert client.locks() == ()
+    me = client.me()
+    assert (me.name, me.unix_user, me.role, me.owner) == ("ci", "root", "operate", "root")
+
+
+def test_a_refusal_is_an_error_with_its_code(client: RapidClient) -> None:
+    job_id = client.submit([DELAY])
+    client.wait(job_id)
+
+    codes = []
+    for call in (lambda: client.job(999), lambda: client.cancel(job_id), lambda: list(client.jobs("("))):
+        with pytest.raises(RemoteError) as caught:
+            call()
+        codes.append(caught.value.code)
+
+    assert codes == ["not_found", "conflict", "invalid"]
+
+
+def test_a_server_that_never_was_there_is_given_up_soon(place: Place) -> None:
+    with (
+        RapidClient(f"https://{HOST}:{free_port()}", patience_s=0.3) as client,
+        pytest.raises(Unavailable, match="connection refused"),
+    ):
+        client.queue()
+
+
+def test_calls_go_on_over_a_restart_of_the_server(web: Web, client: RapidClient) -> None:
+    job_id = client.submit([LONG])
+    web.cluster.restart("rapid")
+
+    assert client.job(job_id, fields=("status",)).status is not None
+    web.cluster.restart("rapid")
+    assert client.submit([DELAY]) == job_id + 1
+    client.cancel(job_id, kill=True)
+
+
+@pytest.mark.trio
+async def test_a_trio_program_does_the_same(place: Place) -> None:
+    async with TrioRapidClient(place) as client:
+        job_id = await client.submit([command("/bin/sh", "-c", "echo a; exit 3")])
+
+        assert (await client.wait(job_id)).status is JobState.ERROR
+        assert [piece async for piece in client.output(job_id, follow=True)] == ["a\n"]
+        assert [job.id async for job in client.jobs(f"id={job_id}")] == [job_id]
+        assert (await client.submit_many([[DELAY]], key="k"))[0].id == job_id + 1
+        with pytest.raises(RemoteError):
+            await client.cancel(job_id)
+        assert (await client.me()).owner == "root"
+        assert await client.filters() == ()
+
+
+@pytest.mark.trio
+async def test_a_trio_program_pins_the_certificate(web: Web, place: Place) -> None:
+    wrong = Place.at(web.url, fingerprint="0" * 64)
+    async with TrioRapidClient(wrong) as client:
+        with pytest.raises(Unavailable, match="not the one that was pinned"):
+            await client.me()
+    async with TrioRapidClient(web.url, fingerprint=fingerprint_of(web.paths.rapi_pem.read_bytes())) as client:
+        assert (await client.me()).name == ""
