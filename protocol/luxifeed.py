@@ -3,6 +3,7 @@
 Source: `protocol.luxi.feed`.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 
 import trio
@@ -15,6 +16,10 @@ from protocol.luxi.feedplace import FeedPlace
 from protocol.speaker import Speaker
 
 
+def _ignore() -> None:
+    pass
+
+
 class LuxidFeed:
     """A beginning, then changes, in order; for one task.
 
@@ -22,12 +27,16 @@ class LuxidFeed:
 
     Args:
         speaker: user in whose name to subscribe; None: this process.
+        lost: called when luxid is away, once until it is back.
     """
 
-    def __init__(self, path: Path, asked: Subscribe, speaker: Speaker | None = None) -> None:
+    def __init__(
+        self, path: Path, asked: Subscribe, speaker: Speaker | None = None, lost: Callable[[], None] = _ignore
+    ) -> None:
         self._client = Client(path, daemon="luxid")
         self._place = FeedPlace(asked)
         self._speaker = speaker
+        self._lost = lost
         self._pause_s = FIRST_PAUSE_S
         self.is_connected = False
 
@@ -41,6 +50,8 @@ class LuxidFeed:
             try:
                 return await self._read() if self.is_connected else await self._connect()
             except Unavailable:
+                if self.is_connected:
+                    self._lost()
                 await self._pause()
             except RemoteError as error:
                 if error.code != Unavailable.code:

@@ -3,6 +3,7 @@
 Source: DESIGN section 8.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -45,15 +46,22 @@ Event = Snapshot | LocksChanged | ConfigChanged
 _UNAVAILABLE: Final = Unavailable.code
 
 
+def _ignore() -> None:
+    pass
+
+
 class WconfdEvents:
     """Snapshots and changes, in order; for one task.
 
     A change that is seen is durable. A snapshot comes first, and again after each reconnection:
     wconfd was restarted, or this subscriber was too slow.
+
+    Args: lost: called when wconfd is away, once until it is back.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lost: Callable[[], None] = _ignore) -> None:
         self._client = Client(path, daemon="the lock daemon")
+        self._lost = lost
         self._pause_s = FIRST_PAUSE_S
         self.is_connected = False
 
@@ -67,6 +75,8 @@ class WconfdEvents:
             try:
                 return await self._read() if self.is_connected else await self._connect()
             except Unavailable:
+                if self.is_connected:
+                    self._lost()
                 await self._pause()
             except RemoteError as error:
                 if error.code != _UNAVAILABLE:

@@ -28,6 +28,8 @@ from daemons.rapid.access.authenticator import Authenticator
 from daemons.rapid.access.verdict import Rules
 from daemons.rapid.application import Application, Parts
 from daemons.rapid.backend import Backend
+from daemons.rapid.events.eventcalls import EventHandlers
+from daemons.rapid.events.hub import Hub, hub_of
 from daemons.rapid.health import HealthHandlers
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
@@ -85,8 +87,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     parts = make_parts(settings, gate, backend, page)
     identity = await in_thread(_identity, settings) if rules.ssl else None
     access = settings.access.access(os.getuid())
-    counts, connections = HttpCounts(), dict[str, Connections]()
-    application = make_application(settings, parts, page, counts, connections)
+    counts, connections, hub = HttpCounts(), dict[str, Connections](), hub_of(paths)
+    application = make_application(settings, parts, page, hub, counts, connections)
     # Starlette has less exact types for the same
     app = cast(ASGIFramework, CountedApplication(application, counts))
     over_network = Connections(app, identity, rules, draw_failure=no_request, spare=_SPARE)
@@ -101,6 +103,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(gate.follow)
                 nursery.start_soon(page.recorder.run)
+                nursery.start_soon(hub.run)
                 nursery.start_soon(over_network.serve, listener)
                 nursery.start_soon(over_socket.serve, unix_listener)
                 _log.info("http.listens", address=rules.address or "*", port=rules.port, socket=paths.rapid_socket)
@@ -131,7 +134,12 @@ def make_parts(settings: Settings, gate: Gate, backend: Backend, page: Page) -> 
 
 
 def make_application(
-    settings: Settings, parts: Parts, page: Page, counts: HttpCounts, connections: Mapping[str, Connections]
+    settings: Settings,
+    parts: Parts,
+    page: Page,
+    hub: Hub,
+    counts: HttpCounts,
+    connections: Mapping[str, Connections],
 ) -> Application:
     """The application with the rows of all parts.
 
@@ -154,6 +162,7 @@ def make_application(
         health=HealthHandlers(parts.mastership, backend, load),
         metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=is_for_anybody),
         page=page,
+        events=EventHandlers(hub),
     )
     return Application(rows(handlers), parts)
 

@@ -10,6 +10,8 @@ import attrs
 from common.system.program import release
 from daemons.rapid import health
 from daemons.rapid.calls import Call
+from daemons.rapid.events import eventcalls
+from daemons.rapid.events.eventcalls import EventHandlers
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
 from daemons.rapid.metrics import scraping
@@ -26,6 +28,7 @@ class Handlers:
     health: HealthHandlers
     metrics: MetricHandlers
     page: Page
+    events: EventHandlers
 
 
 def rows(to: Handlers) -> Sequence[Call]:
@@ -36,6 +39,7 @@ def rows(to: Handlers) -> Sequence[Call]:
         *ganetis_rows(),
         *resourcerows.rows(),
         *whoami.rows(),
+        *eventcalls.rows(to.events),
         *to.page.rows(),
     ]
     table += documentrows.rows(table, release())

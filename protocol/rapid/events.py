@@ -1,13 +1,14 @@
 """The stream of events: `GET /3/events`.
 
-Each event has an id, the serial of the stream. A client that comes back with `Last-Event-ID` gets what it missed, or,
-if that is not known any more, a snapshot of everything. The topics:
+Each event has an id. A client that comes back with the last one as `Last-Event-ID` gets what it missed. The events:
 
-    jobs     `{"jobs": [Job, ...]}`: each job as it is now
-    locks    `{"locks": [{"owner": ..., "locks": [[lock, mode], ...]}, ...]}`: each owner with all that it holds now
-    filters  `{"changed": true}`: filter rules were changed; read them again
-    queue    `{...}`: state of the queue
-    state    `{"luxid": true, "wconfd": true}`: whether the daemons are there; always sent
+    begin    the first one; and again if changes were lost. If `resumed` is false, read what you show anew
+    state    whether the daemons are there; without luxid, what is shown may be old
+    jobs     jobs that have changed, each as it is now; with `ids`, first all of these
+    reasons  the reasons why jobs wait may have changed: ask for those that you show
+    locks    owners with all that they hold now; `all`: there are no others
+    filters  all filter rules
+    queue    the state of the queue
 
 Source: DESIGN section 15; CHOICES 1.
 """
@@ -17,11 +18,16 @@ from typing import Final
 
 import attrs
 
+from protocol.luxi.feed import QueueState
+from protocol.rapid.filters import Filter
+from protocol.rapid.jobs import Job
+
 PING_S: Final = 15.0
 
 
 class Topic(enum.Enum):
     JOBS = "jobs"
+    REASONS = "reasons"
     LOCKS = "locks"
     FILTERS = "filters"
     QUEUE = "queue"
@@ -33,3 +39,48 @@ class DaemonsState:
 
     luxid: bool
     wconfd: bool
+
+
+@attrs.frozen
+class Begin:
+    """The first event of a stream."""
+
+    # whether it continues where the client was
+    resumed: bool
+    # as in `DaemonsState`
+    luxid: bool
+    wconfd: bool
+
+
+@attrs.frozen
+class JobsChanged:
+    jobs: tuple[Job, ...]
+
+
+@attrs.frozen
+class OwnerLocks:
+    """All that an owner of locks holds."""
+
+    # "job/14", or another name
+    owner: str
+    # pairs of lock and mode; none: it holds nothing any more
+    locks: tuple[tuple[str, str], ...]
+
+
+@attrs.frozen
+class LocksChanged:
+    # whether these are all owners; else those that have changed
+    all: bool
+    locks: tuple[OwnerLocks, ...]
+
+
+@attrs.frozen
+class FiltersChanged:
+    # in the order of the chain
+    filters: tuple[Filter, ...]
+
+
+@attrs.frozen
+class QueueChanged:
+    # null: luxid has not told it yet
+    queue: QueueState | None

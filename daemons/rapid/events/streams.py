@@ -5,10 +5,14 @@ Source: CHOICES 1, "The one shape of every long poll".
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
+from typing import Final
 
 import trio
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
+
+# seconds for which a client may take nothing of a piece
+STALLED_S: Final = 60.0
 
 
 class ByteStream(StreamingResponse):
@@ -25,12 +29,20 @@ class ByteStream(StreamingResponse):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            async with aclosing(self._pieces) as pieces:
-                async for piece in pieces:
-                    if piece:
-                        await send({"type": "http.response.body", "body": piece, "more_body": True})
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+            if await self._send_pieces(send):
+                await send({"type": "http.response.body", "body": b"", "more_body": False})
+            # a reply without its end makes the server close the connection
             nursery.cancel_scope.cancel()
+
+    async def _send_pieces(self, send: Send) -> bool:
+        """Send all pieces; return False as soon as the client takes none for too long."""
+        async with aclosing(self._pieces) as pieces:
+            async for piece in pieces:
+                with trio.move_on_after(STALLED_S) as patience:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+                if patience.cancelled_caught:
+                    return False
+        return True
 
 
 async def _cancel_when_gone(receive: Receive, scope: trio.CancelScope) -> None:
