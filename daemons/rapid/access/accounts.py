@@ -58,6 +58,8 @@ class _Followed(Generic[T]):
         self._read = read
         # of the content that was read last; None: it has to be read
         self._stamp: _Stamp | None = None
+        # the content that was read last; nothing: none was
+        self._seen: tuple[bytes | None] | None = None
         # what is wrong with it, as it was logged
         self._trouble = ""
 
@@ -69,8 +71,7 @@ class _Followed(Generic[T]):
             stamp = _stamp_of(self.path)
             if stamp == self._stamp:
                 return False
-            self.value = self._read(read_bounded(self.path))
-            self._tell("")
+            self._take(read_bounded(self.path))
         except GantryError as error:
             self._tell(error.message, effect="all stays as it was read before")
         except OSError as error:
@@ -79,11 +80,18 @@ class _Followed(Generic[T]):
         self._stamp = stamp if stamp is None or _is_settled(stamp) else None
         return self.value != before
 
+    def _take(self, content: bytes | None) -> None:
+        # the same content is not judged twice, so that the log tells once what is wrong with it
+        if (content,) != self._seen:
+            self._seen = (content,)
+            self.value = self._read(content)
+            self._tell("")
+
     def _lose(self, error: OSError) -> None:
         if error.errno in _PASSING:
             self._tell(str(error), effect="all stays as it was read before, until it can be read")
             return
-        self.value = self._nothing
+        self.value, self._seen = self._nothing, None
         self._tell(str(error), effect="nobody named in it can call")
 
     def _tell(self, trouble: str, effect: str = "") -> None:
@@ -101,7 +109,8 @@ def _stamp_of(path: Path) -> _Stamp:
 
 
 def _is_settled(stamp: _Stamp) -> bool:
-    return time.time_ns() - stamp.changed_ns > _SETTLED_NS
+    # times in the future are those of a clock that was set back
+    return abs(time.time_ns() - stamp.changed_ns) > _SETTLED_NS
 
 
 class Accounts:
