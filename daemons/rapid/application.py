@@ -2,7 +2,8 @@
 
 Theory. A request is checked before its body is read, so a stranger cannot make us keep one; but every body is read to
 its end, within bounds, before the reply, else the connection could not be used again. A call that only waits is
-cancelled as soon as its client goes, or the daemon is told to stop. Whatever fails in a handler becomes a reply.
+cancelled as soon as its client goes, or the daemon is told to stop, or its caller's password or token is good no more;
+a stream ends then, too. Whatever fails in a handler becomes a reply.
 
 Source: CHOICES 1; rapi.md 2 to 4.
 """
@@ -36,6 +37,8 @@ from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import CROWDED
 
 _CROWDED: Final = {"Retry-After": "1", "Connection": "close"}
+# key of ASGI's scope: who calls
+_CALLER: Final = "gantry.caller"
 _log: Final = get_log(__name__)
 
 
@@ -87,13 +90,22 @@ class Application:
             await response(scope, receive, send)
             return
         try:
-            with self._load.wait():
-                await response(scope, receive, send)
+            with self._load.wait() as waiting:
+                async with trio.open_nursery() as nursery:
+                    nursery.start_soon(self._end_with, scope.get(_CALLER), waiting)
+                    await response(scope, receive, send)
+                    nursery.cancel_scope.cancel()
         except* GantryError as group:
             # without its end the reply is seen to be cut off
             _log.warning("stream.cut_off", path=scope["path"][:200], reason=group.exceptions[0])
         except* Exception:
             _log.exception("stream.crashed", path=scope["path"][:200])
+
+    async def _end_with(self, caller: Principal | None, scope: trio.CancelScope) -> None:
+        """End the scope when the caller's password or token is good no more."""
+        if caller is not None:
+            await self._callers.wait_until_over(caller)
+            scope.cancel()
 
     async def _response(self, http: HttpRequest, receive: Receive) -> Response:
         """Raises: HungUp: nobody waits for it."""
@@ -138,6 +150,7 @@ class Application:
         receive = None if call.only_waits else http.receive
         daemons = CallersDaemons(self._backend, caller, admitted.role, receive)
         asked = Asked(http, caller, daemons, body)
+        http.scope[_CALLER] = caller
         if call.only_waits:
             return await self._waited(call, asked)
         return await self._carried_out(call, asked)
@@ -158,14 +171,22 @@ class Application:
         with self._load.wait() as scope:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(watch)
+                nursery.start_soon(self._end_with, asked.caller, scope)
                 response = await self._carried_out(call, asked)
                 nursery.cancel_scope.cancel()
         if response is not None:
             return response
         if has_gone:
             raise HungUp
-        stopping = Refused(503, "rapid is stopping; ask again", headers={"Retry-After": "1"})
-        return await self._faces.refusal(call.face, asked.http, stopping)
+        return await self._faces.refusal(call.face, asked.http, await self._why_ended(call, asked.http))
+
+    async def _why_ended(self, call: Call, http: HttpRequest) -> GantryError:
+        """The error for a caller whose wait was ended by us."""
+        try:
+            self._callers.role_for(call, await self._callers.identify(http, call.face))
+        except Refused as refused:
+            return refused
+        return Refused(503, "rapid is stopping, or your rights are others now; ask again", headers={"Retry-After": "1"})
 
     async def _carried_out(self, call: Call, asked: Asked) -> Response:
         try:
@@ -180,6 +201,7 @@ class Application:
             _log.info(
                 "call.changed",
                 caller=asked.caller.name or "nobody",
+                token=asked.caller.token_id,
                 peer=address_of(asked.http),
                 verb=call.verb,
                 path=asked.http.url.path,

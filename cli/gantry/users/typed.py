@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from cli.screen import complain, is_interactive, remark
+from cli.screen import complain, is_interactive, remark, warn
 from common.errors import InvalidRequest
 from common.settings import Settings
 
@@ -58,9 +58,11 @@ def check_unix_user(login: str) -> None:
     import pwd
 
     try:
-        pwd.getpwnam(login)
+        uid = pwd.getpwnam(login).pw_uid
     except (KeyError, ValueError):
         raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes") from None
+    if uid == 0:
+        warn(f"commands will run as '{login}', who may do everything on the machine")
 
 
 def tell_next_steps(settings: Settings) -> None:

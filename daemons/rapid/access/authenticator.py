@@ -113,6 +113,8 @@ class Authenticator:
         Cancellation: at any time.
         """
         while self.current(caller) == caller:
+            if not caller.stamp:
+                await trio.sleep_forever()
             changed = self._changed
             with trio.move_on_after(self._left_s(caller)):
                 await changed.wait()

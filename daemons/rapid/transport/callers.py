@@ -35,6 +35,10 @@ class Gate(Protocol):
         """The role with which luxid carries out the call. Raises: Refused: 401 or 403, the caller may not make it."""
         ...
 
+    async def wait_until_over(self, caller: Principal) -> None:
+        """Return when the caller's password or token is good no more, or his rights are others."""
+        ...
+
     def check_unknown(self, face: Face) -> None:
         """For a path or a verb that is not in the table. Raises: Refused: 401, strangers are not told what there is."""
         ...
@@ -64,6 +68,10 @@ class Callers:
     def role_for(self, call: Call, caller: Principal) -> Role:
         """Raises: Refused: 401, 403."""
         return self._gate.role_for(call, caller)
+
+    async def wait_until_over(self, caller: Principal) -> None:
+        """As of the gate."""
+        await self._gate.wait_until_over(caller)
 
     def check_unknown(self, face: Face, http: HttpRequest) -> None:
         """Raises: Refused: 401."""

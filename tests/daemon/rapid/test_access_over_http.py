@@ -1,0 +1,290 @@
+"""Who may call, over TLS, with real files and a real luxid. Source: rapi.md section 2; issue 12, deliverable 1."""
+
+import getpass
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import httpx2
+import pytest
+import trio
+
+from common.webaccess.passwords import hashed
+from common.webaccess.tokensfile import TokensFile, Wish
+from common.webaccess.usersfile import UsersFile
+from tests.support.rapid import Web
+from tests.support.wait import PATIENCE_S, wait_until
+
+ME = getpass.getuser()
+USERS = f"""\
+jack {{HA1}}54c12257ee9be413f2f3182435514aae read
+jill xyz submit,unix={ME}
+jim xyz submit
+joan xyz write
+none xyz
+"""
+COMMAND = {"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "secret argument"], "env": {"KEY": "secret value"}}
+
+
+@pytest.fixture(scope="module")
+def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    with Web(tmp_path_factory.mktemp("access")) as web:
+        write_users(web, USERS)
+        web.start()
+        yield web
+
+
+def write_users(web: Web, text: str) -> None:
+    web.paths.rapi.mkdir(parents=True, exist_ok=True)
+    new = web.paths.rapi / "new"
+    new.write_text(text)
+    new.rename(web.paths.rapi_users)
+
+
+def token(web: Web, name: str, *rights: str, lasts_s: float | None = None) -> tuple[str, str]:
+    """A new token: its id and its text."""
+    made, text = TokensFile(web.paths).create(Wish(name, rights, lasts_s, ME), time.time())
+    return made.id, str(text)
+
+
+def submitted(client: httpx2.Client) -> int:
+    reply = client.post("/3/jobs", json={"jobs": [{"ops": [COMMAND]}]})
+    assert reply.status_code == 201, reply.text
+    job_id: int = reply.json()["jobs"][0]["id"]
+    return job_id
+
+
+def status(reply: httpx2.Response) -> tuple[int, Any]:
+    return reply.status_code, reply.json().get("code")
+
+
+def test_without_a_name_there_is_401_with_both_ways_to_say_one(web: Web) -> None:
+    nobody = web.remote()
+
+    ours, ganetis = nobody.get("/3/jobs"), nobody.get("/2/jobs")
+
+    assert status(ours) == (401, "unauthenticated")
+    assert ours.headers["www-authenticate"] == 'Basic realm="Ganeti Remote API", Bearer realm="gantry"'
+    assert (ganetis.status_code, ganetis.headers["www-authenticate"]) == (401, 'Basic realm="Ganeti Remote API"')
+    assert nobody.get("/version").json() == 2
+
+
+def test_wrong_credentials_are_401_also_where_nobody_needs_any(web: Web) -> None:
+    assert status(web.remote(auth=("jack", "wrong")).get("/3/jobs")) == (401, "wrong_password")
+    assert web.remote(auth=("nobody", "abc123")).get("/version").status_code == 401
+    reply = web.remote().get("/2/jobs", headers={"Authorization": "Basic"})
+    assert (reply.status_code, reply.json()["code"]) == (400, 400)
+
+
+def test_an_unknown_path_is_told_before_wrong_credentials(web: Web) -> None:
+    assert web.remote(auth=("jack", "wrong")).get("/2/nothing").status_code == 404
+    assert web.remote().request("PATCH", "/2/jobs").status_code == 501
+
+
+def test_a_missing_right_is_403_and_changes_nothing(web: Web) -> None:
+    reply = web.remote(auth=("jack", "abc123")).post("/3/jobs", json={"jobs": [{"ops": [COMMAND]}]})
+
+    assert status(reply) == (403, "denied")
+    assert "'jobs.submit'" in reply.json()["detail"]
+    assert status(web.remote(auth=("none", "xyz")).get("/3/jobs")) == (403, "denied")
+
+
+def test_a_user_without_a_unix_user_can_run_no_command(web: Web) -> None:
+    reply = web.remote(auth=("jim", "xyz")).post("/3/jobs", json={"jobs": [{"ops": [COMMAND]}]})
+
+    assert status(reply) == (403, "denied")
+
+
+def test_a_reader_sees_no_arguments_environment_and_output_of_others(web: Web) -> None:
+    job_id = submitted(web.remote(auth=("jill", "xyz")))
+    jack, jill = web.remote(auth=("jack", "abc123")), web.remote(auth=("jill", "xyz"))
+    jill.get(f"/3/jobs/{job_id}/wait?until=final")
+
+    assert "secret value" in jill.get(f"/3/jobs/{job_id}").text
+    assert "secret argument" in jill.get(f"/3/jobs/{job_id}/output").text
+    for path in (f"/3/jobs/{job_id}", f"/2/jobs/{job_id}", "/2/jobs?bulk=1"):
+        seen = jack.get(path)
+        assert seen.status_code == 200, seen.text
+        assert "OP_RUN_COMMAND" in seen.text
+        assert "secret" not in seen.text
+    assert jack.get(f"/3/jobs/{job_id}/output").status_code == 403
+
+
+def test_a_token_has_its_rights_and_no_others(web: Web) -> None:
+    job_id = submitted(web.remote(auth=("jill", "xyz")))
+    _, text = token(web, "canceller", "jobs.cancel")
+    client = web.remote(token=text)
+
+    assert client.delete(f"/2/jobs/{job_id}").status_code == 200
+    assert status(client.get("/3/jobs")) == (403, "denied")
+    assert status(client.post("/3/queue/drain")) == (403, "denied")
+
+
+def test_an_expired_and_an_unknown_token_are_told(web: Web) -> None:
+    _, text = token(web, "brief", "jobs.read", lasts_s=0.001)
+
+    def refusal() -> tuple[int, Any]:
+        return status(web.remote(token=text).get("/3/jobs"))
+
+    wait_until(lambda: refusal() == (401, "token_expired"), what="the end of the token")
+    reply = web.remote(token=text[:-1] + ("0" if text[-1] != "0" else "1")).get("/3/jobs")
+    assert status(reply) == (401, "token_unknown")
+    assert 'error="invalid_token"' in reply.headers["www-authenticate"]
+
+
+def test_a_revoked_token_is_refused_on_an_open_connection(web: Web) -> None:
+    token_id, text = token(web, "kept", "jobs.read")
+    client = web.remote(token=text)
+    assert client.get("/3/jobs").status_code == 200
+
+    TokensFile(web.paths).revoke(token_id, time.time())
+
+    assert status(client.get("/3/jobs")) == (401, "token_revoked")
+
+
+async def _while_waiting(web: Web, text: str, path: str, change: Callable[[], None]) -> httpx2.Response | None:
+    """The reply to a request that waits, when something changes after it was begun; None: it broke off."""
+    got: list[httpx2.Response | None] = []
+
+    async def ask() -> None:
+        headers = {"Authorization": f"Bearer {text}"}
+        async with httpx2.AsyncClient(base_url=web.url, headers=headers, verify=web.tls()) as client:
+            try:
+                got.append(await client.get(path, timeout=PATIENCE_S))
+            except httpx2.RemoteProtocolError:
+                got.append(None)
+
+    before = _waiting(web)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ask)
+        await trio.to_thread.run_sync(lambda: wait_until(lambda: _waiting(web) > before, what="the request to wait"))
+        change()
+    return got[0]
+
+
+def _waiting(web: Web) -> int:
+    count: int = web.local.get("/3/health").json()["waiting"]
+    return count
+
+
+def test_a_long_poll_ends_when_its_token_is_revoked(web: Web) -> None:
+    token_id, text = token(web, "poller", "jobs.read")
+    job_id = held_job(web)
+
+    reply = trio.run(
+        _while_waiting,
+        web,
+        text,
+        f"/3/jobs/{job_id}/wait?until=final&timeout=600",
+        lambda: TokensFile(web.paths).revoke(token_id, time.time()),
+    )
+
+    assert reply is not None
+    assert status(reply) == (401, "token_revoked")
+
+
+def test_a_stream_ends_when_its_token_is_revoked(web: Web) -> None:
+    token_id, text = token(web, "follower", "operate")
+    job_id = held_job(web)
+
+    reply = trio.run(
+        _while_waiting,
+        web,
+        text,
+        f"/3/jobs/{job_id}/output?follow=1",
+        lambda: TokensFile(web.paths).revoke(token_id, time.time()),
+    )
+
+    assert reply is None
+    wait_until(lambda: not _waiting(web), what="the end of the stream")
+
+
+def held_job(web: Web) -> int:
+    """A job that runs until it is cancelled."""
+    op = {"OP_ID": "OP_RUN_COMMAND", "argv": ["sleep", "600"]}
+    job_id: int = web.local.post("/3/jobs", json={"jobs": [{"ops": [op]}]}).json()["jobs"][0]["id"]
+    return job_id
+
+
+def test_users_change_while_rapid_runs(web: Web) -> None:
+    client = web.remote(auth=("new", "xyz"))
+    assert client.get("/3/jobs").status_code == 401
+
+    write_users(web, f"{USERS}new xyz read\n")
+    assert client.get("/3/jobs").status_code == 200
+
+    web.paths.rapi_users.write_bytes(b"\xff\xff\n")
+    assert client.get("/3/jobs").status_code == 200
+
+    write_users(web, USERS)
+    assert status(client.get("/3/jobs")) == (401, "wrong_password")
+    assert "access.file_not_read" in web.log()
+
+
+def test_a_hashed_password_is_as_good_as_clear_text(web: Web) -> None:
+    UsersFile(web.paths).set_password("jack", str(hashed("other")))
+
+    assert web.remote(auth=("jack", "other")).get("/3/jobs").status_code == 200
+    assert web.remote(auth=("jack", "abc123")).get("/3/jobs").status_code == 401
+    write_users(web, USERS)
+
+
+def test_logs_name_who_changed_what_and_no_secret(web: Web) -> None:
+    _, text = token(web, "drainer", "queue.write")
+
+    assert web.remote(token=text).post("/3/queue/drain").status_code < 300
+    assert web.remote(token=text).post("/3/queue/undrain").status_code < 300
+
+    lines = [line for line in web.log().splitlines() if "call.changed" in line and "caller=drainer" in line]
+    assert len(lines) == 2
+    assert "path=/3/queue/drain" in lines[0]
+    assert f"token={text.split('_')[1]}" in lines[0]
+    assert text.split("_")[2] not in web.log()
+
+
+# other rules: rapid is started again
+
+
+def restarted(web: Web, settings: str) -> Web:
+    web.configure(settings)
+    web.cluster.restart("rapid")
+    return web
+
+
+def test_strangers_may_read_if_the_settings_say_so_and_see_no_secrets(web: Web) -> None:
+    job_id = submitted(web.remote(auth=("jill", "xyz")))
+    nobody = restarted(web, "anonymous_read = true\n").remote()
+
+    for path in (f"/3/jobs/{job_id}", f"/2/jobs/{job_id}", "/2/jobs?bulk=1"):
+        seen = nobody.get(path)
+        assert seen.status_code == 200, seen.text
+        assert "OP_RUN_COMMAND" in seen.text
+        assert "secret" not in seen.text
+    assert nobody.get(f"/3/jobs/{job_id}/output").status_code == 403
+    assert nobody.delete(f"/2/jobs/{job_id}").status_code == 401
+    assert web.remote(auth=("none", "xyz")).get("/3/jobs").status_code == 200
+
+
+def test_with_ganetis_rule_everybody_reads_ganetis_resources_and_only_writers_change(web: Web) -> None:
+    job_id = submitted(web.remote(auth=("jill", "xyz")))
+    restarted(web, "ganeti_rights = true\n")
+
+    assert web.remote().get(f"/2/jobs/{job_id}").status_code == 200
+    assert web.remote(auth=("none", "xyz")).get("/2/jobs").status_code == 200
+    assert web.remote().get("/3/jobs").status_code == 401
+    assert web.remote().get("/2/query/job?fields=id").status_code == 401
+    assert web.remote(auth=("none", "xyz")).get("/2/query/job?fields=id").status_code == 403
+    assert web.remote(auth=("jack", "abc123")).get("/2/query/job?fields=id").status_code == 200
+    assert web.remote(auth=("jack", "abc123")).delete(f"/2/jobs/{job_id}").status_code == 403
+    assert web.remote(auth=("joan", "xyz")).delete(f"/2/jobs/{job_id}").status_code == 200
+
+
+def test_where_names_are_required_nothing_is_told_without_one(web: Web) -> None:
+    restarted(web, "ganeti_rights = true\nrequire_authentication = true\n")
+
+    for path in ("/version", "/2/jobs", "/2/nothing", "/3/jobs", "/3/nothing", "/nothing"):
+        assert web.remote().get(path).status_code == 401, path
+    assert web.remote(auth=("jack", "wrong")).get("/2/nothing").status_code == 404
+    assert web.remote(auth=("jack", "wrong")).get("/version").status_code == 401
+    assert web.remote(auth=("none", "xyz")).get("/version").json() == 2
+    assert web.remote().get("/ui/login").status_code == 200
