@@ -74,6 +74,19 @@ def test_a_job_depends_on_others_by_the_body_even_where_the_rest_counts_nothing(
     web.cluster.wait(first, second)
 
 
+def test_a_client_that_goes_takes_the_search_for_operating_systems_with_it(web: Web, chief: httpx2.Client) -> None:
+    everything = chief.post("/2/filters", json={"action": "PAUSE"}).json()
+    hasty = web.remote(auth=("chief", "csecret"))
+
+    with pytest.raises(httpx2.ReadTimeout):
+        hasty.get("/2/os", timeout=httpx2.Timeout(10.0, read=0.5))
+
+    search = chief.get("/2/jobs").json()[-1]["id"]
+    assert web.cluster.wait(search) == ["canceled"]
+    assert chief.get(f"/2/jobs/{search}").json()["summary"] == ["OS_DIAGNOSE"]
+    chief.delete(f"/2/filters/{everything}")
+
+
 def test_a_drained_queue_is_unavailable(web: Web, chief: httpx2.Client) -> None:
     web.cluster.luxi(SetDrainFlag(True))
     try:
