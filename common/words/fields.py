@@ -37,6 +37,8 @@ class Row(TypedDict, total=False):
     oppriority: Sequence[int]
     summary: Sequence[str]
     summary_text: str
+    # of the entries of all reason trails
+    reason: Sequence[str]
     user: str
     # [seconds, microseconds]
     received_ts: object
@@ -149,6 +151,7 @@ FIELDS: Final[Mapping[str, Field]] = {
     "written": Field("WRITTEN", _RESULTS, _used(lambda used: size(used.written_bytes)), is_number=True),
     "summary": _plain("summary", "SUMMARY"),
     "opid": _plain("opid", "OPCODE_ID"),
+    "reason": _plain("reason", "REASON"),
     "user": _plain("user", "USER"),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),

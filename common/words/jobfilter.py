@@ -1,6 +1,6 @@
 """Filters for jobs: the users' names for luxid's fields.
 
-Source: luxid.md 7.3; the fields `opid`, `summary_text` and `user` are ours.
+Source: luxid.md 7.3; the fields `opid`, `summary_text`, `reason`, `reason_text` and `user` are ours.
 """
 
 import re
@@ -15,7 +15,7 @@ from common.words.filtertext import Expression, condition, inner_expressions, pa
 _STATUSES: Final = {"failed": "error", "succeeded": "success", "cancelled": "canceled"}
 _NESTING: Final = ("&", "|", "!")
 _STATES: Final = tuple(state.value for state in JobState)
-_KNOWN: Final = ("op", *(name for name in FIELDS if name not in (*OWN, *USED)), "summary_text")
+_KNOWN: Final = ("op", *(name for name in FIELDS if name not in (*OWN, *USED)), "summary_text", "reason_text")
 _NUMBERS: Final = ("id", "priority", "received_ts", "start_ts", "end_ts")
 _EQUALITIES: Final = ("==", "!=")
 _COMPARISONS: Final = (*_EQUALITIES, "<", "<=", ">", ">=")
@@ -84,6 +84,17 @@ def _summary(operator: str, field: str, values: Sequence[str | int]) -> Expressi
     return [operator, field if operator == "=[]" else "summary_text", *values]
 
 
+def _reason(operator: str, field: str, values: Sequence[str | int]) -> Expression:
+    """`reason=upgrade`: an entry of its trails is this text; `reason=~upgrade`: the text is in one of them."""
+    match operator:
+        case "==" | "=[]":
+            return ["=[]", field, *values]
+        case "!=":
+            return ["!", ["=[]", field, *values]]
+        case _:
+            return [operator, "reason_text", *values]
+
+
 def _status(operator: str, field: str, values: Sequence[str | int]) -> Expression:
     values = [_STATUSES.get(str(value), value) for value in values]
     if operator in _EQUALITIES and values[0] not in _STATES:
@@ -104,6 +115,7 @@ def _priority(operator: str, field: str, values: Sequence[str | int]) -> Express
 _REWRITES: Final[dict[str, Callable[[str, str, Sequence[str | int]], Expression]]] = {
     "op": _op,
     "summary": _summary,
+    "reason": _reason,
     "status": _status,
     "priority": _priority,
 }

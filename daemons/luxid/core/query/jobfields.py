@@ -1,6 +1,6 @@
 """The fields of a job as clients ask for them by name.
 
-Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
+Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text` and `user` are ours.
 """
 
 import bisect
@@ -78,6 +78,13 @@ def _entries_of(log: Iterable[LogEntry]) -> list[list[object]]:
     return [[entry.serial, list(entry.at), entry.kind, entry.message] for entry in log]
 
 
+def _reasons(job: Job) -> list[str]:
+    """The texts in the reason trails of all opcodes, each once; empty ones are left out."""
+    trails = (trail for op in job.ops if isinstance(trail := op.input.get("reason"), list | tuple))
+    entries = (entry for trail in trails for entry in trail if isinstance(entry, list | tuple) and len(entry) > 1)
+    return list(dict.fromkeys(entry[1] for entry in entries if isinstance(entry[1], str) and entry[1]))
+
+
 FIELDS: Final[Mapping[str, Field]] = {
     "id": lambda view: view.job.job_id,
     "status": lambda view: _STATE_NAMES[view.state],
@@ -95,6 +102,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     # ours
     "opid": _per_op(lambda op: op.input.get("OP_ID")),
     "summary_text": lambda view: ",".join(view.summaries),
+    "reason": lambda view: _reasons(view.job),
+    "reason_text": lambda view: "\n".join(_reasons(view.job)),
     "user": lambda view: submitter(view.job),
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),

@@ -1,6 +1,6 @@
 """The fields of jobs, for queries; their values are read by `daemons.luxid.core.query.jobfields`.
 
-Source: luxid.md 7.3; `opid`, `summary_text` and `user` are ours.
+Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text` and `user` are ours.
 """
 
 from collections.abc import Callable
@@ -76,6 +76,8 @@ JOBS: Final[Things[JobRow]] = Things.of(
         _field("summary", "Summary", Kind.OTHER, "each opcode in a word"),
         _field("opid", "OpCode_ids", Kind.OTHER, "OP_ID of each opcode"),
         _field("summary_text", "SummaryText", Kind.TEXT, "the summary as one text, to search in"),
+        _field("reason", "Reasons", Kind.OTHER, "texts in the reason trails of all opcodes"),
+        _field("reason_text", "ReasonText", Kind.TEXT, "the reasons as one text, to search in"),
         _field("user", "User", Kind.TEXT, "name of the user who submitted the job, if known"),
         _field("received_ts", "Received", Kind.OTHER, "when the job was submitted: seconds, microseconds"),
         _field("start_ts", "Start", Kind.OTHER, "when the job began: seconds, microseconds"),

@@ -82,6 +82,8 @@ def with_our_fields(theirs: Any) -> Any:
     status, found = theirs
     ours = [{"name": "opid", "title": "OpCode_ids", "kind": "other"}]
     ours += [{"name": "summary_text", "title": "SummaryText", "kind": "text"}]
+    ours += [{"name": "reason", "title": "Reasons", "kind": "other"}]
+    ours += [{"name": "reason_text", "title": "ReasonText", "kind": "text"}]
     ours += [{"name": "user", "title": "User", "kind": "text"}]
     return status, {"fields": sorted([*found["fields"], *ours], key=lambda field: field["name"])}
 

@@ -74,6 +74,8 @@ def test_a_wrong_text_is_refused_with_the_place(text: str, error: str) -> None:
         ("op != OP_TEST_DELAY", ["!", ["=[]", "opid", "OP_TEST_DELAY"]]),
         ("'RUN_COMMAND' in summary", ["=[]", "summary", "RUN_COMMAND"]),
         ("not summary=~web", ["!", ["=~", "summary_text", "web"]]),
+        ("reason=upgrade", ["=[]", "reason", "upgrade"]),
+        ("reason =~ ^rate-limit", ["=~", "reason_text", "^rate-limit"]),
         ("status=failed | status=queued", ["|", ["==", "status", "error"], ["==", "status", "queued"]]),
     ],
 )
