@@ -52,7 +52,7 @@ def figure(value: float) -> str:
     """`0`, `0.25`, `3.5`, `120`, `12,000`."""
     if value == 0 or value >= 100:
         return f"{value:,.0f}"
-    return f"{value:.3g}"
+    return f"{value:.3g}" if value >= 1 else f"{value:.2g}"
 
 
 _ENVIRONMENT: Final = _environment()

@@ -9,13 +9,14 @@ from common.objects.filter import FilterRule
 from common.query.qlang import Expression
 from common.webaccess.rights import Right
 from common.words.fields import Row
+from common.words.jobfilter import statuses_filter
 from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.drawing.timeline import draw_timeline
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
-from daemons.rapid.page.reading.jobfacts import UNENDED, ToldJobs, page_of_jobs, told
+from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
 from daemons.rapid.page.reading.lockfacts import lock_rows
 from daemons.rapid.page.reading.rulefacts import filter_rules, held_back
 from daemons.rapid.page.recorder import Recorder
@@ -69,7 +70,7 @@ class DashboardBoard:
 
     async def read(self, asked: Asked, now: ClusterNow) -> Facts:
         by = lane_by(asked)
-        current = await page_of_jobs(asked.daemons, ROW_FIELDS, Expression.from_wire(UNENDED), limit=JOBS)
+        current = await _current(asked)
         return Facts(
             now.metrics,
             await told(asked.daemons, current),
@@ -79,6 +80,16 @@ class DashboardBoard:
             await filter_rules(asked.daemons) if may(asked, Right.FILTERS_READ) else (),
             self._recorder.samples,
         )
+
+
+async def _current(asked: Asked) -> Sequence[Row]:
+    """What has a process or waits for others comes first; a long queue would hide it."""
+    begun = Expression.from_wire(statuses_filter(("running", "waiting", "canceling")))
+    rows = await page_of_jobs(asked.daemons, ROW_FIELDS, begun, limit=JOBS)
+    if len(rows) == JOBS:
+        return rows
+    queued = Expression.from_wire(statuses_filter(("queued",)))
+    return (*rows, *await page_of_jobs(asked.daemons, ROW_FIELDS, queued, limit=JOBS - len(rows)))
 
 
 def lane_by(asked: Asked) -> LaneBy:

@@ -33,6 +33,9 @@ from daemons.rapid.page.views.lockview import dependents, lock_lines, rows_of_ow
 from protocol.luxi.locks import JOB, LockRow
 from protocol.luxi.waits import ReadJobWaits
 
+# seconds that the job's own timeline shows at least
+SHORTEST_S: Final = 2.0
+
 
 @attrs.frozen
 class Shown:
@@ -113,9 +116,9 @@ def view(facts: Facts, now: float) -> JobPage:
     told = Told(facts.row, facts.reasons.get(job_id), facts.spans, locks, dependents(facts.locks, job_id))
     job = job_view(told, now, login_of)
     drawn = [job.life] if job.life is not None else []
-    user = with_query("/ui/jobs", [("where", f'user="{job.user}"')])
+    user = with_query("/ui/jobs", [("where", f'user="{job.user}"')]) if job.user else ""
     graph = draw_graph(waits(facts.reasons))
-    timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now))
+    timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now, SHORTEST_S))
     return JobPage(job, user, timeline, graph, owner, facts.acts, _output_view(job_id, facts.shown))
 
 

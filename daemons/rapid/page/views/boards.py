@@ -74,6 +74,7 @@ class OutputView:
 @attrs.frozen
 class JobPage:
     job: JobView
+    # "": the user is not known
     user_href: str
     timeline: Timeline
     graph: LockGraph

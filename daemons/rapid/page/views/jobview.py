@@ -103,7 +103,7 @@ def job_view(told: Told, now: float, user_name: UserName) -> JobView:
         row["id"],
         shown_status(row["status"]),
         ", ".join(row["summary"]),
-        row["user"] or "unknown",
+        row["user"] or "",
         field_of("priority").show(row, now),
         bool(row["archived"]),
         row["status"] in FINAL_NAMES,

@@ -31,10 +31,10 @@ def lives(rows: Sequence[Row], by: LaneBy, now: float) -> list[Life]:
     return [life for life in made if life.stretches]
 
 
-def window(drawn: Sequence[Life], now: float) -> tuple[float, float]:
+def window(drawn: Sequence[Life], now: float, shortest_s: float = SHORTEST_S) -> tuple[float, float]:
     """The part of time that shows these jobs: (since, until)."""
     first = min((life.since for life in drawn), default=now)
-    since = min(max(first, now - LONGEST_S), now - SHORTEST_S)
+    since = min(max(first, now - LONGEST_S), now - shortest_s)
     return since - (now - since) * 0.01, now
 
 
