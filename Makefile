@@ -4,7 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: demo demo-cluster test test-rapi test-monitoring bench faults cuts soak chaos mutations lint format clean
+.PHONY: demo demo-cluster test test-rapi test-monitoring test-browser bench faults cuts soak chaos mutations lint format \
+	clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
 demo: $(READY)
@@ -23,6 +24,10 @@ test-rapi: $(READY)
 # alert rules, dashboard and /metrics by Prometheus's own promtool
 test-monitoring: $(READY)
 	@$(BIN)/python -m tests.monitoring
+
+# the web page in a real browser; GANTRY_SCREENSHOTS=FOLDER keeps pictures of all pages
+test-browser: $(READY)
+	@$(BIN)/python -m tests.browser
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench

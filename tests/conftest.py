@@ -1,10 +1,14 @@
 """What holds for every property test: no judgement by the clock, and the same examples at each run.
 
 With GANTRY_SEED set, to anything, the examples are new ones.
+
+Tests in a browser run only where they are named: `make test-browser`.
 """
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -14,3 +18,8 @@ settings.register_profile(
     derandomize="GANTRY_SEED" not in os.environ,
 )
 settings.load_profile("gantry")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    is_named = any("tests/browser" in argument for argument in config.invocation_params.args)
+    return True if collection_path.name == "browser" and not is_named else None

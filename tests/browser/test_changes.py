@@ -1,0 +1,75 @@
+"""Changes: each is listed first, and then done."""
+
+from pathlib import Path
+
+from tests.browser.browser import Browser
+from tests.browser.test_watching import held
+from tests.support.rapid import Web
+
+
+def test_jobs_are_paused_by_a_filter_after_a_dry_run(web: Web, browser: Browser, tmp_path: Path) -> None:
+    holder = web.cluster.submit(held(tmp_path / "gate", lock="node/web2"))
+    delayed = web.cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "depends": [[holder, []]]})
+    browser.open(f"{web.url}/ui/filters")
+    browser.type("input[name=where]", "op=OP_TEST_DELAY")
+    browser.type("input[name=reason]", "the mirror is down")
+    browser.press("pause")
+
+    browser.wait_for("h1", text="Pause jobs with op=OP_TEST_DELAY?")
+    browser.wait_for("table.jobs", text=str(delayed))
+    assert f"{holder}" not in [row.get_attribute("id") for row in browser.all("table.jobs tr")]
+    browser.press("pause them")
+    browser.wait_for("h1", text="Paused")
+
+    (tmp_path / "gate").touch()
+    browser.open(f"{web.url}/ui/jobs")
+    browser.wait_for(f"#job-{delayed} td.why", text="the mirror is down")
+    browser.open(f"{web.url}/ui/filters")
+    browser.wait_for("#rules", text="the mirror is down")
+    browser.press("delete")
+    browser.wait_for("table.jobs", text=str(delayed))
+    browser.press("delete the rule")
+    browser.wait_for("h1", text="Deleted")
+    assert web.cluster.wait(delayed) == ["success"]
+
+
+def test_two_jobs_are_cancelled_by_their_boxes(web: Web, browser: Browser, tmp_path: Path) -> None:
+    holder = web.cluster.submit(held(tmp_path / "gate", lock="node/web3"))
+    ids = [web.cluster.submit(held(tmp_path / "gate", lock="node/web3")) for _ in range(3)]
+    browser.open(f"{web.url}/ui/jobs")
+    for job in ids[:2]:
+        browser.wait_for(f"#job-{job}", text="waiting")
+        browser.click(f"#job-{job} input")
+    browser.press("cancel")
+
+    browser.wait_for("h1", text="Cancel 2 jobs?")
+    assert [web.cluster.status(job) for job in ids] == ["waiting"] * 3
+    browser.press("cancel 2 jobs")
+
+    browser.wait_for("h1", text="Canceled: 2 of 2")
+    assert web.cluster.wait(*ids[:2]) == ["canceled"] * 2
+    (tmp_path / "gate").touch()
+    assert web.cluster.wait(holder, ids[2]) == ["success"] * 2
+
+
+def test_the_queue_is_drained_and_opened(web: Web, browser: Browser) -> None:
+    browser.open(f"{web.url}/ui/filters")
+    browser.press("drain")
+    browser.wait_for("h1", text="Drain the queue?")
+    browser.press("drain")
+    browser.wait_for(".health", text="drained")
+
+    browser.open(f"{web.url}/ui/filters")
+    browser.press("open")
+    browser.wait_for("h1", text="Open the queue?")
+    browser.press("open")
+    browser.wait_for(".health", text="open")
+
+
+def test_the_colours_are_chosen_and_kept(web: Web, browser: Browser) -> None:
+    browser.open(f"{web.url}/ui/jobs")
+    browser.press("dark")
+
+    assert browser.driver.current_url == f"{web.url}/ui/jobs"
+    assert browser.one("html").get_attribute("data-theme") == "dark"
+    browser.press("auto")

@@ -1,0 +1,70 @@
+"""Jobs are found by filters that are part of the address, and by pages."""
+
+from selenium.webdriver.common.keys import Keys
+
+from protocol.luxi.filters import ReplaceFilter
+from tests.browser.browser import Browser
+from tests.support.rapid import Web
+
+MANY = 10_000
+
+
+def reasoned(text: str) -> dict[str, object]:
+    return {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "reason": [["gnt:user", text, 1], ["gantry:login", "alice", 1]]}
+
+
+def test_jobs_are_filtered_by_reason_and_user(web: Web, browser: Browser) -> None:
+    upgrade, backup = web.cluster.submit(reasoned("upgrade of web")), web.cluster.submit(reasoned("backup"))
+    web.cluster.wait(upgrade, backup)
+    browser.open(f"{web.url}/ui/jobs")
+
+    browser.type("#where", "reason=~upgrade & user=alice")
+    browser.one("#where").send_keys(Keys.ENTER)
+    browser.wait_for("#joblist", text=str(upgrade))
+
+    assert "where=reason" in browser.driver.current_url
+    assert f"job-{backup}" not in [row.get_attribute("id") for row in browser.all("table.jobs tr")]
+    browser.type("#where", "user=nobody")
+    browser.press("filter")
+    browser.wait_for("#joblist", text="No job is like that")
+
+
+def test_a_wrong_filter_says_what_is_wrong(web: Web, browser: Browser) -> None:
+    browser.open(f"{web.url}/ui/jobs?where=stat%3Dx")
+
+    browser.wait_for("[role=alert]", text="did you mean 'status'?")
+
+
+def test_keys_lead_through_the_pages(web: Web, browser: Browser) -> None:
+    job = web.cluster.submit(reasoned("keys"))
+    browser.open(f"{web.url}/ui")
+    browser.one("body").send_keys("gj")
+    browser.wait_for("#joblist", text=str(job))
+    browser.one("body").send_keys("j")
+    browser.driver.switch_to.active_element.send_keys(Keys.ENTER)
+    browser.wait_for("#jobhead", text=f"job {job}")
+    browser.one("body").send_keys("?")
+    browser.wait_for("h1", text="Keys")
+
+
+def test_ten_thousand_jobs_are_paged_through(web: Web, browser: Browser) -> None:
+    ids = submit_paused(web, MANY)
+    browser.open(f"{web.url}/ui/jobs?where=status%3Dqueued")
+    seen: list[int] = []
+    while True:
+        rows = browser.driver.execute_script(
+            "return [...document.querySelectorAll('table.jobs tbody tr')].map(row => +row.id.slice(4))"
+        )
+        seen += rows
+        if not browser.all("#older"):
+            break
+        browser.open(str(browser.one("#older").get_attribute("href")))
+
+    assert seen == sorted(ids, reverse=True)
+
+
+def submit_paused(web: Web, count: int) -> list[int]:
+    """Jobs that a rule keeps in the queue."""
+    web.cluster.luxi(ReplaceFilter(None, 0, (["opcode", ["==", "comment", "many"]],), "PAUSE", ()))
+    op = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01, "comment": "many"}
+    return [job for _ in range(count // 500) for job in web.cluster.submit_many(*[(op,)] * 500)]

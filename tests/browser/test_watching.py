@@ -1,0 +1,90 @@
+"""What happens is seen without a reload: jobs, their output, and why they wait."""
+
+from pathlib import Path
+
+from tests.browser.browser import Browser
+from tests.support.rapid import Web
+
+
+def held(gate: Path, *, before: str = "", after: str = "", lock: str | None = None) -> dict[str, object]:
+    """A command that waits for a file."""
+    wait = f"until [ -e {gate} ]; do sleep 0.05; done"
+    command = "; ".join(part for part in (before, wait, after) if part)
+    locks = {} if lock is None else {"locks": {lock: "exclusive"}}
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": ["sh", "-c", command], "comment": "held by a file", **locks}
+
+
+def test_a_job_starts_and_ends_without_a_reload(web: Web, browser: Browser, tmp_path: Path) -> None:
+    browser.open(f"{web.url}/ui/jobs")
+    browser.mark()
+
+    job = web.cluster.submit(held(tmp_path / "gate"))
+    browser.wait_for(f"#job-{job}", text="running")
+    (tmp_path / "gate").touch()
+    browser.wait_for(f"#job-{job}", text="success")
+
+    assert browser.is_marked
+
+
+def test_the_dashboard_shows_what_runs_and_then_that_it_ended(web: Web, browser: Browser, tmp_path: Path) -> None:
+    browser.open(f"{web.url}/ui")
+    browser.mark()
+
+    job = web.cluster.submit(held(tmp_path / "gate"))
+    browser.wait_for("#current", text=str(job))
+    browser.wait_for(f"#current #job-{job}", text="running")
+    browser.wait_for("#timeline", text=str(job))
+    (tmp_path / "gate").touch()
+    browser.wait_until_gone(f"#current #job-{job}")
+
+    assert browser.is_marked
+
+
+def test_output_follows_and_can_be_stopped_and_read_from_a_byte_on(web: Web, browser: Browser, tmp_path: Path) -> None:
+    job = web.cluster.submit(held(tmp_path / "gate", before="echo '<b>first</b>'", after="echo second"))
+    browser.open(f"{web.url}/ui/jobs/{job}")
+    browser.wait_for("#output", text="<b>first</b>")
+    browser.mark()
+
+    (tmp_path / "gate").touch()
+    browser.wait_for("#output", text="second")
+    browser.wait_for("#jobhead", text="success")
+    assert browser.is_marked
+
+    browser.follow("stop")
+    assert browser.all("#output[data-follow]") == []
+    browser.type("input[name=from]", "13")
+    browser.press("show")
+    browser.wait_for(".pager", text="bytes 13 to 20")
+    assert browser.text("#output") == "second"
+
+
+def test_why_a_job_waits_leads_to_the_culprit(web: Web, browser: Browser, tmp_path: Path) -> None:
+    holder = web.cluster.submit(held(tmp_path / "gate", lock="node/web1"))
+    browser.open(f"{web.url}/ui/jobs")
+    browser.wait_for(f"#job-{holder}", text="running")
+    waiter = web.cluster.submit(held(tmp_path / "gate", lock="node/web1"))
+    browser.wait_for(f"#job-{waiter} td.why", text=f"job/{holder}")
+
+    browser.open(f"{web.url}/ui/locks")
+    browser.wait_for("#locks", text="node/web1")
+    browser.wait_for("#graph", text=f"job/{holder}")
+    browser.open(f"{web.url}/ui/jobs/{waiter}")
+    browser.wait_for("#jobhead .lines", text=f"job/{holder}")
+    browser.click(f"#jobhead .lines a[href='/ui/jobs/{holder}']")
+
+    browser.wait_for("h1", text=f"job {holder}")
+    browser.wait_for("#relations", text=f"job/{waiter}")
+    (tmp_path / "gate").touch()
+    assert web.cluster.wait(holder, waiter) == ["success", "success"]
+
+
+def test_a_job_that_ends_while_its_page_is_open_says_so(web: Web, browser: Browser, tmp_path: Path) -> None:
+    job = web.cluster.submit(held(tmp_path / "gate", after="exit 3"))
+    browser.open(f"{web.url}/ui/jobs/{job}")
+    browser.wait_for("#jobhead", text="running")
+
+    (tmp_path / "gate").touch()
+
+    browser.wait_for("#jobhead", text="Why it ended so")
+    browser.wait_for("#jobhead .lines", text="3")
