@@ -69,7 +69,7 @@ def tell_status(settings: Settings) -> int:
     if why_left is not None:
         # those of the master are not missed here; one that is there is ending, or was started by hand
         daemons = [each for each in daemons if each.name not in MASTER_DAEMONS or each.running is not None]
-    has_luxid = any(daemon.name == "luxid" and daemon.is_ready for daemon in daemons)
+    has_luxid = _is_ready(daemons, "luxid")
     # other users reach luxid only, and cannot know whether the other daemons run
     lacks_luxid = not has_luxid and any(daemon.name == "luxid" for daemon in daemons)
     is_up = not lacks_luxid and all(daemon.is_ready or daemon.is_hidden for daemon in daemons)
@@ -79,18 +79,22 @@ def tell_status(settings: Settings) -> int:
     drained = ask_luxid(QueryConfigValues(("drain_flag",)))[0] if has_luxid else None
     lags = ask_lags() if has_luxid else None
     verdicts = last_verdicts() if has_luxid else None
-    config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _has_wconfd(daemons) else ()
+    config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _is_ready(daemons, "wconfd") else ()
+    http = settings.rapid.url(settings.cluster.own_name) if _is_ready(daemons, "rapid") else None
     supervisor = _supervisor(paths)
     if wants_json():
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
         if config_verdicts:
             copies["config_verdicts"] = verdicts_json(config_verdicts)
-        say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **copies})
+        web = {} if http is None else {"http": http}
+        say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **web, **copies})
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
             say_styled(line)
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
+        if http is not None:
+            say(f"http: {http}")
         for lag in lags or ():
             say(f"copies: {lag_words(lag)}")
         if verdicts and not lags:
@@ -106,8 +110,8 @@ def tell_status(settings: Settings) -> int:
     return DONE if is_up else NOT_REACHED
 
 
-def _has_wconfd(daemons: Sequence[DaemonStatus]) -> bool:
-    return any(daemon.name == "wconfd" and daemon.is_ready for daemon in daemons)
+def _is_ready(daemons: Sequence[DaemonStatus], name: str) -> bool:
+    return any(daemon.name == name and daemon.is_ready for daemon in daemons)
 
 
 def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths) -> str:

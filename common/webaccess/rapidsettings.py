@@ -45,3 +45,8 @@ class RapidSettings:
     stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)
     # whether /metrics is for everybody, without a name
     anonymous_metrics: bool = False
+
+    def url(self, node: str) -> str:
+        """The address of the interface on a node. Args: node: its name; an address to listen at counts more."""
+        host = self.address or node
+        return f"http{'s' if self.ssl else ''}://{f'[{host}]' if ':' in host else host}:{self.port}"

@@ -136,7 +136,7 @@ class Application:
             self._callers.check_unknown(found.face, http)
             raise _missing(found, http)
         if not found.call.is_everywhere:
-            await self._mastership.check()
+            await self._mastership.check(http.url.path)
         caller = await self._callers.identify(http, found.face)
         return _Admitted(found.call, caller, self._callers.role_for(found.call, caller))
 

@@ -5,6 +5,7 @@ Source: DESIGN sections 12 and 15; rapi.md 1.
 
 import os
 import socket
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +19,7 @@ from common.nodes.ownaddress import own_address
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.replication import NoLongerMaster
-from common.settings import Settings
+from common.settings import Settings, load_settings
 from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
@@ -55,7 +56,10 @@ _log: Final = get_log(__name__)
 
 
 def main() -> None:
-    """The program gantry-rapid."""
+    """The program gantry-rapid; with --check-enabled it only says, by its exit code, whether the settings enable it."""
+    if "--check-enabled" in sys.argv[1:]:
+        # systemd asks so, as it cannot read the settings
+        sys.exit(0 if load_settings().rapid.enabled else 1)
     run_daemon(NAME, "The HTTP interface.", serve, _admit, OwnOptions(add_options, with_options))
 
 

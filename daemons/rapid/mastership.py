@@ -60,11 +60,12 @@ class Mastership:
                 _log.error("place.unknown", reason=reason, effect="as before")
         return self._standing
 
-    async def check(self) -> None:
-        """Raises: Refused: this node is not the master; the error names who is."""
+    async def check(self, path: str) -> None:
+        """Raises: Refused: this node is not the master; the error says who is, and where the path is there."""
         standing = await self.standing()
         if standing.why_not is not None:
-            raise Refused(503, standing.why_not, headers={"Retry-After": "5"}, master=standing.master)
+            url = f"{self._settings.rapid.url(standing.master)}{path}" if standing.master else None
+            raise Refused(503, standing.why_not, headers={"Retry-After": "5"}, master=standing.master, url=url)
 
     def _read(self) -> Standing:
         master = master_name(self._settings.paths)

@@ -1,0 +1,108 @@
+"""rapid where this node is not the master: it says who is. And under a supervisor, as other daemons."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.paths import Paths
+from common.system.program import NOT_MASTER
+from common.system.running import find_daemon
+from tests.cli.command import run
+from tests.support.machines.nodes import HOST, free_port
+from tests.support.rapid import Web
+from tests.support.wait import wait_until
+
+NODES = 'luxid_patience_s = 0\n[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+
+
+def name_master(web: Web, master: str) -> None:
+    file = web.paths.ssconf_file("master_node")
+    file.unlink(missing_ok=True)
+    file.write_text(f"{master}\n")
+
+
+@pytest.fixture
+def candidate(tmp_path: Path) -> Iterator[Web]:
+    with Web(tmp_path, NODES) as web:
+        name_master(web, "node2.test")
+        yield web
+
+
+def test_a_node_that_is_not_the_master_says_who_is_until_it_becomes_the_master(candidate: Web) -> None:
+    candidate.start("rapid")
+    health = candidate.local.get("/3/health")
+    ours, ganetis = candidate.local.get("/3/jobs"), candidate.local.get("/2/jobs")
+    name_master(candidate, "node1.test")
+    after = candidate.local.get("/2/jobs")
+
+    why = "this node is not the master; node2.test is"
+    found = health.json()
+    assert (health.status_code, found["is_master"], found["master"], found["reason"]) == (503, False, "node2.test", why)
+    assert (ours.status_code, ours.json()["detail"], ours.headers["retry-after"]) == (503, why, "5")
+    assert ours.json()["master"] == "node2.test"
+    assert ganetis.status_code == 503
+    assert ganetis.json() == {"code": 503, "message": why, "explain": ganetis.json()["explain"]}
+    # luxid does not run
+    assert after.status_code == 504
+
+
+def test_it_ends_there_with_ganetis_exit_code_if_the_settings_say_so(candidate: Web) -> None:
+    candidate.configure(f"only_on_master = true\n{NODES}")
+
+    with pytest.raises(AssertionError, match=f"rapid ended with {NOT_MASTER}: .*node2.test is"):
+        candidate.start("rapid")
+
+
+def test_a_supervisor_keeps_it_running_and_status_tells_its_address(tmp_path: Path) -> None:
+    root, port = tmp_path / "r", free_port()
+    root.mkdir()
+    (root / "gantry.toml").write_text(f'[rapid]\nenabled = true\naddress = "{HOST}"\nport = {port}\n')
+    paths = Paths.under_root(root)
+    try:
+        up = run("gantry", "--root", root, "up", "--detach")
+        assert up.out.splitlines()[-1].split()[:2] == ["rapid", "ready"]
+        first = find_daemon(paths, "rapid")
+        assert first is not None
+        os.kill(first.pid, signal.SIGKILL)
+        wait_until(lambda: (now := find_daemon(paths, "rapid")) and now.pid != first.pid, what="it runs again")
+        wait_until(lambda: run("gantry", "--root", root, "status").code == 0, what="it is ready")
+
+        status = json.loads(run("gantry", "--root", root, "status", "--output", "json").out)
+
+        assert status["http"] == f"https://{HOST}:{port}"
+        assert status["daemons"]["rapid"]["state"] == "ready"
+        assert run("gantry", "--root", root, "status").out.splitlines()[-1] == f"http: https://{HOST}:{port}"
+    finally:
+        run("gantry", "--root", root, "down")
+    assert find_daemon(paths, "rapid") is None
+
+
+def test_a_log_that_was_moved_away_is_opened_anew(candidate: Web) -> None:
+    candidate.start("rapid")
+    log = candidate.paths.log_file("rapid")
+    log.rename(log.with_suffix(".1"))
+
+    os.kill(candidate.pid, signal.SIGHUP)
+
+    wait_until(log.exists, what="the log is there again")
+    assert candidate.local.get("/3").status_code == 200
+
+
+@pytest.mark.parametrize(("text", "code"), [("", 1), ("[rapid]\nenabled = true\n", 0)])
+def test_systemd_learns_whether_it_is_enabled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: int
+) -> None:
+    import daemons.rapid.main
+
+    (tmp_path / "gantry.toml").write_text(text)
+    monkeypatch.setenv("GANTRY_ROOT", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["gantry-rapid", "--check-enabled"])
+
+    with pytest.raises(SystemExit) as ended:
+        daemons.rapid.main.main()
+
+    assert ended.value.code == code
