@@ -9,8 +9,9 @@ from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.durations import POSITIVE_DURATION
 from cli.exitcodes import DONE
+from cli.gantry.spreading import spread
 from cli.gantry.tokens.shown import token_json
-from cli.gantry.users.typed import check_unix_user, tell_next_steps
+from cli.gantry.users.typed import check_unix_user
 from cli.screen import remark, say, say_json
 from common.webaccess.grants import check_words
 from common.webaccess.tokensfile import TokensFile, Wish
@@ -54,5 +55,5 @@ def create(name: str, rights: str, expires: float | None, run_as: str | None) ->
         say(str(text))
         until = "for ever" if token.expires_at is None else f"until {clock(token.expires_at)}"
         remark(f"token '{token.id}' is for '{name}', {until}; keep it now, it is not shown again")
-    tell_next_steps(settings)
+    spread(settings)
     return DONE

@@ -8,7 +8,7 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.users.typed import tell_next_steps
+from cli.gantry.spreading import spread
 from cli.screen import complain, say, say_json
 from common.errors import NotFound
 from common.webaccess.tokens import id_in
@@ -35,5 +35,5 @@ def revoke(tokens: Sequence[str]) -> int:
         for token_id in revoked:
             say(f"token '{token_id}' is revoked")
     if revoked:
-        tell_next_steps(settings)
+        spread(settings)
     return DONE if len(revoked) == len(tokens) else FAILED

@@ -8,8 +8,9 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE
+from cli.gantry.spreading import spread
 from cli.gantry.users.shown import user_json
-from cli.gantry.users.typed import check_unix_user, read_new_password, tell_next_steps
+from cli.gantry.users.typed import check_unix_user, read_new_password
 from cli.screen import say, say_json
 from common.webaccess.grants import ROLES, check_words, with_grants
 from common.webaccess.passwords import hashed
@@ -51,5 +52,5 @@ def add(name: str, role: str | None, rights: Sequence[str], unix_user: str | Non
         say_json(user_json(user))
     else:
         say(f"user '{name}' may call now")
-    tell_next_steps(settings)
+    spread(settings)
     return DONE

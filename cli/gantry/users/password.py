@@ -7,7 +7,8 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.users.typed import read_new_password, tell_next_steps
+from cli.gantry.spreading import spread
+from cli.gantry.users.typed import read_new_password
 from cli.screen import complain, say, say_json
 from common.errors import NotFound
 from common.webaccess.passwords import hashed
@@ -39,5 +40,5 @@ def password(name: str, password_file: Path | None) -> int:
         say_json({"name": name})
     else:
         say(f"user '{name}' has another password now")
-    tell_next_steps(settings)
+    spread(settings)
     return DONE

@@ -7,7 +7,7 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED
-from cli.gantry.users.typed import tell_next_steps
+from cli.gantry.spreading import spread
 from cli.screen import complain, say, say_json
 from common.errors import NotFound
 from common.webaccess.usersfile import UsersFile
@@ -33,5 +33,5 @@ def remove(names: Sequence[str]) -> int:
         for name in removed:
             say(f"user '{name}' is removed")
     if removed:
-        tell_next_steps(settings)
+        spread(settings)
     return DONE if len(removed) == len(names) else FAILED

@@ -1,12 +1,11 @@
-"""What is typed to name a user: passwords and logins; and what there is to do after a change."""
+"""What is typed to name a user: passwords and logins."""
 
 import sys
 from pathlib import Path
 from typing import Final
 
-from cli.screen import complain, is_interactive, remark, warn
+from cli.screen import complain, is_interactive, warn
 from common.errors import InvalidRequest
-from common.settings import Settings
 
 _STANDARD_INPUT: Final = Path("-")
 _MOST_BYTES: Final = 1024
@@ -63,11 +62,3 @@ def check_unix_user(login: str) -> None:
         raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes") from None
     if uid == 0:
         warn(f"commands will run as '{login}', who may do everything on the machine")
-
-
-def tell_next_steps(settings: Settings) -> None:
-    """What the user still has to do after a change of users or tokens."""
-    if not settings.rapid.enabled:
-        remark("nobody can call yet: set 'enabled = true' in '[rapid]' of the settings, and start the daemons again")
-    if settings.cluster.has_nodes:
-        remark("bring it to the other nodes with: gnt-cluster redist-conf")

@@ -26,6 +26,8 @@ _FILES: Final = (
     "spice-ca.pem",
     "rapi.pem",
     "rapi/users",
+    # ours
+    "rapi/tokens",
 )
 # limit for one file and all nodes together
 _LIMIT_S: Final = 60.0

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from common.clusterinit import SSCONF_MODE
-from common.durable.atomicfile import FileWrite, remove_file, write_files
+from common.durable.atomicfile import FileWrite, remove_file, sync_folders, write_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
 from common.objects.ssconf import MAX_BYTES
@@ -23,14 +23,16 @@ from daemons.noded.files.owners import named_owner, owner_of_files_in
 from protocol.noded.files import FileUpload
 
 _PRIVATE_MODE: Final = 0o600
+_FOLDER_MODE: Final = 0o750
 _PAUSE_MODE: Final = 0o644
 # time for which a pause that is over stays in its file
 _PAUSE_KEPT_S: Final = 3600.0
 
 
-def upload(path: Path, file: FileUpload) -> None:
+def upload(path: Path, file: FileUpload, *, makes_folder: bool = False) -> None:
     """Replace a file, with its mode, owner and times.
 
+    Args: makes_folder: whether a missing folder is made, in one that is there.
     Raises:
         Conflict: another process holds the lock of the file that is there.
         Denied: the owner is none of ours. InvalidRequest: one time without the other.
@@ -39,11 +41,21 @@ def upload(path: Path, file: FileUpload) -> None:
     """
     if (file.atime is None) != (file.mtime is None):
         raise InvalidRequest(f"'{file.file_name}' has one time of two; send both, or none")
+    if makes_folder:
+        _make_folder(path.parent)
     times = None if file.atime is None or file.mtime is None else (file.atime, file.mtime)
     mode = _PRIVATE_MODE if file.mode is None else stat.S_IMODE(file.mode) & 0o777
     owner = named_owner(file.uid, file.gid, path.parent)
     with _locked(path):
         durably(lambda: write_files([FileWrite(path, file.content.data, mode, owner=owner, times=times)]))
+
+
+def _make_folder(folder: Path) -> None:
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(_FOLDER_MODE)
+        if (owner := owner_of_files_in(folder.parent)) is not None:
+            os.chown(folder, *owner)
+        durably(lambda: sync_folders([folder.parent]))
 
 
 @contextmanager

@@ -27,6 +27,8 @@ _DATA_FILES: Final = (
     "spice.pem",
     "spice-ca.pem",
     "rapi/users",
+    # ours
+    "rapi/tokens",
     "hmac.key",
     "cluster-domain-secret",
 )
@@ -132,6 +134,10 @@ class Places:
         raise Denied(
             f"'{name}' may not be uploaded to this node; only {', '.join(_DATA_FILES)} and files of hypervisors may"
         )
+
+    def is_below_data(self, path: Path) -> bool:
+        """Whether a file is in the folder for data, in which folders are ours to make."""
+        return path.is_relative_to(self._paths.data)
 
     def ssconf(self, keys: Sequence[str]) -> Mapping[str, Path]:
         """The files of these keys of ssconf. Raises: Denied: an unknown key."""

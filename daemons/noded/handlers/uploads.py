@@ -5,6 +5,7 @@ Source: noded.md 6.
 
 import os
 import stat
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -47,7 +48,8 @@ class UploadHandlers:
         # only paths of a closed list come here, so the turns are few
         path = self._places.upload(file.file_name)
         async with self._turns.setdefault(path, trio.Lock()):
-            await in_thread(upload, path, file, limiter=self._limiter)
+            write = partial(upload, path, file, makes_folder=self._places.is_below_data(path))
+            await in_thread(write, limiter=self._limiter)
 
 
 def _facts(path: Path) -> FileFacts:

@@ -1,10 +1,12 @@
 """OP_CLUSTER_REDIST_CONF, with real node daemons (noded.md 8)."""
 
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.cli.command import run
 from tests.support.cluster import Cluster
 from tests.support.machines.fleet import Fleet, files
 
@@ -44,6 +46,24 @@ def test_it_brings_back_all_that_nodes_have_lost_and_tells_of_those_that_are_awa
     assert files(there.paths) == fleet.files_of_master()
     assert (there.paths.data / "hmac.key").read_bytes() == b"secret"
     assert fleet.master.paths.config_data.read_bytes() != serial
+
+
+def test_a_change_of_users_and_tokens_is_sent_to_the_other_nodes_at_once(fleet: Fleet) -> None:
+    fleet.start()
+    fleet.master.start("forkserver", "luxid")
+    master, (node, _) = fleet.master, fleet.nodes
+    (master.paths.data / "rapi").mkdir()
+    master.paths.rapi_users.write_text("jack abc123 read\n")
+
+    made = run("gantry", "--root", master.root, "token", "create", "--for", "ci", "--rights", "jobs.read")
+
+    assert made.code == 0, made
+    assert made.err.splitlines()[-1] == "job 1 sends it to the other nodes"
+    assert master.wait(1) == ["success"]
+    for path in ("rapi/users", "rapi/tokens"):
+        assert (node.paths.data / path).read_bytes() == (master.paths.data / path).read_bytes()
+    assert stat.S_IMODE(node.paths.rapi_tokens.stat().st_mode) == 0o600
+    assert stat.S_IMODE(node.paths.rapi.stat().st_mode) == 0o750
 
 
 def test_on_one_machine_it_is_done_at_once(tmp_path: Path) -> None:
