@@ -9,6 +9,7 @@ from daemons.rapid.ganeti.core import fieldlists
 from daemons.rapid.ganeti.core.reads import as_links, as_objects
 from daemons.rapid.ganeti.core.waitbodies import Wait, reply_of, wait_of
 from daemons.rapid.ganeti.handlers.asking import arguments_of, job_id_of, no_job
+from daemons.rapid.ganeti.handlers.longlists import list_reply
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.queries import QueryJobs
 
@@ -18,7 +19,9 @@ class Jobs:
         is_bulk = arguments_of(asked).flag("bulk")
         fields = fieldlists.JOBS if is_bulk else ("id",)
         rows = await asked.daemons.luxid(QueryJobs(None, fields))
-        return as_objects(fields, rows) if is_bulk else as_links("jobs", "id", rows)
+        return await list_reply(
+            len(rows), lambda: as_objects(fields, rows) if is_bulk else as_links("jobs", "id", rows)
+        )
 
     async def read_job(self, asked: Asked) -> object:
         """A job, also an archived one. Raises: NotFound: there is none."""

@@ -9,6 +9,7 @@ from daemons.rapid.calls import Asked
 from daemons.rapid.ganeti.core.nodewrites import ROLE_WORDS
 from daemons.rapid.ganeti.core.reads import Kind, only
 from daemons.rapid.ganeti.handlers.asking import arguments_of, name_of
+from daemons.rapid.ganeti.handlers.longlists import list_reply
 from daemons.rapid.refusals import Refused
 from protocol.luxi.queries import QueryInstances, QueryNodes
 
@@ -21,7 +22,8 @@ class Objects:
 
     async def list_objects(self, asked: Asked) -> object:
         arguments = arguments_of(asked)
-        return self._kind.list_of(arguments, await asked.daemons.luxid(self._kind.listing(arguments)))
+        rows = await asked.daemons.luxid(self._kind.listing(arguments))
+        return await list_reply(len(rows), lambda: self._kind.list_of(arguments, rows))
 
     async def read_object(self, asked: Asked) -> object:
         """Raises: NotFound: there is none."""
