@@ -3,9 +3,12 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# schemathesis wants other releases of what we use
+API    := .venv-api
+MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster test test-rapi test-monitoring test-browser bench faults cuts soak chaos mutations lint format \
-	clean
+.PHONY: demo demo-cluster test test-rapi test-monitoring test-browser test-api bench faults cuts soak chaos mutations lint \
+	format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
 demo: $(READY)
@@ -28,6 +31,10 @@ test-monitoring: $(READY)
 # the web page in a real browser; GANTRY_SCREENSHOTS=FOLDER keeps pictures of all pages
 test-browser: $(READY)
 	@$(BIN)/python -m tests.browser
+
+# the HTTP interface under made-up requests. SEED=s EXAMPLES=random requests of each call
+test-api: $(READY) $(API)/.ready
+	@$(BIN)/python -m tests.reliability.api.madeup $(API)/bin/schemathesis --seed $(or $(SEED),1) --examples $(or $(EXAMPLES),4)
 
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
@@ -62,7 +69,7 @@ format: $(READY)
 	@$(BIN)/ruff format . && $(BIN)/ruff check --fix .
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(API) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Gantry needs Python 3.11 or newer, this is " + sys.version.split()[0])'
@@ -70,3 +77,9 @@ $(READY): pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
+
+$(API)/.ready: $(MADEUP)/requirements.txt
+	@echo "setting up $(API) ..."
+	@$(PYTHON) -m venv $(API)
+	@$(API)/bin/pip install --quiet --disable-pip-version-check --requirement $(MADEUP)/requirements.txt
+	@touch $(API)/.ready

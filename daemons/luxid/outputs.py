@@ -26,6 +26,8 @@ from daemons.luxid.bells import Bell, Bells
 
 # limit of one reply in bytes
 LONGEST_PIECE: Final = 2**20
+# the kernel refuses to read where no file can have a byte
+LONGEST_FILE: Final = 2**63 - 1
 _PIECE: Final = re.compile(r"job-(\d+)(?:\.err)?\.(\d{20})", re.ASCII)
 
 
@@ -124,6 +126,6 @@ def _read_at(path: Path, offset: int, limit: int) -> bytes:
         # removed since the folder was listed
         return b""
     try:
-        return os.pread(fd, limit, offset)
+        return os.pread(fd, min(limit, LONGEST_FILE - offset), offset)
     finally:
         os.close(fd)

@@ -106,3 +106,5 @@ def test_bytes_that_are_no_text_come_unchanged_when_bytes_are_wanted(cluster: Cl
     assert cluster.luxi(ReadJobOutput(job_id)) == JobOutput("a\ufffd\u00e9", 4, False)
     assert cluster.luxi(ReadJobOutput(job_id, as_bytes=True)) == JobOutput("a\xff\xc3\xa9", 4, False)
     assert cluster.luxi(ReadJobOutput(job_id, 3, as_bytes=True)) == JobOutput("\xa9", 4, False)
+    # beyond all that a file can have there is nothing
+    assert cluster.luxi(ReadJobOutput(job_id, 2**63 - 1)) == JobOutput("", 2**63 - 1, True)
