@@ -6,7 +6,7 @@ status here, since Ganeti's clients expect other ones than ours.
 Source: rapi.md 2, 5.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from starlette.convertors import Convertor, register_url_convertor
@@ -26,9 +26,13 @@ from daemons.rapid.ganeti.handlers.ganetiqueries import Queries
 from daemons.rapid.ganeti.handlers.objects import Objects, read_console, read_role
 from daemons.rapid.ganeti.handlers.operatingsystems import OperatingSystems
 from daemons.rapid.ganeti.handlers.writing import Writing
+from daemons.rapid.ganeti.queryparameters import described
 
 _ANYBODY: Final = ()
 _READ: Final = ("read", "write")
+_BULK: Final = ("bulk",)
+_LOCK: Final = ("lock",)
+_FIELDS: Final = ("fields",)
 _RIGHT_TO_QUERY: Final = {
     QueryKind.JOB: Right.JOBS_READ,
     QueryKind.LOCK: Right.LOCKS_READ,
@@ -85,6 +89,7 @@ def _cluster() -> Iterator[Call]:
         Right.CLUSTER_WRITE,
         only_waits=True,
         changes=True,
+        parameters=_BULK,
     )
     for path, kind in TAGGED.items():
         yield _row("GET", f"{path}/tags", Tags(kind).list_tags, "The tags of an object.", Right.CLUSTER_READ)
@@ -92,7 +97,7 @@ def _cluster() -> Iterator[Call]:
 
 def _jobs() -> Iterator[Call]:
     jobs, one = Jobs(), "/2/jobs/{id:number}"
-    yield _row("GET", "/2/jobs", jobs.list_jobs, "The jobs that are not archived.", Right.JOBS_READ)
+    yield _row("GET", "/2/jobs", jobs.list_jobs, "The jobs that are not archived.", Right.JOBS_READ, parameters=_BULK)
     yield _row("GET", one, jobs.read_job, "A job.", Right.JOBS_READ)
     yield _row(
         "DELETE",
@@ -120,7 +125,7 @@ def _jobs() -> Iterator[Call]:
 def _filters() -> Iterator[Call]:
     filters, one = Filters(), "/2/filters/{name:name}"
     may_read, may_write = Right.FILTERS_READ, Right.FILTERS_WRITE
-    yield _row("GET", "/2/filters", filters.list_rules, "The filter rules.", may_read)
+    yield _row("GET", "/2/filters", filters.list_rules, "The filter rules.", may_read, parameters=_BULK)
     yield _row("GET", one, filters.read_rule, "A filter rule.", may_read)
     yield _changing("POST", "/2/filters", filters.add_rule, "Set a new filter rule.", may_write)
     yield _changing("PUT", one, filters.replace_rule, "Set or replace a filter rule.", may_write)
@@ -131,7 +136,15 @@ def _queries() -> Iterator[Call]:
     for what in QueryKind:
         queries, path = Queries(what), f"/2/query/{what.value}"
         right = _RIGHT_TO_QUERY.get(what, Right.CLUSTER_READ)
-        yield _row("GET", path, queries.query, "Fields of all things of a kind.", right, ganeti_rights=_READ)
+        yield _row(
+            "GET",
+            path,
+            queries.query,
+            "Fields of all things of a kind.",
+            right,
+            ganeti_rights=_READ,
+            parameters={"fields": True},
+        )
         yield _row(
             "PUT",
             path,
@@ -140,16 +153,19 @@ def _queries() -> Iterator[Call]:
             right,
             ganeti_rights=_READ,
             takes_body=True,
+            parameters=_FIELDS,
         )
-        yield _row("GET", f"{path}/fields", queries.list_fields, "The fields of a kind of things.", right)
+        words = "The fields of a kind of things."
+        yield _row("GET", f"{path}/fields", queries.list_fields, words, right, parameters=_FIELDS)
 
 
 def _objects() -> Iterator[Call]:
     right = Right.CLUSTER_READ
     for kind in _KINDS:
         objects, path = Objects(kind), f"/2/{kind.collection}"
-        yield _row("GET", path, objects.list_objects, f"The {kind.collection}.", right)
-        yield _row("GET", f"{path}/{{name:name}}", objects.read_object, f"One of the {kind.collection}.", right)
+        words = f"One of the {kind.collection}."
+        yield _row("GET", path, objects.list_objects, f"The {kind.collection}.", right, parameters=(*_BULK, *_LOCK))
+        yield _row("GET", f"{path}/{{name:name}}", objects.read_object, words, right, parameters=_LOCK)
     yield _row("GET", "/2/nodes/{name:name}/role", read_role, "The role of a node.", right)
     yield _row(
         "GET",
@@ -163,14 +179,21 @@ def _objects() -> Iterator[Call]:
 
 def _write(write: Write) -> Call:
     summary = (write.opcode.__doc__ or "").splitlines()[0].removesuffix(".") + ", by a job."
-    handler = Writing(write).submit
-    return _changing(write.verb, write.path, handler, summary, Right.CLUSTER_WRITE, ganeti_rights=write.ganeti_rights)
+    return _row(
+        write.verb,
+        write.path,
+        Writing(write).submit,
+        summary,
+        Right.CLUSTER_WRITE,
+        ganeti_rights=write.ganeti_rights,
+        takes_body=write.verb != "GET",
+        changes=True,
+        parameters=write.parameters,
+    )
 
 
-def _changing(
-    verb: str, path: str, handler: Handler, summary: str, right: Right, ganeti_rights: tuple[str, ...] = WRITE
-) -> Call:
-    return _row(verb, path, handler, summary, right, ganeti_rights=ganeti_rights, takes_body=True, changes=True)
+def _changing(verb: str, path: str, handler: Handler, summary: str, right: Right) -> Call:
+    return _row(verb, path, handler, summary, right, ganeti_rights=WRITE, takes_body=True, changes=True)
 
 
 def _row(
@@ -183,6 +206,7 @@ def _row(
     takes_body: bool = False,
     only_waits: bool = False,
     changes: bool = False,
+    parameters: Mapping[str, bool] | Iterable[str] = (),
 ) -> Call:
     return Call(
         verb,
@@ -199,6 +223,7 @@ def _row(
         tag="Ganeti",
         only_waits=only_waits,
         changes=changes,
+        parameters=described(parameters),
     )
 
 

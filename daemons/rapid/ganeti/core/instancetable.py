@@ -82,7 +82,14 @@ _ON_INSTANCES: Final = (
         OpInstanceShutdown,
         {**_INSTANCE, **DRY_RUN, "no_remember": flag("no_remember")},
     ),
-    Write("POST", f"{AN_INSTANCE}/reinstall", OpInstanceReinstall, _INSTANCE, make=instancewrites.reinstall),
+    Write(
+        "POST",
+        f"{AN_INSTANCE}/reinstall",
+        OpInstanceReinstall,
+        _INSTANCE,
+        make=instancewrites.reinstall,
+        more_parameters=instancewrites.OLD_REINSTALL,
+    ),
     Write("PUT", f"{AN_INSTANCE}/migrate", OpInstanceMigrate, _INSTANCE),
     Write("PUT", f"{AN_INSTANCE}/failover", OpInstanceFailover, _INSTANCE),
     Write("PUT", f"{AN_INSTANCE}/rename", OpInstanceRename, _INSTANCE),
@@ -103,6 +110,7 @@ _ON_DISKS: Final = (
         OpInstanceReplaceDisks,
         _INSTANCE,
         make=instancewrites.replace_disks,
+        more_parameters=instancewrites.OLD_REPLACE,
     ),
     Write(
         "PUT",

@@ -15,8 +15,8 @@ from daemons.rapid.ganeti.core.writes import Asking, OpInput, Write, checked, op
 _VERSION: Final = "__version__"
 _CREATION_NAMES: Final = {"name": "instance_name", "os": "os_type"}
 # parameters in the query string, as old clients have it
-_OLD_REPLACE: Final = ("remote_node", "mode", "disks", "iallocator")
-_OLD_REINSTALL: Final = ("os", "nostartup")
+OLD_REPLACE: Final = ("remote_node", "mode", "disks", "iallocator")
+OLD_REINSTALL: Final = ("os", "nostartup")
 
 
 def with_usb_devices(given: dict[str, object]) -> dict[str, object]:
@@ -56,7 +56,7 @@ def reinstall(write: Write, asking: Asking) -> Sequence[OpInput]:
 
     Raises: InvalidRequest: parameters are in the body and the query string, or wrong.
     """
-    given = _from_one_place(asking, _OLD_REINSTALL, lambda: _old_reinstall(asking))
+    given = _from_one_place(asking, OLD_REINSTALL, lambda: _old_reinstall(asking))
     check_names(given, ("os", "start", "osparams", "depends"))
     installed = {"osparams": given.get("osparams")}
     if given.get("os") is not None:
@@ -77,7 +77,7 @@ def _old_reinstall(asking: Asking) -> dict[str, object]:
 
 def replace_disks(write: Write, asking: Asking) -> Sequence[OpInput]:
     """Raises: InvalidRequest: parameters are in the body and the query string, or wrong."""
-    given = _from_one_place(asking, _OLD_REPLACE, lambda: {each: asking.arguments.text(each) for each in _OLD_REPLACE})
+    given = _from_one_place(asking, OLD_REPLACE, lambda: {each: asking.arguments.text(each) for each in OLD_REPLACE})
     return [opcode_of(write, asking, {**given, "disks": _disks(given.get("disks"))})]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from common.errors import InvalidRequest
+from daemons.rapid.ganeti.core.arguments import Arguments
 from daemons.rapid.ganeti.core.bodies import optional_object, word_for
 from daemons.rapid.ganeti.core.writes import Asking, OpInput, Write, one_opcode, opcode_of
 
@@ -53,7 +54,6 @@ def migrate(write: Write, asking: Asking) -> Sequence[OpInput]:
     return [opcode_of(write, asking, {"mode": mode})]
 
 
-def storage_changes(asking: Asking) -> dict[str, object]:
+def storage_changes(arguments: Arguments) -> dict[str, object]:
     """What to change of a storage unit."""
-    arguments = asking.arguments
     return {"allocatable": arguments.flag("allocatable")} if "allocatable" in arguments else {}

@@ -59,16 +59,28 @@ def constant(value: object) -> Source:
     return lambda _: value
 
 
+@attrs.frozen
+class FromQuery:
+    """A source that reads a parameter of the query string."""
+
+    parameter: str
+    _read: Callable[[Arguments], object]
+    is_required: bool = False
+
+    def __call__(self, asking: Asking) -> object:
+        return self._read(asking.arguments)
+
+
 def flag(parameter: str) -> Source:
-    return lambda asking: asking.arguments.flag(parameter)
+    return FromQuery(parameter, lambda arguments: arguments.flag(parameter))
 
 
 def text(parameter: str, default: str | None = None) -> Source:
-    return lambda asking: asking.arguments.text(parameter) or default
+    return FromQuery(parameter, lambda arguments: arguments.text(parameter) or default)
 
 
 def required(parameter: str) -> Source:
-    return lambda asking: asking.arguments.required(parameter)
+    return FromQuery(parameter, lambda arguments: arguments.required(parameter), is_required=True)
 
 
 DRY_RUN: Final[Mapping[str, Source]] = {"dry_run": flag("dry-run")}
@@ -103,9 +115,17 @@ class Write:
     amend: Callable[[dict[str, object]], dict[str, object]] | None = None
     # makes the opcodes instead of `one_opcode`
     make: "Callable[[Write, Asking], Sequence[OpInput]] | None" = None
+    # more parameters of the query string, which `amend` or `make` read
+    more_parameters: tuple[str, ...] = ()
     # name of the resource in the reason trail; "": follows from the path
     resource: str = ""
     ganeti_rights: tuple[str, ...] = WRITE
+
+    @property
+    def parameters(self) -> Mapping[str, bool]:
+        """The parameters of the query string, each with whether it must be given."""
+        found = {each.parameter: each.is_required for each in self.fixed.values() if isinstance(each, FromQuery)}
+        return {**found, **dict.fromkeys((*self.more_parameters, "reason"), False)}
 
     def opcodes(self, asking: Asking) -> Sequence[OpInput]:
         """The opcodes of the job.

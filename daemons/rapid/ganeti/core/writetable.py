@@ -28,11 +28,12 @@ from common.opcodes.node import (
 from common.opcodes.tags import OpTagsDel, OpTagsSet
 from common.query.kinds import TagKind
 from daemons.rapid.ganeti.core import nodewrites
+from daemons.rapid.ganeti.core.arguments import Arguments
 from daemons.rapid.ganeti.core.instancetable import AN_INSTANCE, ON_INSTANCES
 from daemons.rapid.ganeti.core.writes import (
     DRY_RUN,
-    Asking,
     Body,
+    FromQuery,
     Source,
     Write,
     constant,
@@ -59,14 +60,14 @@ _GROUP: Final[Mapping[str, Source]] = {"group_name": name}
 _NETWORK: Final[Mapping[str, Source]] = {"network_name": name}
 
 
-def _output_fields(asking: Asking) -> object:
-    asking.arguments.required("output_fields")
-    return asking.arguments.words("output_fields")
+def _output_fields(arguments: Arguments) -> object:
+    arguments.required("output_fields")
+    return arguments.words("output_fields")
 
 
-def _tags(asking: Asking) -> object:
-    asking.arguments.required("tag")
-    return asking.arguments.texts("tag")
+def _tags(arguments: Arguments) -> object:
+    arguments.required("tag")
+    return arguments.texts("tag")
 
 
 _CLUSTER: Final = (
@@ -91,12 +92,18 @@ _ON_NODES: Final = (
     Write("POST", f"{_A_NODE}/modify", OpNodeSetParams, _NODE),
     Write("POST", f"{_A_NODE}/powercycle", OpNodePowercycle, {**_NODE, "force": flag("force")}),
     Write("POST", f"{_A_NODE}/evacuate", OpNodeEvacuate, {**_NODE, **DRY_RUN}),
-    Write("POST", f"{_A_NODE}/migrate", OpNodeMigrate, _NODE, make=nodewrites.migrate),
+    Write(
+        "POST", f"{_A_NODE}/migrate", OpNodeMigrate, _NODE, make=nodewrites.migrate, more_parameters=("live", "mode")
+    ),
     Write(
         "GET",
         f"{_A_NODE}/storage",
         OpNodeQueryStorage,
-        {"nodes": named, "storage_type": text("storage_type"), "output_fields": _output_fields},
+        {
+            "nodes": named,
+            "storage_type": text("storage_type"),
+            "output_fields": FromQuery("output_fields", _output_fields, is_required=True),
+        },
         body=Body.IGNORED,
     ),
     Write(
@@ -107,7 +114,7 @@ _ON_NODES: Final = (
             **_NODE,
             "storage_type": required("storage_type"),
             "name": required("name"),
-            "changes": nodewrites.storage_changes,
+            "changes": FromQuery("allocatable", nodewrites.storage_changes),
         },
         body=Body.IGNORED,
     ),
@@ -153,10 +160,10 @@ _ON_NETWORKS: Final = (
 
 def _tag_writes() -> Iterator[Write]:
     for path, kind in TAGGED.items():
-        fixed = {
+        fixed: dict[str, Source] = {
             "kind": constant(kind.value),
             "name": constant(None) if kind is TagKind.CLUSTER else name,
-            "tags": _tags,
+            "tags": FromQuery("tag", _tags, is_required=True),
             **DRY_RUN,
         }
         yield Write("PUT", f"{path}/tags", OpTagsSet, fixed, body=Body.IGNORED)

@@ -123,3 +123,19 @@ def test_a_token_to_submit_may_cancel_but_not_change_the_cluster() -> None:
 def test_all_rows_have_ganetis_face_and_a_sentence() -> None:
     assert {row.face for row in rows()} == {Face.GANETI}
     assert [row.path for row in rows() if not re.fullmatch(r"[A-Z].*\.", row.summary)] == []
+
+
+def test_a_row_names_the_parameters_of_its_query_string() -> None:
+    named = {(row.verb, shape(row.path)): {each.name: each.is_required for each in row.parameters} for row in rows()}
+
+    assert named["GET", "/2/nodes"] == {"bulk": False, "lock": False}
+    assert named["GET", "/2/query/job"] == {"fields": True}
+    assert named["PUT", "/2/tags"] == {"tag": True, "dry-run": False, "reason": False}
+    assert named["PUT", "/2/nodes/*/role"] == {"force": False, "auto-promote": False, "reason": False}
+    assert named["POST", "/2/nodes/*/migrate"] == {"live": False, "mode": False, "reason": False}
+    assert named["PUT", "/2/nodes/*/storage/modify"] == {
+        "storage_type": True,
+        "name": True,
+        "allocatable": False,
+        "reason": False,
+    }
