@@ -37,6 +37,8 @@ from protocol.http.body import Bodies, BodyRefused, HungUp
 from protocol.http.connections import CROWDED
 
 _CROWDED: Final = {"Retry-After": "1", "Connection": "close"}
+# bytes of a body of a caller without a name, such as a form with a password
+_BODY_OF_NOBODY: Final = 64 * 1024
 # key of ASGI's scope: who calls
 _CALLER: Final = "gantry.caller"
 _log: Final = get_log(__name__)
@@ -120,7 +122,8 @@ class Application:
                 response.headers["Connection"] = "close"
             return response
         try:
-            async with self._bodies.read(cast(ASGIReceiveCallable, receive)) as raw:
+            limit = _BODY_OF_NOBODY if admitted.caller.is_anonymous else None
+            async with self._bodies.read(cast(ASGIReceiveCallable, receive), limit) as raw:
                 response = await self._reply(admitted, http, raw)
         except BodyRefused as refused:
             refusal = Refused(refused.status, refused.text, code="invalid", headers={"Connection": "close"})

@@ -13,7 +13,7 @@ import trio
 from starlette.types import Receive
 
 from common.access import Role
-from common.errors import ConnectionLost, Denied, RemoteError, Unavailable
+from common.errors import ConnectionLost, Denied, RemoteError, TooBusy, Unavailable
 from common.paths import Paths
 from common.system.log import get_log
 from common.webaccess.principal import Principal
@@ -34,10 +34,13 @@ _log: Final = get_log(__name__)
 class Pool:
     """Connections to one daemon.
 
-    Args: patience_s: time from a failure for which a call is tried again.
+    Args:
+        patience_s: time from a failure for which a call is tried again.
+        most: calls at a time, so that the daemon has room for others.
     """
 
-    def __init__(self, path: Path, daemon: str, patience_s: float) -> None:
+    def __init__(self, path: Path, daemon: str, patience_s: float, most: int) -> None:
+        self._most = most
         self._path = path
         self._daemon = daemon
         self._patience_s = patience_s
@@ -59,6 +62,7 @@ class Pool:
         Raises:
             HungUp: the client has gone, and the daemon has not acted.
             RemoteError: it has refused.
+            TooBusy: too many calls are under way.
             Silent: it does not come back in time, or keeps this user out.
             Refused: it went away; whether it has acted is not known.
         Cancellation: the connection is closed; the daemon still carries out the call.
@@ -68,7 +72,7 @@ class Pool:
             began = trio.current_time()
             try:
                 return await self.call_once(request, speaker)
-            except (RemoteError, Refused):
+            except (RemoteError, TooBusy, Refused):
                 raise
             except (Unavailable, Denied) as error:
                 if isinstance(error, ConnectionLost):
@@ -83,7 +87,9 @@ class Pool:
                 await _pause(pause_s, receive)
 
     async def call_once(self, request: Request[R], speaker: Speaker | None = None) -> R:
-        """Raises, Cancellation: as `Client.call`."""
+        """Raises: TooBusy: too many calls are under way. Else and Cancellation: as `Client.call`."""
+        if self.busy >= self._most:
+            raise TooBusy(f"{self._most} calls to {self._daemon} are under way, which is the limit; try again")
         client = self._idle.pop() if self._idle else Client(self._path, daemon=self._daemon)
         self.busy += 1
         try:
@@ -128,9 +134,9 @@ async def _pause(seconds: float, receive: Receive | None) -> None:
 class Backend:
     """luxid and wconfd."""
 
-    def __init__(self, paths: Paths, patience_s: float) -> None:
-        self.luxid: Final = Pool(paths.query_socket, "luxid", patience_s)
-        self.wconfd: Final = Pool(paths.wconfd_socket, "wconfd", patience_s)
+    def __init__(self, paths: Paths, patience_s: float, most: int) -> None:
+        self.luxid: Final = Pool(paths.query_socket, "luxid", patience_s, most)
+        self.wconfd: Final = Pool(paths.wconfd_socket, "wconfd", patience_s, most)
 
     def close(self) -> None:
         """Close the connections that no call uses."""

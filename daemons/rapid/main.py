@@ -4,6 +4,7 @@ Source: DESIGN sections 12 and 15; rapi.md 1.
 """
 
 import os
+import resource
 import socket
 import sys
 from collections.abc import Iterator, Mapping
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, cast
 
+import attrs
 import trio
 from anycorn.typing import ASGIFramework
 
@@ -24,6 +26,7 @@ from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.program import Options
+from common.webaccess.rapidsettings import RapidSettings
 from common.webaccess.webcertificate import make_missing_web_certificate
 from daemons.rapid.access.authenticator import Authenticator
 from daemons.rapid.access.verdict import Rules
@@ -49,9 +52,12 @@ from protocol.luxi.metrics import ReadMetrics
 from protocol.serving.listening import identity_of, listen, remove
 
 NAME: Final = "rapid"
-_BACKLOG: Final = 256
+# callers that the kernel keeps waiting; a Unix socket refuses further ones at once
+_BACKLOG: Final = 4096
 # connections that are told that there is no room
 _SPARE: Final = 32
+# descriptors of this daemon itself
+_OWN_DESCRIPTORS: Final = 64
 _log: Final = get_log(__name__)
 
 
@@ -78,9 +84,10 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
         OSError: it cannot be used.
     Cancellation: waiting requests and streams are ended, others are finished within a bounded time.
     """
-    paths, rules = settings.paths, settings.rapid
+    paths, rules = settings.paths, _with_descriptors(settings.rapid)
     gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
-    backend = Backend(paths, rules.luxid_patience_s)
+    # half of luxid's connections are left to others
+    backend = Backend(paths, rules.luxid_patience_s, max(settings.limits.max_connections // 2, 1))
     page = make_page(
         gate.check_password,
         gate.current,
@@ -169,6 +176,19 @@ def make_application(
         events=EventHandlers(hub),
     )
     return Application(rows(handlers), parts)
+
+
+def _with_descriptors(rules: RapidSettings) -> RapidSettings:
+    """The settings with no more connections on each of both listeners than there are descriptors for.
+
+    Each may need one to luxid, too.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = max((limit - _OWN_DESCRIPTORS) // 4 - _SPARE, 1)
+    if limit == resource.RLIM_INFINITY or rules.max_clients <= most:
+        return rules
+    _log.warning("connections.limited", max_clients=rules.max_clients, possible=most, descriptors=limit)
+    return attrs.evolve(rules, max_clients=most)
 
 
 def _identity(settings: Settings) -> FileIdentity:

@@ -75,21 +75,25 @@ class Bodies:
         self._large = trio.CapacityLimiter(_LARGE_AT_ONCE)
 
     @asynccontextmanager
-    async def read(self, receive: Receive) -> AsyncIterator[bytes]:
-        """The body; while the context lasts, a large one counts as held. Raises: BodyRefused, HungUp."""
-        part = _Part()
+    async def read(self, receive: Receive, limit: int | None = None) -> AsyncIterator[bytes]:
+        """The body; while the context lasts, a large one counts as held.
+
+        Args: limit: bytes for this caller, if less than for others.
+        Raises: BodyRefused, HungUp.
+        """
+        part, limit = _Part(), min(self._limit, limit or self._limit)
         async with AsyncExitStack() as held:
             with trio.move_on_after(self._timeout_s) as scope:
-                await part.read_until(receive, min(_SMALL, self._limit))
+                await part.read_until(receive, min(_SMALL, limit))
                 if not part.is_complete:
                     await held.enter_async_context(self._large)
-                    await part.read_until(receive, self._limit)
-                if part.size > self._limit:
+                    await part.read_until(receive, limit)
+                if part.size > limit:
                     await part.skip_until(receive, (1 + _PATIENCE) * self._limit)
             if scope.cancelled_caught:
                 raise BodyRefused(408, f"the body was not complete after {self._timeout_s:g} s")
-            if part.size > self._limit:
-                raise BodyRefused(413, f"the body of a request is at most {self._limit} bytes")
+            if part.size > limit:
+                raise BodyRefused(413, f"the body of a request is at most {limit} bytes")
             yield bytes(part.content)
 
     async def skip(self, receive: Receive) -> bool:

@@ -34,7 +34,7 @@ from protocol.http.connection import Connection, DrawFailure, plain_failure
 from protocol.http.places import Place, Places
 from protocol.peer import peer_of
 
-_BACKLOG: Final = 256
+_BACKLOG: Final = 1024
 _ACCEPT_PAUSE_S: Final = 0.1
 _OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 # key in the state of requests on a connection for which there is no room

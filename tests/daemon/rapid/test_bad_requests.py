@@ -1,5 +1,6 @@
 """Whatever a client sends: the right status in a form that it can read, nothing stored, no traceback, others served."""
 
+import random
 import socket
 from collections.abc import Iterator
 
@@ -170,3 +171,25 @@ def test_requests_in_one_piece_are_answered_one_after_the_other(web: Web) -> Non
             first += sock.recv(65536)
 
         assert [int(part[:3]) for part in first.split(b"HTTP/1.1 ")[1:]] == [404, 400, 404]
+
+
+def test_no_damaged_request_breaks_anything(web: Web) -> None:
+    """Requests with a few bytes changed, cut out or doubled; the number says which one to look at."""
+    whole = [
+        post("/3/jobs", JOB),
+        get("/3/jobs?limit=3"),
+        get("/3/jobs/1/wait?timeout=0"),
+        post("/2/filters", b'{"priority": 0, "action": 7}'),
+        get("/ui/jobs"),
+    ]
+    for seed in range(150):
+        chance = random.Random(seed)
+        data = bytearray(chance.choice(whole))
+        for _ in range(chance.randrange(1, 4)):
+            place = chance.randrange(len(data))
+            data[place : place + chance.randrange(2)] = chance.randbytes(chance.randrange(3))
+        with over_socket(web) as sock:
+            send(sock, bytes(data))
+            sock.shutdown(socket.SHUT_WR)
+            reply = sock.recv(65536)
+        assert not reply.startswith(b"HTTP/1.1 5") or b" 501 " in reply[:14], (seed, data, reply)

@@ -66,16 +66,21 @@ def test_clients_that_vanish_leave_nothing_behind(web: Web) -> None:
 
 
 def test_a_stop_ends_those_that_wait_at_once(web: Web) -> None:
+    job_id = web.cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 600.0})
     with contextlib.ExitStack() as stack:
-        sock = ask_to_wait(stack, web, 2)
+        sock = ask_to_wait(stack, web, job_id)
         idle = stack.enter_context(over_tls(web))
-        wait_until(lambda: waiting(web)[0] == 1, what="the request waits")
+        stream = stack.enter_context(over_socket(web))
+        stream.sendall(get("/3/events"))
+        wait_until(lambda: waiting(web)[0] == 2, what="the request waits, and the stream runs")
 
         os.kill(web.pid, signal.SIGTERM)
 
         reply = read_reply(sock, "GET")
         assert (reply.status, reply.headers["retry-after"]) == (503, "1")
         assert idle.recv(1) == b""
+        while stream.recv(65536):
+            pass
     assert web.cluster.daemons.pop("rapid").wait(PATIENCE_S) == 0
     assert not web.paths.rapid_socket.exists()
     assert "Traceback" not in web.log()

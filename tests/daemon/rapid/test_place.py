@@ -81,17 +81,6 @@ def test_a_supervisor_keeps_it_running_and_status_tells_its_address(tmp_path: Pa
     assert find_daemon(paths, "rapid") is None
 
 
-def test_a_log_that_was_moved_away_is_opened_anew(candidate: Web) -> None:
-    candidate.start("rapid")
-    log = candidate.paths.log_file("rapid")
-    log.rename(log.with_suffix(".1"))
-
-    os.kill(candidate.pid, signal.SIGHUP)
-
-    wait_until(log.exists, what="the log is there again")
-    assert candidate.local.get("/3").status_code == 200
-
-
 @pytest.mark.parametrize(("text", "code"), [("", 1), ("[rapid]\nenabled = true\n", 0)])
 def test_systemd_learns_whether_it_is_enabled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, code: int

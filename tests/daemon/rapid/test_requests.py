@@ -1,5 +1,7 @@
 """Each request gets a reply in the form of its face, from the row that fits it."""
 
+import os
+import pwd
 from collections.abc import Iterator
 
 import pytest
@@ -82,3 +84,16 @@ def test_the_health_tells_that_luxid_is_gone_and_that_it_is_back(web: Web) -> No
 
     assert (down.status_code, down.json()["reason"]) == (503, "luxid does not answer")
     assert web.local.get("/3/health").json()["ok"]
+
+
+def test_each_change_is_logged_with_who_from_where_what_and_the_result(web: Web) -> None:
+    me = pwd.getpwuid(os.getuid()).pw_name
+    before = len(web.log().splitlines())
+
+    web.local.delete("/2/jobs/4711")
+    web.local.get("/2/jobs/4711")
+
+    (line,) = [line for line in web.log().splitlines()[before:] if "call.changed" in line]
+    for part in (f"caller={me}", f'peer="uid={os.getuid()},pid={os.getpid()}"', "verb=DELETE", "path=/2/jobs/4711"):
+        assert part in line, line
+    assert "status=" in line

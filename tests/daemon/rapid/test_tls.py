@@ -106,31 +106,15 @@ def test_a_new_certificate_is_used_at_once_and_an_unusable_one_is_not(web: Web) 
     write_certificate(web.paths.rapi_pem, good)
 
 
-def test_options_count_more_than_the_settings(tmp_path: Path) -> None:
-    with Web(tmp_path, 'certificate = "/nonexistent.pem"\n') as web:
-        own = tmp_path / "own.pem"
-        own.write_bytes(make_web_certificate(["own.test"], NOW))
-        web.cluster.options["rapid"] = ("-C", str(own), "-b", "127.0.0.2", "--max-clients", "7")
+def test_without_encryption_by_an_option_no_certificate_is_made(tmp_path: Path) -> None:
+    with Web(tmp_path) as web:
+        web.cluster.options["rapid"] = ("--no-ssl", "-b", "127.0.0.2")
         web.start("rapid")
 
-        with socket.create_connection(("127.0.0.2", web.port), timeout=PATIENCE_S):
-            pass
-        web.cluster.kill("rapid")
-        web.cluster.options["rapid"] = ("--no-ssl",)
-        web.start("rapid")
-
-        with socket.create_connection((HOST, web.port), timeout=PATIENCE_S) as raw:
+        with socket.create_connection(("127.0.0.2", web.port), timeout=PATIENCE_S) as raw:
             raw.sendall(b"GET /3 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert raw.recv(100).startswith(b"HTTP/1.1 200 ")
         assert not web.paths.rapi_pem.exists()
-
-
-def test_a_missing_certificate_of_the_settings_is_told(tmp_path: Path) -> None:
-    with (
-        Web(tmp_path, 'certificate = "/nonexistent.pem"\n') as web,
-        pytest.raises(AssertionError, match=r"there is no file '/nonexistent\.pem' of the certificate"),
-    ):
-        web.start("rapid")
 
 
 def new_lines(web: Web, before: int) -> str:
