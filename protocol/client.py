@@ -78,11 +78,14 @@ class Client:
         Cancellation: the connection is closed; the daemon still carries out the call.
         """
         payload = pack(request_bytes(request.METHOD, positional(request), speaker))
-        async with self._turn:
+        await self._take_turn()
+        try:
             sock = self._opened()
             with self._closing_on_failure():
                 await _send(sock, payload)
                 reply = await self._receive(sock)
+        finally:
+            self._turn.release()
         return structure_reply(type(request), read_reply(reply))
 
     async def call_retrying(self, request: Request[R], timeout_s: float, speaker: Speaker | None = None) -> R:
@@ -140,6 +143,13 @@ class Client:
         """`close` as an event of the loop."""
         self._drop()
         await trio.lowlevel.checkpoint()
+
+    async def _take_turn(self) -> None:
+        """Wait for calls under way; without a turn of the event loop if there is none."""
+        try:
+            self._turn.acquire_nowait()
+        except trio.WouldBlock:
+            await self._turn.acquire()
 
     def _opened(self) -> socket.socket:
         if self._sock is not None and not is_usable(self._sock):

@@ -121,6 +121,8 @@ class Application:
             if not is_whole:
                 response.headers["Connection"] = "close"
             return response
+        if not _has_body(http):
+            return await self._reply(admitted, http, b"")
         try:
             limit = _BODY_OF_NOBODY if admitted.caller.is_anonymous else None
             async with self._bodies.read(cast(ASGIReceiveCallable, receive), limit) as raw:
@@ -211,6 +213,10 @@ class Application:
                 status=response.status_code,
             )
         return response
+
+
+def _has_body(http: HttpRequest) -> bool:
+    return "transfer-encoding" in http.headers or http.headers.get("content-length", "0") != "0"
 
 
 def _missing(found: Found, http: HttpRequest) -> Refused:

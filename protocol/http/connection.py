@@ -22,10 +22,11 @@ from anycorn.protocol.events import Body, Response
 from anycorn.protocol.events import Event as StreamEvent
 from anycorn.protocol.h11 import STREAM_ID, H11Protocol
 from anycorn.task_group import TaskGroup
-from anycorn.tcp_server import TCPServer
 from anycorn.typing import AppWrapper, ConnectionState
 from anycorn.utils import build_tls_extension, parse_socket_addr
 from anycorn.worker_context import WorkerContext
+
+from protocol.http.leanserver import LeanServer
 
 # None: not one of the network
 _Address = tuple[str, int] | None
@@ -100,7 +101,7 @@ class _Http11(H11Protocol):
         await super().stream_send(Body(STREAM_ID, failure.body))
 
 
-class Connection(TCPServer):
+class Connection(LeanServer):
     """HTTP on one connection.
 
     Args:

@@ -32,6 +32,7 @@ from common.errors import Unavailable
 from common.system.log import get_log
 from protocol.http.connection import Connection, DrawFailure, plain_failure
 from protocol.http.places import Place, Places
+from protocol.http.socketstream import DirectStream
 from protocol.peer import peer_of
 
 _BACKLOG: Final = 1024
@@ -196,9 +197,9 @@ class Connections:
         """Return the stream, encrypted if it is to be; None: the peer is not trusted, or too slow."""
         peer = _peer(sock)
         try:
+            raw = DirectStream(sock)
             if self._identity is None:
-                return await _plain(sock)
-            raw = await anyio.abc.SocketStream.from_socket(sock)
+                return raw
             with anyio.fail_after(self._rules.handshake_timeout_s):
                 context = self._identity.context()
                 return await TLSStream.wrap(raw, server_side=True, ssl_context=context, standard_compatible=False)
@@ -236,12 +237,6 @@ async def _accept(listener: socket.socket) -> socket.socket | None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _KEEPALIVE_S)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_MS)
     return sock
-
-
-async def _plain(sock: socket.socket) -> anyio.abc.ByteStream:
-    if sock.family == socket.AF_UNIX:
-        return await anyio.abc.UNIXSocketStream.from_socket(sock)
-    return await anyio.abc.SocketStream.from_socket(sock)
 
 
 def _peer(sock: socket.socket) -> str:

@@ -3,6 +3,7 @@
 Source: rapi.md section 2, "Order of checks"; DESIGN section 15.
 """
 
+import functools
 import hashlib
 import time
 from collections.abc import Callable
@@ -23,7 +24,7 @@ from common.webaccess.tokens import BadToken, Token, TokenText, unknown_token
 from common.webaccess.userstext import User
 from daemons.rapid.access.accounts import Accounts
 from daemons.rapid.access.credentials import NamePassword, bad_token, read_credentials, unauthenticated
-from daemons.rapid.access.passwordchecks import PasswordChecks
+from daemons.rapid.access.passwordchecks import MOST_REMEMBERED, PasswordChecks
 from daemons.rapid.access.verdict import Outcome, Rules, verdict
 from daemons.rapid.calls import Call, Face
 from daemons.rapid.refusals import Refused
@@ -86,6 +87,8 @@ class Authenticator:
         """The user with this password; None: there is none. Raises: Refused: 429 and 503, as `admit`."""
         self._refresh()
         user = self._accounts.user(name)
+        if user is not None and self._checks.is_remembered(name, user, password):
+            return _of_user(user)
         is_right = await self._checks.is_right(name, user, password, address)
         # he may be gone, or have other rights, after the wait
         self._refresh()
@@ -177,6 +180,7 @@ def _denied(call: Call, caller: Principal) -> Refused:
     return Refused(403, f"'{caller.name}' lacks the right {needed}; an administrator of the cluster gives it")
 
 
+@functools.lru_cache(MOST_REMEMBERED)
 def _of_user(user: User) -> Principal:
     stamp = hashlib.sha256(user.password.encode(errors="surrogatepass")).hexdigest()
     return Principal(user.name, user.grants.rights, user.grants.unix_user, stamp=stamp)

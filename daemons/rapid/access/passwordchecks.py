@@ -45,14 +45,14 @@ class PasswordChecks:
         Args: user: None: there is no user of this name, which takes as long as a wrong password.
         Raises: Refused: 429: too many wrong passwords from this address; 503: too many checks are waiting.
         """
-        if self._is_remembered(name, user, given):
+        if self.is_remembered(name, user, given):
             return True
         await self._wait_for_turn(address)
         if self._limiter.statistics().tasks_waiting >= MOST_WAITING:
             raise Refused(503, "too many passwords are being checked; try again", headers={"Retry-After": "1"})
         async with self._limiter:
             # another request may have brought the same while this one waited
-            if self._is_remembered(name, user, given):
+            if self.is_remembered(name, user, given):
                 return True
             # with a limiter of its own: this task has this one already
             stored = None if user is None else read_password(user.password)
@@ -75,7 +75,8 @@ class PasswordChecks:
         if wait_s:
             await trio.sleep(wait_s)
 
-    def _is_remembered(self, name: str, user: User | None, given: str) -> bool:
+    def is_remembered(self, name: str, user: User | None, given: str) -> bool:
+        """Whether this password of this user was right before, so that nothing need be checked."""
         if user is None:
             return False
         key = self._hash(name, given)

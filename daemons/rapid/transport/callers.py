@@ -8,6 +8,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+import trio
 from starlette.requests import Request as HttpRequest
 
 from common.access import Access, Role
@@ -19,6 +20,9 @@ from protocol.http.connections import Describe
 from protocol.peer import Peer, peer_of, with_role
 
 _PEER: Final = "peer"
+# seconds for which the name of a user of this machine serves
+_NAME_FRESH_S: Final = 30.0
+_MOST_PEERS: Final = 1000
 
 
 class Gate(Protocol):
@@ -54,6 +58,8 @@ class Callers:
     def __init__(self, gate: Gate, visitor: Visitor = lambda http: None) -> None:
         self._gate = gate
         self._visitor = visitor
+        # users over the Unix socket, and until when their names serve
+        self._peers: dict[tuple[int, Role], tuple[Principal, float]] = {}
 
     async def identify(self, http: HttpRequest, face: Face) -> Principal:
         """The caller; credentials count more than the peer, which may be a proxy. Raises: Refused: as of the gate."""
@@ -63,7 +69,17 @@ class Callers:
             return visitor
         if peer is None or "authorization" in http.headers:
             return await self._gate.identify(http)
-        return await in_thread(_principal, peer)
+        return await self._of_peer(peer)
+
+    async def _of_peer(self, peer: Peer) -> Principal:
+        """Who the kernel says it is; the name of a user is looked up once a while, as that takes a thread."""
+        key, now = (peer.uid, peer.role), trio.current_time()
+        known = self._peers.get(key)
+        if known is None or now >= known[1]:
+            if len(self._peers) >= _MOST_PEERS:
+                self._peers.clear()
+            known = self._peers[key] = await in_thread(_principal, peer), now + _NAME_FRESH_S
+        return known[0]
 
     def role_for(self, call: Call, caller: Principal) -> Role:
         """Raises: Refused: 401, 403."""
