@@ -39,10 +39,16 @@ exec chroot {root}/root /usr/bin/tini -g -- /bin/sleep infinity
 
 
 class Machines:
-    """A context manager. Args: root: a folder, in which the installed Debian is kept for the next time."""
+    """A context manager.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        root: a folder, in which the installed Debian is kept for the next time.
+        count: of machines.
+    """
+
+    def __init__(self, root: Path, count: int = COUNT) -> None:
         self._root = root
+        self._count = count
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
@@ -51,7 +57,7 @@ class Machines:
             _install(base)
         _call("ip", "netns", "add", _BRIDGE)
         _call("ip", "-n", _BRIDGE, "link", "add", "br0", "up", "type", "bridge")
-        for number in range(1, COUNT + 1):
+        for number in range(1, self._count + 1):
             self._connect(number)
             self._boot(number, base)
         return self
@@ -60,7 +66,7 @@ class Machines:
         for process in self._processes.values():
             process.kill()
             process.wait()
-        for name in [*(f"rg{number}" for number in range(1, COUNT + 1)), _BRIDGE]:
+        for name in [*(f"rg{number}" for number in range(1, self._count + 1)), _BRIDGE]:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def run(self, number: int, script: str, *, limit_s: float = 300) -> str:
@@ -151,7 +157,7 @@ def _make_gantry(base: Path) -> None:
     (packages / "gantry_src.pth").write_text("/opt/src\n")
     (base / "opt/gantry/pyvenv.cfg").write_text("home = /usr/bin\n")
     (programs / "python3").symlink_to("/usr/bin/python3")
-    for name in ("luxid", "wconfd"):
+    for name in ("luxid", "wconfd", "rapid"):
         (programs / f"gantry-{name}").write_text(
             f"#!/opt/gantry/bin/python3\nfrom daemons.{name}.main import main\nmain()\n"
         )

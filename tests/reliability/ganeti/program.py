@@ -33,7 +33,7 @@ COMMANDS: Final = (
     "gnt-cluster verify | grep -v procfs",
 )
 # an operating system of which nothing is installed
-_SYSTEM: Final = """mkdir -p /srv/ganeti/file-storage /srv/ganeti/os/dummy /etc/ganeti; cd /srv/ganeti/os/dummy
+SYSTEM: Final = """mkdir -p /srv/ganeti/file-storage /srv/ganeti/os/dummy /etc/ganeti; cd /srv/ganeti/os/dummy
 echo /srv/ganeti/file-storage > /etc/ganeti/file-storage-paths
 for name in create import export rename verify; do printf '#!/bin/sh\\nexit 0\\n' > $name; chmod 755 $name; done
 echo 20 > ganeti_api_version; echo default > variants.list; : > parameters.list
@@ -47,7 +47,7 @@ _INSTANCE: Final = (
 )
 _OURS: Final = """for name in luxid wconfd; do dpkg-divert --local --rename --add /usr/sbin/ganeti-$name
 ln -s /opt/src/deploy/ganeti/daemon /usr/sbin/ganeti-$name; done"""
-_AGAIN: Final = "/usr/lib/ganeti/daemon-util stop-master; /usr/lib/ganeti/daemon-util start-master; sleep 3"
+AGAIN: Final = "/usr/lib/ganeti/daemon-util stop-master; /usr/lib/ganeti/daemon-util start-master; sleep 3"
 _FILES: Final = (
     "cd /var/lib/ganeti; sha1sum config.data ssconf_*; find queue -type f ! -name lock ! -name version | sort "
     "| xargs sha1sum"
@@ -59,7 +59,7 @@ def main(folder: Path) -> int:
         make_cluster(machines)
         theirs = outputs(machines)
         machines.on_all(_OURS)
-        machines.run(1, _AGAIN)
+        machines.run(1, AGAIN)
         assert "gantry-luxid" in machines.run(1, "ps ax -o args"), "our luxid has not started"
         verdicts = {**compared(theirs, outputs(machines)), **moved(machines)}
     for what, verdict in verdicts.items():
@@ -69,7 +69,7 @@ def main(folder: Path) -> int:
 
 def make_cluster(machines: Machines) -> None:
     """Three nodes with Ganeti's own daemons, and instances of which one is stopped, and one has crashed."""
-    machines.on_all(_SYSTEM)
+    machines.on_all(SYSTEM)
     print(machines.run(1, _CLUSTER))
     for number in range(1, INSTANCES + 1):
         machines.run(1, _INSTANCE.format(node=number % COUNT + 1, number=number))
