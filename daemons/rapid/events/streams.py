@@ -29,7 +29,8 @@ class ByteStream(StreamingResponse):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_cancel_when_gone, receive, nursery.cancel_scope)
             await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-            if await self._send_pieces(send):
+            # HEAD wants no body, and must not wait for the end of one
+            if scope["method"] == "HEAD" or await self._send_pieces(send):
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
             # a reply without its end makes the server close the connection
             nursery.cancel_scope.cancel()

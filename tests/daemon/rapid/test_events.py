@@ -155,6 +155,24 @@ def test_a_client_that_goes_is_forgotten(web: Web) -> None:
     wait_until(lambda: streams() == before, what="the stream has ended", state=streams)
 
 
+def test_a_look_at_the_headers_does_not_hold_the_connection(web: Web) -> None:
+    head = web.local.head("/3/events")
+
+    assert (head.status_code, head.headers["content-type"]) == (200, "text/event-stream")
+    assert web.local.get("/3/jobs").status_code == 200
+
+
+def test_what_others_may_not_see_is_not_told(web: Web) -> None:
+    with following(web, "?topics=jobs") as events:
+        events.next()
+        job_id = submit(web, "echo", "confidential")
+        events_of = [events.until("jobs")["jobs"] for _ in range(2)]
+
+    told = [job for jobs in events_of for job in jobs if job["id"] == job_id]
+    assert told
+    assert {job["summary"][0] for job in told} == {"RUN_COMMAND(echo)"}
+
+
 def test_a_topic_or_an_id_that_is_none_is_refused(web: Web) -> None:
     for query, text in (("topics=jobs,weather", "there is no topic 'weather'"), ("ids=1,x", "got 'x'")):
         reply = web.local.get(f"/3/events?{query}")

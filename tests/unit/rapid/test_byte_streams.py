@@ -8,6 +8,8 @@ import trio
 
 from daemons.rapid.events.streams import STALLED_S, ByteStream
 
+GET = {"type": "http", "method": "GET"}
+
 Message = MutableMapping[str, Any]
 
 
@@ -51,7 +53,7 @@ class Pieces:
 async def test_all_pieces_are_sent_and_then_the_end(autojump_clock: trio.abc.Clock) -> None:
     client = Client(takes=9)
 
-    await ByteStream(Pieces(is_endless=False).make(), {"x": "y"})({}, client.receive, client.send)
+    await ByteStream(Pieces(is_endless=False).make(), {"x": "y"})(GET, client.receive, client.send)
 
     assert client.sent[0]["headers"] == [(b"x", b"y")]
     assert client.bodies() == [b"one", b"two", b""]
@@ -61,7 +63,7 @@ async def test_all_pieces_are_sent_and_then_the_end(autojump_clock: trio.abc.Clo
 async def test_a_quiet_stream_ends_when_its_client_goes(autojump_clock: trio.abc.Clock) -> None:
     client, pieces = Client(takes=9), Pieces(is_endless=True)
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(ByteStream(pieces.make(), {}), {}, client.receive, client.send)
+        nursery.start_soon(ByteStream(pieces.make(), {}), GET, client.receive, client.send)
         await trio.sleep(100)
         client.gone.set()
 
@@ -73,8 +75,18 @@ async def test_a_quiet_stream_ends_when_its_client_goes(autojump_clock: trio.abc
 async def test_a_client_that_takes_nothing_is_dropped_without_an_end(autojump_clock: trio.abc.Clock) -> None:
     client, pieces = Client(takes=2), Pieces(is_endless=True)
 
-    await ByteStream(pieces.make(), {})({}, client.receive, client.send)
+    await ByteStream(pieces.make(), {})(GET, client.receive, client.send)
 
     assert trio.current_time() >= STALLED_S
     assert pieces.is_closed
     assert client.bodies() == [b"one"]
+
+
+@pytest.mark.trio
+async def test_a_head_of_an_endless_stream_ends_at_once(autojump_clock: trio.abc.Clock) -> None:
+    client = Client(takes=9)
+
+    await ByteStream(Pieces(is_endless=True).make(), {})({**GET, "method": "HEAD"}, client.receive, client.send)
+
+    assert client.bodies() == [b""]
+    assert trio.current_time() == 0
