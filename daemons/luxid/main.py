@@ -276,7 +276,7 @@ def _service(
     # members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(access, gids=()).access(own_uid)
     submitters = Submitters(access.access(own_uid), jobs)
-    rows = JobRows(jobs.table, store, views)
+    rows = JobRows(jobs.table, store, views, jobs.queue.ended)
     outputs = OutputWatch(settings.paths, nursery)
     output = Output(jobs, store, outputs)
     lags, tally = early.nodes.lags if early.nodes else None, CallTally()

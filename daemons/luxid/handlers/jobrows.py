@@ -14,12 +14,13 @@ import trio
 
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
-from common.queue.jobs import Job
+from common.queue.jobs import Job, JobState
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import read_job_id
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JobRow, UnreadJob
+from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.jobviews import JobViews
@@ -34,10 +35,11 @@ _log: Final = get_log(__name__)
 class JobRows:
     """The jobs of the queue and the archive, in the form from which fields are read."""
 
-    def __init__(self, table: JobTable, store: Store, views: JobViews) -> None:
+    def __init__(self, table: JobTable, store: Store, views: JobViews, ended: EndedJobs) -> None:
         self._table = table
         self._store = store
         self._views = views
+        self._ended = ended
 
     async def named(self, job_ids: Sequence[JobId]) -> AsyncGenerator[list[JobRow], None]:
         """These jobs, in this order, archived ones included; for a job that does not exist an UnreadJob.
@@ -48,12 +50,19 @@ class JobRows:
             async for batch in batches:
                 yield batch
 
-    async def every(self, *, archived: bool, page: Page | None = None) -> AsyncGenerator[list[JobRow], None]:
+    async def every(
+        self, *, archived: bool, page: Page | None = None, without: frozenset[JobState] = frozenset()
+    ) -> AsyncGenerator[list[JobRow], None]:
         """All live jobs, by id, and archived ones if wanted; or those of them at the place and in the order of a page.
 
         Unreadable jobs are left out.
+
+        Args: without: final states; live jobs that are known to be in one of them are left out unread.
         """
         job_ids = self._table.ids()
+        if without:
+            ended = self._ended.get
+            job_ids = [job_id for job_id in job_ids if ended(job_id) not in without]
         if archived:
             set_aside = await in_thread(_archived_ids, self._store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})

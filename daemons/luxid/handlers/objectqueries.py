@@ -12,8 +12,10 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex
 from common.query.kinds import QueryKind, TagKind
+from common.queue.jobs import JobState
 from daemons.luxid.configcache import WAIT_S
 from daemons.luxid.core.query.engine import Plan
+from daemons.luxid.core.query.hopeless import hopeless_states
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.query.jobs import JOBS, JobRow
 from daemons.luxid.core.query.locks import LOCKS, lock_rows
@@ -71,7 +73,7 @@ class ObjectQueries:
             case QueryKind.JOB:
                 jobs = JOBS.plan(call.fields, call.filter)
                 job_ids = None if jobs.asked is None else job_ids_of(jobs.asked)
-                rows = self._job_rows(jobs, job_ids, peer, call.page)
+                rows = self._job_rows(jobs, job_ids, peer, call.page, hopeless_states(call.filter))
                 return query_reply(jobs, rows, most=None if call.page is None else call.page.limit)
             case QueryKind.LOCK:
                 locks = LOCKS.plan(call.fields, call.filter)
@@ -136,7 +138,12 @@ class ObjectQueries:
         return await objects.classic(names, fields, self._sources, by=by)
 
     def _job_rows(
-        self, plan: Plan[JobRow], job_ids: Sequence[JobId] | None, peer: Peer, page: Page | None = None
+        self,
+        plan: Plan[JobRow],
+        job_ids: Sequence[JobId] | None,
+        peer: Peer,
+        page: Page | None = None,
+        without: frozenset[JobState] = frozenset(),
     ) -> AsyncGenerator[list[JobRow], None]:
         """The jobs as the peer may see them, which also limits what filters see."""
         if job_ids is not None and page is not None:
@@ -148,7 +155,8 @@ class ObjectQueries:
             rows = self._jobs.named(job_ids)
         else:
             # a filter on this field does not count (luxid.md 7.3)
-            rows = self._jobs.every(archived=any(field.name == "archived" for field in plan.fields), page=page)
+            archived = any(field.name == "archived" for field in plan.fields)
+            rows = self._jobs.every(archived=archived, page=page, without=without)
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         return rows if viewer.sees_all else _seen_by(viewer, rows)
 

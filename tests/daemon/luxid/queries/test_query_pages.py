@@ -40,3 +40,15 @@ def test_a_page_without_room_or_of_other_things_is_refused(cluster: Cluster) -> 
         ids(cluster, Page(0))
     with pytest.raises(RemoteError, match="of jobs only, not of 'lock'"):
         cluster.luxi(Query(QueryKind.LOCK, ("name",), None, Page(1)))
+
+
+def test_a_filter_by_status_finds_the_same_jobs_as_ever(cluster: Cluster) -> None:
+    done = cluster.submit_many(*[(dummy(),)] * 3)
+    failed = cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 0.0})
+    cluster.wait(*done, failed)
+    assert cluster.luxi(ArchiveJob(JobId(done[0])))
+
+    assert ids(cluster, Page(5), ["==", "status", "error"], "summary") == [failed]
+    assert ids(cluster, Page(5), ["!", ["==", "status", "error"]], "summary") == [done[2], done[1]]
+    assert ids(cluster, Page(5), ["==", "status", "success"], "archived") == [done[2], done[1], done[0]]
+    assert ids(cluster, Page(5), ["==", "status", "waiting"], "summary") == []
