@@ -88,17 +88,18 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     gate = Authenticator(paths, Rules(rules.anonymous_read, rules.ganeti_rights, rules.require_authentication))
     # half of luxid's connections are left to others
     backend = Backend(paths, rules.luxid_patience_s, max(settings.limits.max_connections // 2, 1))
+    hub = hub_of(paths)
     page = make_page(
         gate.check_password,
         gate.current,
         gate.wait_until_over,
         lambda: backend.luxid.call_once(ReadMetrics()),
-        _pause,
+        hub,
     )
     parts = make_parts(settings, gate, backend, page)
     identity = await in_thread(_identity, settings) if rules.ssl else None
     access = settings.access.access(os.getuid())
-    counts, connections, hub = HttpCounts(), dict[str, Connections](), hub_of(paths)
+    counts, connections = HttpCounts(), dict[str, Connections]()
     application = make_application(settings, parts, page, hub, counts, connections)
     # Starlette has less exact types for the same
     app = cast(ASGIFramework, CountedApplication(application, counts))
@@ -125,10 +126,6 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
                     parts.load.stop()
         finally:
             parts.backend.close()
-
-
-async def _pause() -> None:
-    await trio.sleep(1.0)
 
 
 def make_parts(settings: Settings, gate: Gate, backend: Backend, page: Page) -> Parts:

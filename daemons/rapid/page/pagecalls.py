@@ -14,13 +14,14 @@ from starlette.responses import Response
 from common.webaccess.principal import Principal
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, Face, Handler
+from daemons.rapid.events.hub import Hub
 from daemons.rapid.page.acts.jobacts import JobActs
 from daemons.rapid.page.acts.queueacts import QueueActs
 from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage
 from daemons.rapid.page.boards.board import Board, Following
 from daemons.rapid.page.boards.dashboard import DashboardBoard
 from daemons.rapid.page.boards.ratepage import RateBoard
-from daemons.rapid.page.live.stream import LiveResponse, Wait, Watched
+from daemons.rapid.page.live.stream import LiveResponse, Watched
 from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.staticfiles import StaticFiles
@@ -42,8 +43,7 @@ class Page:
     pages: Pages
     login: Login
     recorder: Recorder
-    # waits for a change of anything that pages show
-    wait: Wait
+    hub: Hub
     # returns when a caller may not see any more what he may see now
     until_over: Callable[[Principal], Awaitable[None]]
 
@@ -92,7 +92,7 @@ class Page:
                     nursery.start_soon(_then_end, session.over.wait, nursery.cancel_scope)
                 nursery.start_soon(_then_end, lambda: self.until_over(asked.caller), nursery.cancel_scope)
 
-        return Watched(asked, board, _following(asked), frame, self.wait, over)
+        return Watched(asked, board, _following(asked), frame, self.hub, over)
 
     def _acts(self) -> Iterator[Call]:
         jobs, queue = JobActs(self.pages), QueueActs(self.pages)
@@ -112,11 +112,11 @@ def make_page(
     current: Callable[[Principal], Principal | None],
     until_over: Callable[[Principal], Awaitable[None]],
     read_metrics: Callable[[], Awaitable[LuxidMetrics]],
-    wait: Wait,
+    hub: Hub,
 ) -> Page:
     """The page with its parts; see their classes for the arguments."""
     pages = Pages(Visitors(Sessions(current, trio.current_time)))
-    return Page(pages, Login(pages, check_password), Recorder(read_metrics), wait, until_over)
+    return Page(pages, Login(pages, check_password), Recorder(read_metrics), hub, until_over)
 
 
 async def _then_end(wait: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:

@@ -11,6 +11,7 @@ import attrs
 from common.access import Role
 from common.webaccess.rights import ROLE_OF, Right
 from daemons.rapid.calls import Asked
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.reading.clusternow import ClusterNow
 
 F = TypeVar("F")
@@ -33,6 +34,8 @@ class Board(Generic[F]):
     # makes the view of an instant, without asking anybody
     view: Callable[[F, float], object]
     title: Callable[[F], str]
+    # what of the cluster it shows
+    interest: Callable[[F], Interest]
     # adds what only the whole page shows
     complete: Callable[[Asked, F], Awaitable[F]] | None = None
     # output that goes on under a page; None: there is none, or it is not wanted

@@ -1,6 +1,6 @@
 """The dashboard: what runs, what waits, and why, at a glance."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import attrs
@@ -14,6 +14,7 @@ from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
 from daemons.rapid.page.drawing.timeline import draw_timeline
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
@@ -31,13 +32,14 @@ from daemons.rapid.page.views.lockview import lock_lines
 from daemons.rapid.page.views.ruleview import rule_lines
 from protocol.luxi.locks import LockRow
 from protocol.luxi.metrics import LuxidMetrics
+from protocol.rapid.events import Topic
 
 # rows of each list
-JOBS: Final = 15
+JOBS: Final = 12
 LOCKS: Final = 8
 RULES: Final = 6
 # jobs of the timeline, for lanes of one job each and of several
-BARS: Final = {LaneBy.JOB: 16, LaneBy.OPCODE: 150, LaneBy.USER: 150}
+BARS: Final = {LaneBy.JOB: 18, LaneBy.OPCODE: 150, LaneBy.USER: 150}
 
 
 @attrs.frozen
@@ -49,7 +51,8 @@ class Facts:
     # None: the caller may not see them
     locks: tuple[LockRow, ...]
     rules: tuple[FilterRule, ...]
-    samples: Sequence[Sample]
+    # of now, whenever it is drawn
+    samples: Callable[[], Sequence[Sample]]
 
 
 @attrs.frozen
@@ -66,6 +69,7 @@ class DashboardBoard:
             self.read,
             view,
             lambda _: "Dashboard",
+            lambda _: Interest.of(*Topic),
         )
 
     async def read(self, asked: Asked, now: ClusterNow) -> Facts:
@@ -78,7 +82,7 @@ class DashboardBoard:
             by,
             await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
             await filter_rules(asked.daemons) if may(asked, Right.FILTERS_READ) else (),
-            self._recorder.samples,
+            lambda: self._recorder.samples,
         )
 
 
@@ -110,13 +114,13 @@ def view(facts: Facts, now: float) -> Dashboard:
         len(facts.locks),
         rule_lines(facts.rules, held.by_rule)[:RULES],
         held.buckets[:RULES],
-        rate_chart(facts.samples),
+        rate_chart(facts.samples()),
     )
 
 
 def tiles(facts: Facts) -> tuple[Tile, ...]:
     queue, jobs = facts.metrics.queue, facts.metrics.queue.jobs
-    lately, ended = rates(facts.samples), facts.metrics.jobs.ended
+    lately, ended = rates(facts.samples()), facts.metrics.jobs.ended
     oldest = duration(queue.oldest_wait_s) if queue.oldest_wait_s else "-"
     full = f"{queue.limits_full} limits are full" if queue.limits_full else ""
     which = f"of {figure(sum(ended.values()))} ended since luxid's start"

@@ -9,11 +9,13 @@ from common.query.qlang import Expression
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import UNENDED, page_of_jobs, reasons_of
 from daemons.rapid.page.reading.rulefacts import LOOKED_AT, HeldBack, filter_rules, held_back
 from daemons.rapid.page.views.boards import FilterPage
 from daemons.rapid.page.views.ruleview import rule_lines
+from protocol.rapid.events import Topic
 
 
 @attrs.frozen
@@ -33,6 +35,7 @@ BOARD: Final[Board[Facts]] = Board(
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda _: "Filters",
+    lambda _: Interest.of(Topic.FILTERS, Topic.REASONS, Topic.JOBS),
 )
 
 

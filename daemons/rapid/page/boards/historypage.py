@@ -13,12 +13,14 @@ from common.words.fields import Row
 from common.words.jobfilter import statuses_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
 from daemons.rapid.page.views.boards import FailureRow, FailureTable, HistoryPage
 from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
 from daemons.rapid.page.views.links import with_query
+from protocol.rapid.events import Topic
 
 # ended jobs that are counted, and failed ones that are listed
 COUNTED: Final = 500
@@ -41,6 +43,7 @@ BOARD: Final[Board[Facts]] = Board(
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda _: "History",
+    lambda _: Interest.of(Topic.JOBS),
 )
 
 

@@ -11,6 +11,7 @@ from common.words.fields import FIELDS, OWN, USED
 from common.words.jobfilter import job_filter
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board, may
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
@@ -19,6 +20,7 @@ from daemons.rapid.page.views.frame import Act, Choice
 from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
 from daemons.rapid.page.views.links import with_query
 from protocol.luxi.metrics import LuxidMetrics
+from protocol.rapid.events import Topic
 
 ROWS: Final = 50
 _CHOICES: Final = (
@@ -52,6 +54,7 @@ BOARD: Final[Board[Facts]] = Board(
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda facts: f"Jobs: {facts.where}" if facts.where else "Jobs",
+    lambda facts: interest(facts),
 )
 
 
@@ -66,6 +69,12 @@ async def read(asked: Asked, now: ClusterNow) -> Facts:
         return attrs.evolve(nothing, wrong=error.message)
     jobs = await told(asked.daemons, rows[:ROWS])
     return attrs.evolve(nothing, jobs=jobs, has_more=len(rows) > ROWS)
+
+
+def interest(facts: Facts) -> Interest:
+    """All jobs on the first page, where new ones come; on others those that are shown."""
+    ids = None if facts.after is None else [row["id"] for row in facts.jobs.rows]
+    return Interest.of(Topic.JOBS, Topic.REASONS, job_ids=ids)
 
 
 def filter_of(where: str) -> Expression | None:

@@ -19,6 +19,7 @@ from daemons.rapid.page.boards.board import Board, Following, may
 from daemons.rapid.page.boards.joblist import acts_of
 from daemons.rapid.page.drawing.lockgraph import draw_graph
 from daemons.rapid.page.drawing.timeline import draw_timeline
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import jobs_by_id
@@ -32,6 +33,7 @@ from daemons.rapid.page.views.lives import window
 from daemons.rapid.page.views.lockview import dependents, lock_lines, rows_of_owner, waits
 from protocol.luxi.locks import JOB, LockRow
 from protocol.luxi.waits import ReadJobWaits
+from protocol.rapid.events import Topic
 
 # seconds that the job's own timeline shows at least
 SHORTEST_S: Final = 2.0
@@ -68,6 +70,7 @@ BOARD: Final[Board[Facts]] = Board(
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda facts: f"Job {facts.row['id']}",
+    lambda facts: Interest.of(Topic.JOBS, Topic.REASONS, Topic.LOCKS, job_ids=[facts.row["id"], *facts.reasons]),
     lambda asked, facts: with_output(asked, facts),
     lambda facts: following(facts),
 )
@@ -119,10 +122,12 @@ def view(facts: Facts, now: float) -> JobPage:
     user = with_query("/ui/jobs", [("where", f'user="{job.user}"')]) if job.user else ""
     graph = draw_graph(waits(facts.reasons))
     timeline = draw_timeline(drawn, *window(drawn, drawn[0].until if job.is_final and drawn else now, SHORTEST_S))
-    return JobPage(job, user, timeline, graph, owner, facts.acts, _output_view(job_id, facts.shown))
+    return JobPage(
+        job, user, timeline, graph, owner, facts.acts, _output_view(job_id, facts.shown, is_final=job.is_final)
+    )
 
 
-def _output_view(job_id: int, shown: Shown | None) -> OutputView | None:
+def _output_view(job_id: int, shown: Shown | None, *, is_final: bool) -> OutputView | None:
     if shown is None:
         return None
     path, output = f"/ui/jobs/{job_id}", shown.output
@@ -134,9 +139,18 @@ def _output_view(job_id: int, shown: Shown | None) -> OutputView | None:
         f"bytes {output.start} to {output.end}, {size(len(output.content))}",
         shown.is_followed,
         (
-            Choice("follow", path, shown.is_followed),
-            Choice("stop", with_query(path, [("stop", "yes")]), not shown.is_followed and not shown.is_part),
+            *_ends(path, shown, is_final=is_final),
             Choice("from the start", with_query(path, [("from", "0")]), shown.is_part and output.start == 0),
             Choice("next part", with_query(path, [("from", output.end)])),
         ),
+    )
+
+
+def _ends(path: str, shown: Shown, *, is_final: bool) -> tuple[Choice, ...]:
+    """The choices that show the end of the output; that of a job that has ended does not go on."""
+    if is_final:
+        return (Choice("end", path, not shown.is_part),)
+    return (
+        Choice("follow", path, shown.is_followed),
+        Choice("stop", with_query(path, [("stop", "yes")]), not shown.is_followed and not shown.is_part),
     )

@@ -10,6 +10,7 @@ from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
 from daemons.rapid.page.drawing.lockgraph import draw_graph
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.lockfacts import chains, lock_rows
 from daemons.rapid.page.views.boards import LockPage
@@ -17,6 +18,7 @@ from daemons.rapid.page.views.frame import Choice
 from daemons.rapid.page.views.links import with_query
 from daemons.rapid.page.views.lockview import lock_lines, waiting_jobs, waits
 from protocol.luxi.locks import LockRow
+from protocol.rapid.events import Topic
 
 # rows of the table
 ROWS: Final = 200
@@ -40,6 +42,7 @@ BOARD: Final[Board[Facts]] = Board(
     lambda asked, now: read(asked, now),
     lambda facts, now: view(facts, now),
     lambda _: "Locks",
+    lambda _: Interest.of(Topic.LOCKS, Topic.REASONS),
 )
 
 

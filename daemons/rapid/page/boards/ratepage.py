@@ -1,6 +1,6 @@
 """The page of rates: how fast jobs come, start and end, and how long they wait."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import attrs
 
@@ -8,6 +8,7 @@ from common.webaccess.rights import Right
 from common.words.times import duration
 from daemons.rapid.calls import Asked
 from daemons.rapid.page.boards.board import Board
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.recorder import EVERY_S, Recorder
 from daemons.rapid.page.templates import figure
@@ -19,7 +20,8 @@ from protocol.luxi.metrics import LuxidMetrics
 @attrs.frozen
 class Facts:
     metrics: LuxidMetrics
-    samples: Sequence[Sample]
+    # of now, whenever it is drawn
+    samples: Callable[[], Sequence[Sample]]
 
 
 @attrs.frozen
@@ -36,21 +38,23 @@ class RateBoard:
             self.read,
             view,
             lambda _: "Rates",
+            lambda _: Interest(),
         )
 
     async def read(self, asked: Asked, now: ClusterNow) -> Facts:
-        return Facts(now.metrics, self._recorder.samples)
+        return Facts(now.metrics, lambda: self._recorder.samples)
 
 
 def view(facts: Facts, now: float) -> RatePage:
-    told = f"measured every {EVERY_S:g} s; the last {duration(_length(facts.samples))}"
+    samples = facts.samples()
+    told = f"measured every {EVERY_S:g} s; the last {duration(_length(samples))}"
     delays = "from the arrival of a job to its process, as ranges of a histogram tell it"
     return RatePage(
         (
-            NamedChart("Jobs a second", rate_chart(facts.samples), "/s", told),
-            NamedChart("Queue delay", delay_chart(facts.samples), " s", delays),
+            NamedChart("Jobs a second", rate_chart(samples), "/s", told),
+            NamedChart("Queue delay", delay_chart(samples), " s", delays),
         ),
-        tuple(_now(facts.metrics)),
+        tuple(_now(samples[-1].metrics if samples else facts.metrics)),
     )
 
 

@@ -1,9 +1,9 @@
 """One event stream for one open page.
 
-Theory. The stream draws the page's view when something has changed, and once in `TICK_S` in any case, as durations grow
-and curves move; then it asks nobody, and draws what it knows. After each reading it pauses for at least `LEAST_S`, and
-for `SHARE` times as long as the reading took: so a page costs a bounded part of luxid, however large the queue is. A
-browser that comes back gets all parts anew.
+Theory. The stream draws the page's view when something on it may have changed, and once in `TICK_S` in any case, as
+durations grow and curves move; then it asks nobody, and draws what it knows. After each reading it pauses for at least
+`LEAST_S`, and for `SHARE` times as long as the reading took: so a page costs a bounded part of luxid, however large the
+queue is. A browser that comes back gets all parts anew.
 
 Source: CHOICES section 4, traps.
 """
@@ -22,7 +22,9 @@ from starlette.types import Receive, Scope, Send
 from common.errors import GantryError
 from common.words.text import defused
 from daemons.rapid.calls import Asked
+from daemons.rapid.events.hub import Hub
 from daemons.rapid.page.boards.board import Board, Following
+from daemons.rapid.page.live.news import Interest
 from daemons.rapid.page.live.parts import appended, event, partials
 from daemons.rapid.page.reading.clusternow import ClusterNow, cluster_now
 from daemons.rapid.page.reading.outputparts import read_piece
@@ -41,9 +43,6 @@ _OUTPUT_S: Final = 60.0
 # seconds until a failed reading is tried again
 _RETRY_S: Final = 2.0
 
-# waits for a change of anything that pages show
-Wait = Callable[[], Awaitable[None]]
-
 
 @attrs.frozen
 class Watched(Generic[F]):
@@ -55,7 +54,7 @@ class Watched(Generic[F]):
     following: Following | None
     # what stands around it, with this line about the cluster
     frame: Callable[[Health], Frame]
-    wait: Wait
+    hub: Hub
     # ends when the page may not be shown any more
     over: Callable[[], Awaitable[None]]
 
@@ -101,7 +100,14 @@ async def _until_over(over: Callable[[], Awaitable[None]], scope: trio.CancelSco
 
 
 async def _follow_view(watched: Watched[F], push: Push) -> None:
+    with watched.hub.following():
+        await watched.hub.ready()
+        await _follow_hub(watched, push)
+
+
+async def _follow_hub(watched: Watched[F], push: Push) -> None:
     sent: dict[str, str] = {}
+    serial = watched.hub.log.last
     now, facts, took_s = await _read(watched)
     while True:
         drawn = _drawn(watched, now, facts)
@@ -109,10 +115,20 @@ async def _follow_view(watched: Watched[F], push: Push) -> None:
             await push(event(changes))
             sent = drawn
         await trio.sleep(max(LEAST_S, took_s * SHARE))
-        with trio.move_on_after(TICK_S) as tick:
-            await watched.wait()
-        if not tick.cancelled_caught:
+        if await _until_concerned(watched.hub, serial, watched.board.interest(facts)):
+            serial = watched.hub.log.last
             now, facts, took_s = await _read(watched)
+
+
+async def _until_concerned(hub: Hub, serial: int, interest: Interest) -> bool:
+    """Wait for news of what the page shows; False: there was none for a while."""
+    with trio.move_on_after(TICK_S):
+        while True:
+            if interest.concerns(hub.log.after(serial)):
+                return True
+            serial = hub.log.last
+            await hub.wait(serial, TICK_S)
+    return False
 
 
 async def _read(watched: Watched[F]) -> tuple[ClusterNow, F, float]:

@@ -10,6 +10,8 @@ from common.metrics.histogram import Distribution
 from daemons.rapid.page.drawing.chart import Chart, draw_chart
 from protocol.luxi.metrics import LuxidMetrics
 
+# seconds by which luxid's own times of its start may differ: they are computed at each reading
+_SAME_S: Final = 1.0
 # seconds over which a rate "of now" is taken
 LATELY_S: Final = 60.0
 
@@ -43,7 +45,7 @@ def _between(first: Sample, last: Sample) -> Rates | None:
     """None: no time has passed, or luxid has begun anew."""
     took = last.at - first.at
     before, after = first.metrics, last.metrics
-    if took <= 0 or before.process.started_at != after.process.started_at:
+    if took <= 0 or not _is_one_run(first, last):
         return None
     ended = sum(after.jobs.ended.values()) - sum(before.jobs.ended.values())
     return Rates(
@@ -51,6 +53,11 @@ def _between(first: Sample, last: Sample) -> Rates | None:
         (after.jobs.started - before.jobs.started) / took,
         ended / took,
     )
+
+
+def _is_one_run(first: Sample, last: Sample) -> bool:
+    """Whether luxid was not started anew between the samples."""
+    return abs(last.metrics.process.started_at - first.metrics.process.started_at) < _SAME_S
 
 
 def rate_chart(samples: Sequence[Sample]) -> Chart:
@@ -87,7 +94,7 @@ def _delays(samples: Sequence[Sample]) -> Iterator[tuple[float, Distribution]]:
         while sample.at - samples[begin].at > LATELY_S:
             begin += 1
         first = samples[begin]
-        if first.metrics.process.started_at == sample.metrics.process.started_at:
+        if _is_one_run(first, sample):
             yield sample.at, _less(sample.metrics.durations.queue_delay, first.metrics.durations.queue_delay)
 
 

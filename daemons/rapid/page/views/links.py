@@ -7,6 +7,7 @@ from urllib.parse import quote, urlencode
 
 import attrs
 
+_UUID: Final = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _JOB: Final = r"\bjob[/ ](?P<job>[1-9][0-9]{0,17})\b"
 
 
@@ -17,6 +18,8 @@ class Piece:
     text: str
     # None: it leads nowhere
     href: str | None = None
+    # the whole of a text that was shortened; "": it was not
+    whole: str = ""
 
 
 def job_href(job_id: int) -> str:
@@ -54,6 +57,14 @@ def linked(text: str, names: Mapping[str, str] | None = None) -> tuple[Piece, ..
         at = match.end()
     pieces.append(Piece(text[at:]))
     return tuple(piece for piece in pieces if piece.text)
+
+
+def shortened(pieces: tuple[Piece, ...]) -> tuple[Piece, ...]:
+    """The pieces with the beginnings of UUIDs in place of those that lead somewhere."""
+    return tuple(
+        Piece(f"{piece.text[:8]}…", piece.href, piece.text) if piece.href and _UUID.fullmatch(piece.text) else piece
+        for piece in pieces
+    )
 
 
 def with_query(path: str, values: Iterable[tuple[str, object]]) -> str:

@@ -48,8 +48,9 @@ def _life(row: Row, by: LaneBy, now: float) -> Life:
 def _lane(row: Row, by: LaneBy, what: str) -> str:
     match by:
         case LaneBy.JOB:
-            # the value in brackets tells jobs of one kind apart
-            return f"{row['id']} {(what.partition('(')[2].removesuffix(')') or what)[:_LABEL_LENGTH]}"
+            # what is in its brackets says enough of a command
+            said = what.removeprefix("RUN_COMMAND(").removesuffix(")") if what.startswith("RUN_COMMAND(") else what
+            return f"{row['id']} {said[:_LABEL_LENGTH]}"
         case LaneBy.OPCODE:
             return next(iter(row["opid"]), "").removeprefix("OP_")
         case LaneBy.USER:

@@ -29,6 +29,11 @@ class RuleLine:
     # number of jobs that it holds back, of those that were asked; None: it holds none back by its kind
     touched: int | None
 
+    @property
+    def name(self) -> str:
+        """What people gave as the reason; else the beginning of its uuid."""
+        return next((reason for _, reason, _ in self.trail if reason), f"{self.uuid[:8]}…")
+
 
 @attrs.frozen
 class BucketLine:

@@ -4,12 +4,12 @@ from collections.abc import Iterator, Sequence
 
 from common.queue.explanation import HeldByRule, LevelWeight, LimitFull, LockChain, Reason, WaitsForLock
 from common.words.reasons import in_short, in_words, worth_telling
-from daemons.rapid.page.views.links import Piece, linked, lock_href, rule_href
+from daemons.rapid.page.views.links import Piece, linked, lock_href, rule_href, shortened
 
 
 def why_short(reasons: Sequence[Reason] | None, now: float) -> tuple[Piece, ...]:
     """One line; empty: nothing lasting stops the job."""
-    return linked(in_short(reasons or (), now), dict(_names(reasons or ())))
+    return shortened(linked(in_short(reasons or (), now), dict(_names(reasons or ()))))
 
 
 def why_lines(reasons: Sequence[Reason] | None, now: float) -> tuple[tuple[Piece, ...], ...]:
