@@ -44,6 +44,25 @@ CODES: Final[Mapping[str, tuple[str, str]]] = {
         "Nobody is logged in",
         "The request needs a user and a password, or a token. Nothing was changed.",
     ),
+    "wrong_password": (
+        "User or password are wrong",
+        "There is no such user, or this is not the password. "
+        "An administrator sets another one ('gantry user password').",
+    ),
+    "token_unknown": (
+        "This is not a token of this cluster",
+        "The token is of another cluster, was not copied whole, or has been forgotten long after its end. "
+        "Ask for a new one ('gantry token create').",
+    ),
+    "token_expired": ("The token has expired", "Ask for a new one ('gantry token create')."),
+    "token_revoked": (
+        "The token was revoked",
+        "An administrator has withdrawn it. Ask for a new one ('gantry token create').",
+    ),
+    "too_many_attempts": (
+        "Too many wrong passwords came from this address",
+        "The password was not checked. Try again after the seconds of the header Retry-After.",
+    ),
     "denied": (
         "This caller may not do that",
         "The user or token lacks a right, or the job belongs to another user. Nothing was changed; "

@@ -22,7 +22,7 @@ _ABOUT: Final = """Jobs, locks, filter rules and the queue of a Gantry cluster.
 Send a user and a password (Basic) or a token (Bearer). Over the Unix socket the kernel says who calls. Errors are
 problem details (RFC 9457), whose `code` is for programs. The calls under /2 are Ganeti's, with its own forms."""
 # every call may end so
-_ALWAYS: Final = (400, 401, 500, 503)
+_ALWAYS: Final = (400, 401, 429, 500, 503)
 _WITH_RIGHTS: Final = (403,)
 _WITH_BODY: Final = (408, 413, 415)
 

@@ -7,17 +7,21 @@ import pty
 import select
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from common.errors import Denied
 from common.paths import Paths
 from common.webaccess.passwords import Scrypt, is_right, read_password
 from common.webaccess.tokens import TokenText
-from common.webaccess.tokensfile import TokensFile
+from common.webaccess.tokensfile import TokensFile, Wish
 from common.webaccess.usersfile import UsersFile
 from common.webaccess.userstext import User
 from tests.cli.command import Ended, argv, environment, run
+from tests.support.users import ALICE, needs_root, uid_of
 from tests.support.wait import PATIENCE_S
 
 ME = getpass.getuser()
@@ -30,6 +34,16 @@ def root(tmp_path: Path) -> Path:
     (tmp_path / "gantry.toml").write_text("[rapid]\nenabled = true\n")
     Paths.under_root(tmp_path).make_folders()
     return tmp_path
+
+
+@pytest.fixture
+def open_root() -> Iterator[Path]:
+    """A root that other users reach, which pytest's folders are not."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        root.chmod(0o755)
+        Paths.under_root(root).make_folders()
+        yield root
 
 
 def gantry(root: Path, *words: object, stdin: str = "") -> Ended:
@@ -160,6 +174,8 @@ def test_a_mistake_is_told_with_the_next_step_and_changes_nothing(root: Path, wo
 # adds the users whom its arguments name, one after the other
 EDITOR = """
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from common.paths import Paths
 from common.webaccess.usersfile import UsersFile
@@ -179,6 +195,34 @@ def test_two_editors_do_not_undo_each_others_change(root: Path) -> None:
 
     assert [editor.wait(PATIENCE_S) for editor in editors] == [0, 0]
     assert set(UsersFile(Paths.under_root(root)).users()) == set(names)
+
+
+@needs_root
+def test_root_leaves_owner_and_mode_of_another_users_folder_as_they_are(open_root: Path) -> None:
+    paths = Paths.under_root(open_root)
+    paths.rapi.mkdir()
+    paths.rapi_users.write_text(OLD)
+    paths.rapi_users.chmod(0o644)
+    os.chown(paths.rapi, uid_of(ALICE), 0)
+
+    UsersFile(paths).remove("jack")
+    TokensFile(paths).create(Wish("ci", ("read",), None), 0.0)
+
+    status = paths.rapi_users.stat()
+    assert (status.st_uid, status.st_mode & 0o777) == (uid_of(ALICE), 0o644)
+    assert (paths.rapi_tokens.stat().st_uid, os.geteuid()) == (uid_of(ALICE), 0)
+
+
+@needs_root
+def test_a_stranger_can_name_nobody(open_root: Path) -> None:
+    os.seteuid(uid_of(ALICE))
+    try:
+        with pytest.raises(Denied, match=r"only root and the owner of .* may say who calls over HTTP"):
+            UsersFile(Paths.under_root(open_root)).add(User("mallory", "x", ("admin",)))
+    finally:
+        os.seteuid(0)
+
+    assert not Paths.under_root(open_root).rapi.exists()
 
 
 def test_a_damaged_file_of_tokens_is_not_replaced(root: Path) -> None:

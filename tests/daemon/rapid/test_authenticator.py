@@ -7,6 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+import attrs
 import pytest
 import trio
 import trio.testing
@@ -297,6 +298,8 @@ async def test_a_missing_file_has_no_users(paths: Paths, gate: Authenticator) ->
 async def test_a_shortage_of_descriptors_says_nothing_about_users(
     paths: Paths, gate: Authenticator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # so that the times of the file tell nothing more
+    monkeypatch.setattr(accounts, "_SETTLED_NS", -1)
     replace(paths.rapi_users, "jack abc123\njim new\n")
 
     def fail(_: Path) -> bytes:
@@ -311,7 +314,16 @@ async def test_a_shortage_of_descriptors_says_nothing_about_users(
     assert not await is_known(gate, "jill", "xyz")
 
 
-async def test_a_change_of_the_same_size_within_a_tick_is_seen(paths: Paths, gate: Authenticator) -> None:
+async def test_a_change_of_the_same_size_within_a_tick_is_seen(
+    paths: Paths, gate: Authenticator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stamp_of, tick_ns = accounts._stamp_of, 20_000_000
+
+    def coarse(path: Path) -> accounts._Stamp:
+        stamp = stamp_of(path)
+        return attrs.evolve(stamp, changed_ns=stamp.changed_ns // tick_ns * tick_ns)
+
+    monkeypatch.setattr(accounts, "_stamp_of", coarse)
     for number in range(50):
         paths.rapi_users.write_text(f"jack abc{number:03}\n")
         assert await is_known(gate, "jack", f"abc{number:03}")

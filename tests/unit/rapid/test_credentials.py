@@ -4,9 +4,10 @@ import base64
 
 import pytest
 
-from common.webaccess.tokens import ExpiredToken
+from common.webaccess.tokens import BadToken, ExpiredToken, RevokedToken
 from daemons.rapid.access.credentials import Bearer, NamePassword, bad_token, read_credentials
 from daemons.rapid.refusals import Refused
+from protocol.rapid.problems import CODES
 
 
 def basic(text: bytes) -> str:
@@ -54,6 +55,11 @@ def test_the_challenge_for_a_bad_token_says_what_is_wrong() -> None:
     assert (refused.status, refused.code) == (401, "token_expired")
     assert refused.headers["WWW-Authenticate"].startswith('Basic realm="Ganeti Remote API", Bearer ')
     assert 'error="invalid_token"' in refused.headers["WWW-Authenticate"]
+
+
+@pytest.mark.parametrize("code", [BadToken.code, ExpiredToken.code, RevokedToken.code, "unauthenticated"])
+def test_the_codes_are_explained(code: str) -> None:
+    assert code in CODES
 
 
 def test_a_password_is_not_shown() -> None:
