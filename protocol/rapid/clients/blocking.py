@@ -21,6 +21,7 @@ from protocol.rapid.clients import connecting, jobcalls, thingcalls
 from protocol.rapid.clients.connecting import POLL_S, is_awaited
 from protocol.rapid.clients.eventparser import Event, EventParser
 from protocol.rapid.clients.httpcall import HttpCall
+from protocol.rapid.clients.news import News, read_news
 from protocol.rapid.clients.place import Place
 from protocol.rapid.clients.replies import read_value
 from protocol.rapid.clients.retries import FIRST_PATIENCE_S, PATIENCE_S, Failure, NoReply, next_pause
@@ -235,18 +236,22 @@ class RapidClient:
         """The caller, as the server sees it."""
         return self.run(thingcalls.get_caller())
 
-    def events(self, topics: Sequence[Topic] = (), *, last_id: str = "") -> Iterator[Event]:
+    def events(self, topics: Sequence[Topic] = (), *, ids: Sequence[int] = (), last_id: str = "") -> Iterator[News]:
         """Iterate over events without an end; a stream that breaks is opened again, and goes on where it was.
 
-        Args: last_id: id of the last event that the program has seen; "": begin with a snapshot.
+        Args:
+            ids: only of these jobs; empty: of all.
+            last_id: id of the last event that the program has seen; "": begin with the present state.
         Raises: as calls do; Unavailable when the server stays away for `patience_s`.
         """
+        call = thingcalls.stream_events(topics, ids)
         parser, began, attempt = EventParser(last_id), time.monotonic(), 0
         while True:
             try:
-                for event in self._stream(tuple(topics), parser):
+                for event in self.stream(call, parser):
                     attempt = 0
-                    yield event
+                    if (news := read_news(event)) is not None:
+                        yield news
                 lost = NoReply(f"{self.place.name} ended the stream of events", parser.failure())
             except NoReply as error:
                 lost = error
@@ -259,13 +264,14 @@ class RapidClient:
             time.sleep(pause)
             parser = EventParser(parser.last_id, parser.retry_s)
 
-    def _stream(self, topics: tuple[Topic, ...], parser: EventParser) -> Iterator[Event]:
+    def stream(self, call: HttpCall[None], parser: EventParser) -> Iterator[Event]:
+        """Iterate over the events of one stream, until it ends or breaks; one attempt."""
         try:
-            options = connecting.event_request(topics, parser.last_id)
-            with self._http.stream("GET", connecting.EVENTS.path, **options) as response:
+            options = connecting.stream_options(call, parser.last_id)
+            with self._http.stream(call.verb, call.path, **options) as response:
                 if not connecting.is_stream(response):
                     response.read()
-                    connecting.check_events(response, self.place)
+                    connecting.refuse_stream(call, response, self.place)
                 self._has_replied = True
                 for content in response.iter_bytes():
                     yield from parser.feed(content)

@@ -6,7 +6,7 @@ Source: DESIGN section 15.
 import ssl
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Final, TypedDict, TypeVar
+from typing import Final, NoReturn, TypedDict, TypeVar
 
 import httpx2
 import orjson
@@ -16,7 +16,7 @@ from protocol.rapid.clients.httpcall import HttpCall
 from protocol.rapid.clients.place import Place
 from protocol.rapid.clients.replies import HttpReply, refuse
 from protocol.rapid.clients.tls import make_context
-from protocol.rapid.events import PING_S, Topic
+from protocol.rapid.events import PING_S
 from protocol.rapid.jobs import Job
 
 T = TypeVar("T")
@@ -93,26 +93,21 @@ def read_reply(response: httpx2.Response) -> HttpReply:
     return HttpReply(response.status_code, _lower(response.headers), response.content)
 
 
-def event_request(topics: tuple[Topic, ...], last_id: str) -> RequestOptions:
-    """Arguments of the request for the stream of events."""
-    headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
-    return {
-        "params": {"topics": ",".join(topic.value for topic in topics)} if topics else {},
-        "content": None,
-        "headers": headers,
-        # a server that says nothing for two pings is gone
-        "timeout": httpx2.Timeout(CONNECT_S, read=2 * PING_S + CONNECT_S),
-    }
+def stream_options(call: HttpCall[T], last_id: str) -> RequestOptions:
+    """Arguments of the request for a stream of events. Args: last_id: id of the last event that is known; or ""."""
+    options = request_options(call, CONNECT_S)
+    options["headers"] |= {"Accept": "text/event-stream", **({"Last-Event-ID": last_id} if last_id else {})}
+    # a server that says nothing for two pings is gone
+    options["timeout"] = httpx2.Timeout(CONNECT_S, read=2 * PING_S + CONNECT_S)
+    return options
 
 
-EVENTS: Final = HttpCall("GET", "/3/events", type(None))
+def refuse_stream(call: HttpCall[T], response: httpx2.Response, place: Place) -> NoReturn:
+    """Raise the error for a response that is no stream of events, and whose body was read.
 
-
-def check_events(response: httpx2.Response, place: Place) -> None:
-    """Raises: RemoteError, NoReply: it is no stream of events; the body has been read."""
-    reply = read_reply(response)
-    if reply.status != HTTPStatus.OK or reply.media_type != "text/event-stream":
-        refuse(EVENTS, reply, place.name)
+    Raises: RemoteError, NoReply: as `refuse`.
+    """
+    refuse(call, read_reply(response), place.name)
 
 
 def is_stream(response: httpx2.Response) -> bool:

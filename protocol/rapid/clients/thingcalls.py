@@ -10,6 +10,7 @@ from common.wire import unstructure
 from protocol.luxi.queries import FieldDefinitions, QueryResult
 from protocol.rapid.callers import Caller
 from protocol.rapid.clients.httpcall import HttpCall, get, post, segment
+from protocol.rapid.events import Topic
 from protocol.rapid.filters import Filter, FilterList, FilterTrial, FilterWish
 from protocol.rapid.locks import LockList
 from protocol.rapid.objects import ObjectList, ObjectQuery
@@ -76,3 +77,8 @@ def list_fields(kind: QueryKind, names: Sequence[str] = ()) -> HttpCall[FieldDef
 
 def get_caller() -> HttpCall[Caller]:
     return get("/3/me", Caller)
+
+
+def stream_events(topics: Sequence[Topic] = (), ids: Sequence[int] = ()) -> HttpCall[None]:
+    """The stream of events; it has no end, and is read by `stream` of a client."""
+    return get("/3/events", type(None), topics=tuple(topic.value for topic in topics), ids=tuple(ids))

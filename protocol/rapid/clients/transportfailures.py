@@ -18,6 +18,8 @@ _NEVER_SENT: Final = Failure(may_have_arrived=False)
 # of OpenSSL: the certificate is for another name, or for no name at all
 _OTHER_NAME: Final = 62
 _OVER: Final = 10
+# of h11, in texts on what is not HTTP; without it, the connection was closed too early
+_ILLEGAL: Final = "illegal"
 _REFUSED: Final = "; is the address right, and is rapid enabled and running there?"
 
 
@@ -41,7 +43,7 @@ def explain_failure(error: httpx2.RequestError, place: Place, *, is_harmless: bo
         return NoReply(f"{place.name} cannot be reached: {_reason(error)}{_REFUSED}", _NEVER_SENT)
     if isinstance(error, httpx2.ReadTimeout | httpx2.WriteTimeout | httpx2.PoolTimeout):
         return NoReply(f"{place.name} gave no reply in time", Failure(may_have_arrived=True))
-    if isinstance(error, httpx2.RemoteProtocolError) and "disconnect" not in str(error).lower():
+    if isinstance(error, httpx2.RemoteProtocolError) and _ILLEGAL in str(error):
         text = printable(str(error))[:100]
         return NoReply(f"{place.name} does not speak HTTP: {text}; is the address right?")
     if isinstance(error, httpx2.TransportError | httpx2.DecodingError):

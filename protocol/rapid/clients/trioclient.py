@@ -6,7 +6,7 @@ Source: DESIGN section 15.
 import itertools
 import random
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -22,10 +22,12 @@ from protocol.rapid.clients import connecting, jobcalls, thingcalls
 from protocol.rapid.clients.connecting import POLL_S, is_awaited
 from protocol.rapid.clients.eventparser import Event, EventParser
 from protocol.rapid.clients.httpcall import HttpCall
+from protocol.rapid.clients.news import News
 from protocol.rapid.clients.place import Place
 from protocol.rapid.clients.replies import read_value
-from protocol.rapid.clients.retries import FIRST_PATIENCE_S, PATIENCE_S, Failure, NoReply, next_pause
+from protocol.rapid.clients.retries import FIRST_PATIENCE_S, PATIENCE_S, NoReply, next_pause
 from protocol.rapid.clients.transportfailures import explain_failure
+from protocol.rapid.clients.trioevents import Events, read_events
 from protocol.rapid.events import Topic
 from protocol.rapid.filters import Filter, FilterTrial, FilterWish
 from protocol.rapid.jobactions import CancelMany, Done, ManyChanged
@@ -93,7 +95,7 @@ class TrioRapidClient:
             try:
                 return await self._once(call)
             except NoReply as error:
-                pause = self._pause(error.failure, attempt, began, is_repeatable=call.is_repeatable)
+                pause = self.pause_after(error, attempt, began, is_repeatable=call.is_repeatable)
                 if pause is None:
                     raise
             await trio.sleep(pause)
@@ -109,10 +111,11 @@ class TrioRapidClient:
         self._has_replied = True
         return value
 
-    def _pause(self, failure: Failure | None, attempt: int, began: float, *, is_repeatable: bool) -> float | None:
+    def pause_after(self, error: NoReply, attempt: int, began: float, *, is_repeatable: bool = True) -> float | None:
+        """Seconds to wait before the next attempt; None: there is none. Args: began: time of the first attempt."""
         patience_s = self._patience_s if self._has_replied else min(self._patience_s, FIRST_PATIENCE_S)
         spent_s = trio.current_time() - began
-        return next_pause(failure, attempt, spent_s, patience_s, random.random(), is_repeatable=is_repeatable)
+        return next_pause(error.failure, attempt, spent_s, patience_s, random.random(), is_repeatable=is_repeatable)
 
     async def submit(self, ops: Sequence[OpInput], *, key: str | None = None) -> JobId:
         """Submit a job of these opcodes; return its id when it is durable.
@@ -240,38 +243,39 @@ class TrioRapidClient:
         """The caller, as the server sees it."""
         return await self.run(thingcalls.get_caller())
 
-    async def events(self, topics: Sequence[Topic] = (), *, last_id: str = "") -> AsyncGenerator[Event, None]:
+    @asynccontextmanager
+    async def events(
+        self, topics: Sequence[Topic] = (), *, ids: Sequence[int] = (), last_id: str = ""
+    ) -> AsyncGenerator[Events, None]:
         """Iterate over events without an end; a stream that breaks is opened again, and goes on where it was.
 
-        Args: last_id: id of the last event that the program has seen; "": begin with a snapshot.
-        Raises: as calls do; Unavailable when the server stays away for `patience_s`.
-        """
-        parser, began, attempt = EventParser(last_id), trio.current_time(), 0
-        while True:
-            try:
-                async with aclosing(self._stream(tuple(topics), parser)) as stream:
-                    async for event in stream:
-                        attempt = 0
-                        yield event
-                lost = NoReply(f"{self.place.name} ended the stream of events", parser.failure())
-            except NoReply as error:
-                lost = error
-            # a stream may have been quiet for long before it broke
-            began = trio.current_time() if attempt == 0 else began
-            attempt += 1
-            pause = self._pause(lost.failure, attempt, began, is_repeatable=True)
-            if pause is None:
-                raise lost
-            await trio.sleep(pause)
-            parser = EventParser(parser.last_id, parser.retry_s)
+            async with client.events([Topic.JOBS]) as events:
+                async for news in events:
 
-    async def _stream(self, topics: tuple[Topic, ...], parser: EventParser) -> AsyncGenerator[Event, None]:
+        Args:
+            ids: only of these jobs; empty: of all.
+            last_id: id of the last event that the program has seen; "": begin with the present state.
+        Raises, for the iterator: as calls do; Unavailable when the server stays away for `patience_s`.
+        """
+        call = thingcalls.stream_events(topics, ids)
+        send, receive = trio.open_memory_channel[News | Exception](0)
+        async with trio.open_nursery() as nursery, receive:
+            # a task of its own: cancelled within it, httpx2 closes all of its generators
+            nursery.start_soon(read_events, self, call, last_id, send)
+            yield Events(receive)
+            nursery.cancel_scope.cancel()
+
+    async def stream(self, call: HttpCall[None], parser: EventParser) -> AsyncGenerator[Event, None]:
+        """Iterate over the events of one stream, until it ends or breaks; one attempt.
+
+        To end it earlier, cancel it.
+        """
         try:
-            options = connecting.event_request(topics, parser.last_id)
-            async with self._http.stream("GET", connecting.EVENTS.path, **options) as response:
+            options = connecting.stream_options(call, parser.last_id)
+            async with self._http.stream(call.verb, call.path, **options) as response:
                 if not connecting.is_stream(response):
                     await response.aread()
-                    connecting.check_events(response, self.place)
+                    connecting.refuse_stream(call, response, self.place)
                 self._has_replied = True
                 async for content in response.aiter_bytes():
                     for event in parser.feed(content):

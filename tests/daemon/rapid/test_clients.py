@@ -12,8 +12,10 @@ from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.webaccess.tokensfile import TokensFile, Wish
 from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.news import News
 from protocol.rapid.clients.place import Place
 from protocol.rapid.clients.trioclient import TrioRapidClient
+from protocol.rapid.events import Begin, JobsChanged, Topic
 from protocol.rapid.filters import FilterWish
 from protocol.rapid.jobactions import CancelMany
 from tests.support.machines.nodes import HOST, free_port
@@ -182,3 +184,57 @@ async def test_a_trio_program_pins_the_certificate(web: Web, place: Place) -> No
             await client.me()
     async with TrioRapidClient(web.url, fingerprint=fingerprint_of(web.paths.rapi_pem.read_bytes())) as client:
         assert (await client.me()).name == ""
+
+
+@pytest.mark.timeout(60)
+def test_events_go_on_over_a_restart_of_the_server(web: Web, client: RapidClient) -> None:
+    events = client.events([Topic.JOBS])
+    assert not _begin(events).resumed
+    job_id = client.submit([LONG])
+
+    _until(client, events, job_id, JobState.RUNNING)
+    web.cluster.restart("rapid")
+    client.cancel(job_id, kill=True)
+
+    _until(client, events, job_id, JobState.CANCELED)
+
+
+def _begin(events: Iterator[News]) -> Begin:
+    value = next(events).value
+    assert isinstance(value, Begin)
+    return value
+
+
+def _until(client: RapidClient, events: Iterator[News], job_id: int, state: JobState) -> None:
+    for news in events:
+        match news.value:
+            case JobsChanged(jobs=jobs) if (job_id, state) in [(job.id, job.status) for job in jobs]:
+                return
+            # what happened meanwhile is not told any more
+            case Begin(resumed=False) if client.job(job_id).status is state:
+                return
+            case _:
+                pass
+
+
+@pytest.mark.timeout(60)
+def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: RapidClient) -> None:
+    last_id = next(client.events([Topic.JOBS])).id
+    job_id = client.submit([DELAY])
+    client.wait(job_id)
+
+    events = client.events([Topic.JOBS], last_id=last_id)
+
+    assert _begin(events).resumed
+    _until(client, events, job_id, JobState.SUCCESS)
+
+
+@pytest.mark.trio
+async def test_a_trio_program_hears_of_its_job(place: Place) -> None:
+    async with TrioRapidClient(place) as client:
+        job_id = await client.submit([LONG])
+        async with client.events([Topic.JOBS], ids=[job_id]) as events:
+            async for news in events:
+                if isinstance(news.value, JobsChanged) and news.value.jobs[0].status is JobState.RUNNING:
+                    break
+        await client.cancel(job_id, kill=True)
