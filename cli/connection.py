@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
-from cli.luxid import Luxid
+from cli.luxid import FeedLuxid, Luxid
 from cli.remoteoptions import is_remote, remote_place
 from cli.screen import remark
 from cli.user import user_name
@@ -45,6 +45,13 @@ def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
 
         return partial(RemoteLuxid, place)
     return partial(_client, paths().query_socket, "luxid", is_patient and _is_supervised())
+
+
+def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
+    """Return a connection for luxid's feed, as `open_luxid`; None: the way to luxid has no feed, as over HTTP."""
+    if is_remote():
+        return None
+    return _client(paths().query_socket, "luxid", is_patient and _is_supervised())
 
 
 def open_wconfd(*, is_patient: bool = True) -> BlockingClient:

@@ -28,3 +28,19 @@ class Luxid(Protocol):
     def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Raises: as `BlockingClient.call_retrying`."""
         ...
+
+
+class FeedLuxid(Protocol):
+    """luxid's feed on a connection of its own; `protocol.blocking.BlockingClient` is one."""
+
+    def close(self) -> None:
+        """Close the connection; a later subscription opens a new one."""
+        ...
+
+    def subscribe(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Raises: as `BlockingClient.subscribe`."""
+        ...
+
+    def event(self, timeout_s: float | None = None) -> tuple[str, list[object]] | None:
+        """Raises: as `BlockingClient.event`."""
+        ...

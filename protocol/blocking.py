@@ -5,6 +5,7 @@ Source: DESIGN section 4; luxid.md 1.5.
 
 import socket
 import time
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -13,6 +14,7 @@ from typing import Final, Self, TypeVar
 from common.errors import ConnectionLost, Unavailable
 from protocol.dial import dial, is_usable, pauses
 from protocol.envelope import read_reply, request_bytes
+from protocol.events import read_event
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import AnyRequest, Request, positional, structure_reply
 from protocol.speaker import Speaker
@@ -48,6 +50,8 @@ class BlockingClient:
         self._daemon = daemon
         self._sock: socket.socket | None = None
         self._framer = Framer(MAX_REPLY)
+        # messages that arrived together with an awaited one
+        self._received: deque[bytes] = deque()
         # request whose reply has not arrived; holds here: at most one
         self._started: AnyRequest | None = None
 
@@ -144,6 +148,33 @@ class BlockingClient:
             time.sleep(pause)
         raise AssertionError("pauses() has no end")
 
+    def subscribe(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Send a request whose reply begins a stream; `event` then returns its events.
+
+        The connection now belongs to the stream: a client with a subscription makes no other calls.
+
+        Raises: as `call`.
+        """
+        return self.call(request, timeout_s=timeout_s)
+
+    def event(self, timeout_s: float | None = None) -> tuple[str, list[object]] | None:
+        """Wait for the next event of the stream; None if none came within `timeout_s` seconds.
+
+        Raises:
+            RemoteError: the daemon has ended the stream, with this reason.
+            ConnectionLost: the connection is gone; whether there were more events is unknown.
+            ProtocolError: the message is not an event.
+        """
+        if self._sock is None:
+            raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
+        try:
+            return read_event(self._receive(timeout_s))
+        except TimeoutError:
+            return None
+        except OSError as error:
+            self.close()
+            raise ConnectionLost(f"{self._daemon} at {self._path} closed the connection") from error
+
     def _opened(self, timeout_s: float) -> socket.socket:
         if self._sock is not None:
             self._sock.setblocking(False)
@@ -152,6 +183,7 @@ class BlockingClient:
         if self._sock is None:
             self._sock = self._dial_patiently(timeout_s)
             self._framer = Framer(MAX_REPLY)
+            self._received.clear()
         return self._sock
 
     def _dial_patiently(self, timeout_s: float) -> socket.socket:
@@ -165,16 +197,16 @@ class BlockingClient:
             time.sleep(pause)
         raise AssertionError("pauses() has no end")
 
-    def _receive(self, timeout_s: float) -> bytes:
+    def _receive(self, timeout_s: float | None) -> bytes:
         assert self._sock is not None
-        deadline = time.monotonic() + timeout_s
-        while True:
-            self._sock.settimeout(max(deadline - time.monotonic(), 0.001))
+        deadline = None if timeout_s is None else time.monotonic() + timeout_s
+        while not self._received:
+            self._sock.settimeout(None if deadline is None else max(deadline - time.monotonic(), 0.001))
             data = self._sock.recv(CHUNK)
             if not data:
                 raise ConnectionResetError("end of stream")
-            for reply in self._framer.feed(data):
-                return reply
+            self._received += self._framer.feed(data)
+        return self._received.popleft()
 
     def _lost(self, request: AnyRequest, error: OSError) -> Unavailable:
         self.close()

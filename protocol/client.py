@@ -13,13 +13,13 @@ from typing import Final, Self, TypeVar
 
 import trio
 
-from common.errors import ConnectionLost, ProtocolError, RemoteError, Unavailable
+from common.errors import ConnectionLost, Unavailable
 from protocol.dial import dial, is_usable, pauses
-from protocol.envelope import Call, read_message, read_reply, request_bytes
+from protocol.envelope import read_reply, request_bytes
+from protocol.events import read_event
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import Request, positional, structure_reply
 from protocol.speaker import Speaker
-from protocol.stream import STREAM_ENDED
 
 CHUNK: Final = 64 * 2**10
 
@@ -129,11 +129,7 @@ class Client:
             if self._sock is None:
                 raise ConnectionLost(f"there is no connection to {self._daemon}; subscribe again")
             with self._closing_on_failure():
-                method, params = _read_event(await self._receive(self._sock))
-                if method == STREAM_ENDED:
-                    code, message = map(str, params)
-                    raise RemoteError(message, code=code, wire_name="GenericError", wire_args=[message])
-        return method, params
+                return read_event(await self._receive(self._sock))
 
     def close(self) -> None:
         """Close the connection, even during a call of another task, which then gets ConnectionLost."""
@@ -198,10 +194,3 @@ async def _send(sock: socket.socket, payload: bytes) -> None:
             rest = rest[sock.send(rest) :]
         except BlockingIOError:
             await trio.lowlevel.wait_writable(sock)
-
-
-def _read_event(payload: bytes) -> tuple[str, list[object]]:
-    message = read_message(payload)
-    if not isinstance(message, Call) or not isinstance(message.params, list):
-        raise ProtocolError(f"expected an event, got {payload[:60]!r}")
-    return message.method, message.params

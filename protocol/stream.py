@@ -18,11 +18,10 @@ import trio
 
 from common.asciijson import ascii_json
 from common.errors import GantryError, Unavailable
+from protocol.events import STREAM_ENDED
 from protocol.framing import pack
 from protocol.messages import reply_to_wire
 
-# method of the last notification of a stream that the daemon ends: [code, message]
-STREAM_ENDED: Final = "streamEnded"
 BACKLOG_LIMIT: Final = 16 * 2**20
 
 R = TypeVar("R")

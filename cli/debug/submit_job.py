@@ -15,7 +15,7 @@ from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.job.submit import read_jobs
-from cli.live.follow import job_changes
+from cli.live.followers import until_ended
 from cli.outcomes import fetch_outcomes
 from cli.screen import remark, say, say_json, warn
 from cli.submission import (
@@ -74,9 +74,7 @@ def _measure(jobs: Sequence[Sequence[OpInput]], wishes: Wishes, is_verbose: bool
         ids = taken(answers)
         if is_verbose:
             remark(f"waiting for jobs {', '.join(map(str, ids))}")
-        for job_id in ids:
-            for _ in job_changes(client, job_id, ("status",)):
-                pass
+        until_ended(ids)
         ended = time.monotonic()
         outcomes = fetch_outcomes(client, ids)
     stats = {

@@ -14,7 +14,7 @@ from cli.connection import open_luxid
 from cli.context import wants_json
 from cli.debug.jobwitness import JobSeen, witness
 from cli.exitcodes import DONE, FAILED
-from cli.live.follow import job_changes
+from cli.live.followers import until_ended
 from cli.luxid import Luxid
 from cli.query import query_jobs
 from cli.screen import complain, say, say_json
@@ -93,7 +93,7 @@ def _check_dependencies(client: Luxid, delay: OpInput) -> None:
     jobs = [delay if step is None else {**delay, "depends": [[step, ["success"]]]} for step in backwards]
     answers = client.call(SubmitManyJobs(tuple((op,) for op in jobs)))
     ids = _ids(answers, len(jobs))
-    _wait(client, ids)
+    until_ended(ids)
     rows = query_jobs(client, ids, ("id", "status", "ops", "opexec", "opend"))
     if wrong := [row["id"] for row in rows if row["status"] != "success"]:
         raise Broken(f"jobs {wrong} did not succeed")
@@ -118,12 +118,6 @@ def _must_follow(row: Row, before: Row) -> None:
     start, end = to_seconds(row["opexec"][0]), to_seconds(before["opend"][0])
     if start is None or end is None or start < end:
         raise Broken(f"job {row['id']} was executed at {start}, before job {before['id']} had ended at {end}")
-
-
-def _wait(client: Luxid, job_ids: Sequence[int]) -> None:
-    for job_id in job_ids:
-        for _ in job_changes(client, job_id, ("status",)):
-            pass
 
 
 @attrs.frozen

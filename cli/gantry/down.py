@@ -1,7 +1,6 @@
 """`gantry down`: stop the daemons of an installation."""
 
 import time
-from collections import deque
 
 import click
 
@@ -12,7 +11,7 @@ from cli.context import up_command, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.gantry.pids import end_process
-from cli.live.follow import job_changes
+from cli.live.followers import until_ended
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
 from common.daemons import start_order
@@ -86,12 +85,9 @@ def _count_jobs(paths: Paths) -> int:
 
 def _kill_jobs(timeout_s: float) -> int:
     """Return how many jobs have not ended in that time; a killed job goes on ending without daemons."""
-    deadline, left = time.monotonic() + timeout_s, 0
+    deadline = time.monotonic() + timeout_s
     with open_luxid() as client:
         jobs = [row["id"] for row in jobs_now(None, ("id", "status"), _WITH_PROCESS)]
         for job_id in jobs:
             client.call(CancelJob(JobId(job_id), True))
-        for job_id in jobs:
-            changes = deque(job_changes(client, job_id, ("status",), deadline=deadline), maxlen=1)
-            left += not (changes and changes[0].is_final)
-    return left
+    return len(until_ended(jobs, deadline)) if jobs else 0

@@ -11,8 +11,7 @@ from cli.connection import open_luxid
 from cli.context import command_line, program, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import FAILED, INTERRUPTED
-from cli.live.follow import job_changes
-from cli.luxid import Luxid
+from cli.live.followers import until_ended
 from cli.outcomes import fetch_outcomes, judge
 from cli.query import JOB_ID
 from cli.screen import complain, remark, say_json
@@ -28,25 +27,16 @@ def wait(job_ids: Sequence[int], timeout: float | None) -> int:
     """Wait until all these jobs have ended; the exit code is 0 if all succeeded."""
     deadline = None if timeout is None else time.monotonic() + timeout
     try:
+        late = until_ended(job_ids, deadline)
         with open_luxid() as client:
-            late = next((job_id for job_id in job_ids if not _wait_for(client, job_id, deadline)), None)
-            client.close()
-            outcomes = fetch_outcomes(client, job_ids) if late is None or wants_json() else []
+            outcomes = fetch_outcomes(client, job_ids) if not late or wants_json() else []
     except KeyboardInterrupt:
         sys.stdout.flush()
         remark(f"\nthe jobs go on; wait again with: {command_line(program(), 'wait', *job_ids)}")
         return INTERRUPTED
     if wants_json():
         say_json([{"id": outcome.job_id, "status": outcome.status} for outcome in outcomes])
-    return judge(outcomes) if late is None else _give_up(late, timeout or 0)
-
-
-def _wait_for(client: Luxid, job_id: int, deadline: float | None) -> bool:
-    """Whether the job is final; the other jobs go on meanwhile, so waiting for one after another is soon enough."""
-    is_final = False
-    for change in job_changes(client, job_id, ("status",), deadline=deadline):
-        is_final = change.is_final
-    return is_final
+    return _give_up(late[0], timeout or 0) if late else judge(outcomes)
 
 
 def _give_up(job_id: int, timeout_s: float) -> int:

@@ -1,4 +1,4 @@
-"""Follow jobs: their changes arrive as events, and nothing is polled.
+"""Follow jobs by calls that wait: where luxid has no feed.
 
 Each job is followed by a blocking call that returns when something has changed
 (`WaitForJobChange`, `ReadJobOutput`). Several jobs are followed by threads with a connection
@@ -12,22 +12,16 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
-import attrs
-
+from cli.live.events import Change, Event, Output, change_of, read_job
 from cli.luxid import Luxid
-from common.errors import JobLost, RemoteError, Unavailable
+from common.errors import JobLost, RemoteError
 from common.ids import JobId
-from common.queue.jobs import FINAL_NAMES, LogEntry, to_seconds
 from common.system.threadstart import start_thread
-from common.wire import structure
-from common.words.fields import Row
-from common.words.loglines import LogLine
-from common.words.outcome import no_such_job
-from protocol.luxi.changes import JobChange, WaitForJobChange
+from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.output import OutputStream, ReadJobOutput
-from protocol.luxi.queries import FieldValue, QueryJobs
+from protocol.luxi.queries import FieldValue
 from protocol.messages import Request
 
 R = TypeVar("R")
@@ -38,33 +32,7 @@ PATIENCE_S: Final = 60.0
 RESTART_S: Final = 60.0
 MOST_THREADS: Final = 64
 
-FIELDS: Final = ("status", "summary", "received_ts", "start_ts", "end_ts")
 
-
-@attrs.frozen
-class Change:
-    """A new state of a job, and its log entries since the last one."""
-
-    job_id: int
-    status: str
-    values: Row
-    log: tuple[LogLine, ...]
-
-    @property
-    def is_final(self) -> bool:
-        return self.status in FINAL_NAMES
-
-
-@attrs.frozen
-class Output:
-    """A piece of the output of a job's commands."""
-
-    job_id: int
-    text: str
-    stream: OutputStream = OutputStream.OUTPUT
-
-
-Event = Change | Output
 _Failure = BaseException
 _Task = Callable[[Luxid], Iterator[Event]]
 
@@ -72,7 +40,7 @@ _Task = Callable[[Luxid], Iterator[Event]]
 def job_changes(
     client: Luxid,
     job_id: int,
-    fields: Sequence[str] = FIELDS,
+    fields: Sequence[str],
     *,
     deadline: float | None = None,
     is_patient: bool = False,
@@ -99,10 +67,10 @@ def job_changes(
         except RemoteError as error:
             if error.wire_name != JobLost.wire_name:
                 raise
-            yield _archived_job(client, job_id, fields)
+            yield read_job(client, job_id, fields)
             return
         if news.values != previous or news.entries:
-            change = _change(job_id, fields, news)
+            change = change_of(job_id, fields, news.values, news.entries)
             previous, serial = news.values, max([serial, *(line.serial for line in change.log)])
             yield change
             if change.is_final:
@@ -113,22 +81,6 @@ def job_changes(
 
 def _call_patiently(client: Luxid, request: Request[R]) -> R:
     return client.call_retrying(request, timeout_s=PATIENCE_S + RESTART_S)
-
-
-def _change(job_id: int, fields: Sequence[str], news: JobChange) -> Change:
-    status = news.values[0]
-    if not isinstance(status, str):
-        raise Unavailable(f"luxid cannot tell the state of job {job_id}; its log says why")
-    log = tuple(LogLine(each.serial, to_seconds(each.at), each.kind, each.message) for each in news.entries)
-    return Change(job_id, status, cast(Row, dict(zip(fields, news.values, strict=True))), log)
-
-
-def _archived_job(client: Luxid, job_id: int, fields: Sequence[str]) -> Change:
-    values = client.call(QueryJobs((JobId(job_id),), (*fields, "oplog")))[0]
-    if values[0] is None:
-        raise JobLost(no_such_job(job_id))
-    logs = structure(values[-1], tuple[tuple[LogEntry, ...], ...], "log")
-    return _change(job_id, fields, JobChange(values[:-1], tuple(entry for log in logs for entry in log)))
 
 
 def job_output(
@@ -157,7 +109,7 @@ def job_output(
         piece = _call_patiently(client, request) if is_following else client.call(request)
 
 
-class Followers:
+class CallFollowers:
     """Follows jobs in threads; all events come out in the order of their arrival.
 
     Luxid is assumed to be there; its restart is waited for. The threads are daemons, so the
@@ -166,19 +118,26 @@ class Followers:
     Args:
         open_luxid: makes the connection of a thread.
         streams: streams of the jobs' commands to follow; empty: no output.
+        fields: as for `job_changes`; none: only output is wanted.
     Raises: NoThread.
     """
 
     def __init__(
-        self, open_luxid: Callable[[], Luxid], job_ids: Sequence[int], streams: Sequence[OutputStream] = ()
+        self,
+        open_luxid: Callable[[], Luxid],
+        job_ids: Sequence[int],
+        streams: Sequence[OutputStream],
+        fields: Sequence[str],
     ) -> None:
         self._open_luxid = open_luxid
         self._events: queue.SimpleQueue[Event | _Failure | None] = queue.SimpleQueue()
         self._tasks: deque[_Task] = deque()
         for job_id in job_ids:
-            self._tasks.append(partial(job_changes, job_id=job_id, is_patient=True))
+            if fields:
+                self._tasks.append(partial(job_changes, job_id=job_id, fields=fields, is_patient=True))
+            output = _tolerant_output if fields else partial(job_output, is_following=True)
             for stream in streams:
-                self._tasks.append(partial(_tolerant_output, job_id=job_id, stream=stream))
+                self._tasks.append(partial(output, job_id=job_id, stream=stream))
         self._running = 0
         for _ in range(min(len(self._tasks), MOST_THREADS)):
             start_thread(threading.Thread(target=self._work, daemon=True))
@@ -209,6 +168,9 @@ class Followers:
     def __iter__(self) -> Iterator[Event]:
         while (event := self.next_event()) is not None:
             yield event
+
+    def close(self) -> None:
+        """Nothing is left to do: the threads end with the program."""
 
     def _work(self) -> None:
         try:

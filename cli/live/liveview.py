@@ -6,6 +6,7 @@ Source: DESIGN section 10 (rich, imported when a terminal needs it).
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Final
 
 import attrs
@@ -14,7 +15,8 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from cli.live.follow import Change, Followers
+from cli.live.events import Change
+from cli.live.followers import follow_jobs
 from cli.tables import NOTHING
 from cli.why.waiting import why_waiting
 from common.printable import printable
@@ -30,18 +32,23 @@ _REFRESH_PER_SECOND: Final = 4
 # just begun to wait asks for its locks a moment later. Only the display depends on them
 _REASONS_S: Final = 1.0
 _SOON_S: Final = 0.2
+# where luxid tells that reasons may have changed, only the times in the texts grow old
+_HINTED_S: Final = 5.0
 # lines of the frame: header, counts, and one for the cursor
 _FRAME_LINES: Final = 3
 
 
-def show_live(followers: Followers, job_ids: Sequence[int]) -> None:
+def show_live(job_ids: Sequence[int]) -> None:
     """Show the jobs until all have ended; the last state stays on the screen.
 
-    Raises: as `cli.live.follow.job_changes`.
+    Raises: as `Follower.next_event`.
     """
     console = Console()
     view = _View(console, job_ids)
-    with Live(get_renderable=view.render, console=console, refresh_per_second=_REFRESH_PER_SECOND):
+    with (
+        closing(follow_jobs(job_ids, hinted=view.hinted)) as followers,
+        Live(get_renderable=view.render, console=console, refresh_per_second=_REFRESH_PER_SECOND),
+    ):
         while not followers.is_done:
             event = followers.next_event(timeout_s=view.reasons_due_s(time.monotonic()))
             if isinstance(event, Change):
@@ -72,6 +79,8 @@ class _View:
         # instant of the last request for the reasons, and of the next
         self._asked_at = 0.0
         self._ask_at = 0.0
+        # seconds until the next request without a hint
+        self._pause_s = _REASONS_S
 
     def note(self, change: Change) -> None:
         line = self._lines[change.job_id]
@@ -81,6 +90,11 @@ class _View:
         line.row = change.values
         if change.log:
             line.last_word = message_text(change.log[-1])
+
+    def hinted(self) -> None:
+        """luxid tells when reasons may have changed: ask at once, and by the clock only for the times in them."""
+        self._ask_at = 0.0
+        self._pause_s = _HINTED_S
 
     def reasons_due_s(self, now: float) -> float:
         """Seconds until `update_reasons` has something to do."""
@@ -93,7 +107,7 @@ class _View:
         waiting = [line.job_id for line in self._lines.values() if line.status in ("queued", "waiting")]
         self._reasons = why_waiting(waiting) if waiting else {}
         self._asked_at = now
-        self._ask_at = now + (_REASONS_S if all(job_id in self._reasons for job_id in waiting) else _SOON_S)
+        self._ask_at = now + (self._pause_s if all(job_id in self._reasons for job_id in waiting) else _SOON_S)
 
     def render(self) -> RenderableType:
         table = Table(box=None, pad_edge=False, header_style="", expand=True)

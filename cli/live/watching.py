@@ -7,14 +7,15 @@ import signal
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 from typing import Final, assert_never
 
-from cli.connection import luxid_opener, open_luxid
+from cli.connection import open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
 from cli.exitcodes import INTERRUPTED, TIME_OVER
-from cli.live.follow import Change, Event, Followers, Output
+from cli.live.events import Change, Event, Follower, Output
+from cli.live.followers import follow_jobs
 from cli.live.outputscreen import OutputScreen
 from cli.outcomes import fetch_outcomes, judge, tell_failures
 from cli.query import query_jobs
@@ -44,7 +45,7 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
     """Follow jobs until all have ended; return the exit code.
 
     Args: is_raw: see `OutputScreen`.
-    Raises: as `cli.live.follow.job_changes`.
+    Raises: as `Follower.next_event`.
     """
     job_ids = list(dict.fromkeys(job_ids))
     try:
@@ -62,7 +63,7 @@ def follow_own(
 
     Jobs that did not succeed are reported.
 
-    Raises: GoesOn: the time is over, or Ctrl-C; else as `cli.live.follow.job_changes`.
+    Raises: GoesOn: the time is over, or Ctrl-C; else as `Follower.next_event`.
     """
     try:
         with _time_limit(timeout_s):
@@ -134,7 +135,6 @@ def _goes_on(job_ids: Sequence[int]) -> str:
 def _follow(
     job_ids: Sequence[int], streams: Sequence[OutputStream] | None, screen: OutputScreen, *, is_submitter: bool
 ) -> Sequence[Outcome]:
-    opener = luxid_opener(is_patient=False)
     with open_luxid() as client:
         if not is_submitter:
             # refuses an unknown id at once, before any output
@@ -142,14 +142,16 @@ def _follow(
         if streams is None:
             rows = query_jobs(client, job_ids, ("id", "ops"))
             streams = streams_of(op for row in rows for op in row["ops"] or ())
-        if wants_json():
-            _show_json(Followers(opener, job_ids, streams))
-        elif len(job_ids) > 1:
-            _show_several(Followers(opener, job_ids), job_ids)
-        elif is_submitter:
-            _show_as_own(Followers(opener, job_ids, streams), job_ids[0], screen)
+        if len(job_ids) > 1 and not wants_json():
+            _show_several(job_ids)
         else:
-            _show_one(Followers(opener, job_ids, streams), before[0], screen)
+            with closing(follow_jobs(job_ids, streams)) as followers:
+                if wants_json():
+                    _show_json(followers)
+                elif is_submitter:
+                    _show_as_own(followers, job_ids[0], screen)
+                else:
+                    _show_one(followers, before[0], screen)
         # the followers may have waited for a restart of luxid, so this connection may be dead
         client.close()
         outcomes = fetch_outcomes(client, job_ids)
@@ -158,7 +160,7 @@ def _follow(
     return outcomes
 
 
-def _show_one(followers: Followers, job: Outcome, screen: OutputScreen) -> None:
+def _show_one(followers: Follower, job: Outcome, screen: OutputScreen) -> None:
     heading = f"Job {job.job_id}: {printable(', '.join(job.summaries))}"
     say(heading)
     say("-" * len(heading))
@@ -180,7 +182,7 @@ def _show_one(followers: Followers, job: Outcome, screen: OutputScreen) -> None:
     write("" if line_ends else "\n")
 
 
-def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
+def _with_reasons(followers: Follower, job_id: int) -> Iterator[Event]:
     """Yield the events of one job; when it waits and nothing happens for a while, tell the user why, once."""
     waits = False
     while not followers.is_done:
@@ -198,7 +200,7 @@ def _with_reasons(followers: Followers, job_id: int) -> Iterator[Event]:
                 remark(f"job {job_id} {reason}")
 
 
-def _show_as_own(followers: Followers, job_id: int, screen: OutputScreen) -> None:
+def _show_as_own(followers: Follower, job_id: int, screen: OutputScreen) -> None:
     for event in _with_reasons(followers, job_id):
         match event:
             case Output(text=text, stream=OutputStream.ERROR):
@@ -212,26 +214,27 @@ def _show_as_own(followers: Followers, job_id: int, screen: OutputScreen) -> Non
                 assert_never(event)
 
 
-def _show_several(followers: Followers, job_ids: Sequence[int]) -> None:
+def _show_several(job_ids: Sequence[int]) -> None:
     if uses_color():
         # imported late: rich is needed on a terminal only
         from cli.live.liveview import show_live
 
-        show_live(followers, job_ids)
+        show_live(job_ids)
         return
     width = max(len(str(job_id)) for job_id in job_ids)
     statuses: dict[int, str] = {}
-    for event in followers:
-        if isinstance(event, Change):
-            for line in event.log:
-                write(f"{event.job_id:>{width}}  {log_text(line)}\n")
-            if statuses.get(event.job_id) != event.status:
-                statuses[event.job_id] = event.status
-                summary = printable(",".join(event.values["summary"] or ()))
-                write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {summary}\n")
+    with closing(follow_jobs(job_ids)) as followers:
+        for event in followers:
+            if isinstance(event, Change):
+                for line in event.log:
+                    write(f"{event.job_id:>{width}}  {log_text(line)}\n")
+                if statuses.get(event.job_id) != event.status:
+                    statuses[event.job_id] = event.status
+                    summary = printable(",".join(event.values["summary"] or ()))
+                    write(f"{event.job_id:>{width}}  {event.status:<{_STATUS_WIDTH}}  {summary}\n")
 
 
-def _show_json(followers: Followers) -> None:
+def _show_json(followers: Follower) -> None:
     for event in followers:
         say_json(_event_json(event))
         sys.stdout.flush()

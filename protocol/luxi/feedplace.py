@@ -5,6 +5,7 @@ Source: DESIGN section 6.
 
 import attrs
 
+from common.ids import JobId
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, OutputPlace, Subscribe, job_news
 
 
@@ -25,6 +26,14 @@ class FeedPlace:
     def position(self) -> str | None:
         """The last position; None: nothing was read yet."""
         return self._position
+
+    def serial_of(self, job_id: JobId) -> int:
+        """The last log entry of the job that was read."""
+        return (self._serials or {}).get(job_id, 0)
+
+    def drop_outputs(self) -> None:
+        """Want no output any more."""
+        self._offsets.clear()
 
     def request(self) -> Subscribe:
         """The request that continues here."""

@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from common.access import Role
-from common.errors import GantryError, JobLost, PrerequisiteError
+from common.errors import GantryError, InvalidRequest, JobLost, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.query.kinds import QueryKind
@@ -21,6 +21,7 @@ from daemons.luxid.core.filters.trial import Trial
 from protocol.luxi.changes import WaitForJobChange
 from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority
 from protocol.luxi.output import JobOutput, ReadJobOutput
@@ -31,6 +32,8 @@ from protocol.luxi.waits import ReadJobWaits
 from protocol.messages import Request
 from protocol.serving.route import AnyRoute
 from protocol.serving.server import Peer, Route, ServerRules, Service, serve_unix
+from protocol.stream import Stream
+from tests.cli.fakefeed import FakeFeed
 
 FINAL = ("success", "error", "canceled")
 AT = [1_700_000_000, 0]
@@ -92,6 +95,9 @@ class FakeLuxid:
         # uuid -> rule
         self.rules: dict[str, dict[str, Any]] = {}
         self._changed = trio.Event()
+        # False: as a luxid of Ganeti
+        self.has_feed = True
+        self._feeds: list[FakeFeed] = []
         self.token: trio.lowlevel.TrioToken | None = None
 
     def change(self, job_id: int, **values: Any) -> None:
@@ -100,6 +106,8 @@ class FakeLuxid:
         def set_them() -> None:
             for name, value in values.items():
                 setattr(self.jobs[job_id], name, value)
+            for feed in self._feeds:
+                feed.tell(job_id)
             self._changed.set()
             self._changed = trio.Event()
 
@@ -108,6 +116,8 @@ class FakeLuxid:
 
     def is_waited_for(self, job_id: int) -> bool:
         """A caller knows the job's present state and waits for another."""
+        if any(isinstance(call, Subscribe) and job_id in (call.ids or ()) for call in self.calls) and self.has_feed:
+            return True
         waits = [call for call in self.calls if isinstance(call, WaitForJobChange) and call.job_id == job_id]
         return any(call.previous is not None for call in waits)
 
@@ -135,6 +145,7 @@ class FakeLuxid:
             QueryConfigValues: self._config_values,
             QueryClusterInfo: self._cluster_info,
             ReadJobOutput: self._read_output,
+            Subscribe: self._subscribe,
         }
         return [Route(kind, self._kept(handler), role=Role.READ) for kind, handler in table.items()]
 
@@ -281,6 +292,12 @@ class FakeLuxid:
             "enabled_hypervisors": ["kvm"],
             "hvparams": {"kvm": {"acpi": True, "boot_order": "disk"}, "xen": {}},
         }
+
+    async def _subscribe(self, call: Subscribe) -> Stream[FeedBegin]:
+        if not self.has_feed:
+            raise InvalidRequest("Unknown method Subscribe")
+        self._feeds.append(FakeFeed(call, self.jobs))
+        return self._feeds[-1].begin()
 
     async def _read_output(self, call: ReadJobOutput) -> JobOutput:
         job = self.jobs[call.job_id]

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protocol.luxi.changes import WaitForJobChange
+from protocol.luxi.feed import Subscribe
+from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Background, Ended, normalised
 from tests.cli.fakeluxid import AT, FakeJob, FakeLuxid
@@ -137,16 +139,50 @@ def test_waiting_costs_a_call_for_each_change_and_no_more(start_luxid: Start, tm
     luxid = start_luxid(FakeJob(5), FakeJob(6))
 
     with Background("gnt-job", "--root", tmp_path, "wait", "5", "6") as wait:
-        wait_until_watched(luxid, 5)
+        wait_until_watched(luxid, 5, 6)
         luxid.change(6, status="success")
         luxid.change(5, status="running")
-        wait_until(lambda: len(luxid.calls) == 3, what="the third call", state=lambda: luxid.calls)
         luxid.change(5, status="success")
         ended = wait.end()
 
     assert ended == Ended(0, "", "")
+    assert [type(call) for call in luxid.calls] == [Subscribe, QueryJobs]
+
+
+def test_with_a_luxid_that_has_no_feed_each_change_costs_a_call(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5), FakeJob(6))
+    luxid.has_feed = False
+
+    with Background("gnt-job", "--root", tmp_path, "wait", "5", "6") as wait:
+        wait_until_watched(luxid, 5)
+        luxid.change(6, status="success")
+        luxid.change(5, status="running")
+        wait_until(lambda: len(luxid.calls) == 4, what="the fourth call", state=lambda: luxid.calls)
+        luxid.change(5, status="success")
+        ended = wait.end()
+
+    assert ended == Ended(0, "", "")
+    assert [type(call) for call in luxid.calls] == [Subscribe] + [WaitForJobChange] * 4 + [QueryJobs]
+
+
+def test_many_jobs_are_watched_over_one_connection(start_luxid: Start, tmp_path: Path) -> None:
+    """A watch took a thread and a connection for each job, 64 at once; the 65th job was told late."""
+    jobs = range(1, 101)
+    luxid = start_luxid(*(FakeJob(job_id, output="x\n") for job_id in jobs))
+
+    with Background("gnt-job", "--root", tmp_path, "watch", *jobs) as watch:
+        wait_until_watched(luxid, *jobs)
+        threads = len(list(Path(f"/proc/{watch.pid}/task").iterdir()))
+        for job_id in reversed(jobs):
+            luxid.change(job_id, status="success", log=[[1, AT, "message", "done"]])
+        ended = watch.end()
+
+    lines = [line for line in ended.out.splitlines() if "success" in line or "done" in line]
+    assert (ended.code, threads, len(lines)) == (0, 1, 200)
     kinds = [type(call) for call in luxid.calls]
-    assert kinds == [WaitForJobChange] * 4 + [QueryJobs]
+    assert kinds.count(Subscribe) == 1
+    assert WaitForJobChange not in kinds
+    assert ReadJobOutput not in kinds
 
 
 def test_wait_ends_with_1_if_a_job_failed(start_luxid: Start, job: Job) -> None:
@@ -205,3 +241,40 @@ def test_run_with_wait_prints_only_the_output_of_the_command(start_luxid: Start,
 
     assert job_id == "1\n"
     assert (ended.code, ended.out, normalised(ended.err)) == (0, "file\n", "CTIME ran\n")
+
+
+def test_output_of_several_jobs_is_followed_by_lines_that_begin_with_their_id(
+    start_luxid: Start, tmp_path: Path
+) -> None:
+    luxid = start_luxid(FakeJob(9, "running", output="one\nt"), FakeJob(10, "running"))
+
+    with Background("gnt-job", "--root", tmp_path, "output", "--follow", "9", "10") as output:
+        first = output.read_line()
+        luxid.change(10, output="ten\n")
+        second = output.read_line()
+        luxid.change(9, output="one\ntwo", status="success")
+        luxid.change(10, status="success")
+        ended = output.end()
+
+    assert (first, second, ended) == (" 9  one\n", "10  ten\n", Ended(0, " 9  two\n", ""))
+    assert [type(call) for call in luxid.calls] == [Subscribe]
+
+
+def test_output_of_several_jobs_as_json(start_luxid: Start, job: Job) -> None:
+    start_luxid(FakeJob(9, "success", output="nine"), FakeJob(10, "success", output="ten"))
+
+    for follow in ([], ["--follow"]):
+        ended = job("output", *follow, "--output", "json", "10", "9")
+        assert json.loads(ended.out) == [{"id": 10, "output": "ten"}, {"id": 9, "output": "nine"}]
+
+
+def test_output_is_followed_where_luxid_has_no_feed(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5, "running", output="one\n"))
+    luxid.has_feed = False
+
+    with Background("gnt-job", "--root", tmp_path, "output", "--follow", "5") as output:
+        first = output.read_line()
+        luxid.change(5, status="success", output="one\ntwo")
+        ended = output.end()
+
+    assert (first, ended) == ("one\n", Ended(0, "two", ""))
