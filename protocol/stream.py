@@ -55,17 +55,33 @@ class Stream(Generic[R_co]):
 
     def put(self, message: bytes) -> None:
         """Leave a packed message for the subscriber. Cost: O(1), never waits."""
-        if self._error is not None:
+        if self.has_ended:
             return
+        self.keep(message)
+        if self._size > self._limit:
+            self.end_slow()
+
+    def keep(self, message: bytes) -> None:
+        """Add a message to the backlog, whatever the limit."""
         self._backlog.append(message)
         self._size += len(message)
-        if self._size > self._limit:
-            self.end(
-                Unavailable(
-                    f"this subscriber is too slow: {self._size} bytes wait for it; subscribe again and read faster"
-                )
-            )
         self._news.set()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether only the reason of the end is still sent."""
+        return self._error is not None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the backlog exceeds the limit."""
+        return self._size > self._limit
+
+    def end_slow(self) -> None:
+        """Drop a subscriber that does not read fast enough."""
+        self.end(
+            Unavailable(f"this subscriber is too slow: {self._size} bytes wait for it; subscribe again and read faster")
+        )
 
     def end(self, error: GantryError) -> None:
         """Drop the backlog; only the reason is still sent."""

@@ -111,7 +111,11 @@ class Connection:
         close = self._rules.close_on_bad_arguments
         answer = await self._service.answer(payload, self._peer, close_on_bad_arguments=close, line=self._line)
         if answer.stream is not None:
-            await self._follow(answer.payload or b"", answer.stream)
+            if self._budget.has_room(self._share, len(answer.payload or b"")):
+                await self._follow(answer.payload or b"", answer.stream)
+            else:
+                answer.stream.close()
+                await self._refuse_reply(payload, answer)
             return False
         if answer.payload is not None:
             if not self._budget.has_room(self._share, len(answer.payload)):
@@ -178,7 +182,8 @@ class Connection:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._until_heard, nursery.cancel_scope)
                 with contextlib.suppress(OSError):
-                    await self._send(pack(first))
+                    await self._reply(first)
+                    self._budget.resize(self._share, 0)
                     is_open = True
                     while is_open:
                         data, is_open = await stream.take()

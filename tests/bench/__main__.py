@@ -5,9 +5,10 @@ copies      jobs with two candidates beside none; a change of a configuration wi
 config      readers of configurations of up to 4 MiB; part of what is measured without a name
 queue       submissions to, questions about and restarts with up to 50,000 queued jobs
 scheduling  the choice of the next job among up to 100,000; no disk, no processes
+feed        500 subscribers of changes beside 100,000 queued jobs
 waiting     2,000 clients that wait for changes of running jobs
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
-Counts may follow queue, scheduling and waiting.
+Counts may follow queue, scheduling, feed and waiting.
 """
 
 import sys
@@ -18,6 +19,7 @@ from tests.bench.bare import bare_jobs, bare_writes
 from tests.bench.commands import bare_start_ms, list_jobs_ms
 from tests.bench.config import main as config
 from tests.bench.copies import main as copies
+from tests.bench.feed import main as feed
 from tests.bench.figures import RUNS, median, show
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
@@ -101,6 +103,8 @@ if __name__ == "__main__":
             scheduling(tuple(map(int, counts)) or scheduling_counts)
         case ["nodes"]:
             nodes()
+        case ["feed", *counts]:
+            feed(*map(int, counts))
         case ["waiting", *counts]:
             waiting(*map(int, counts))
         case _:

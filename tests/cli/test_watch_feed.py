@@ -10,9 +10,9 @@ SETTINGS = "[luxid]\nsweep_s = 3600.0\n"
 TALKER = "echo begun; until [ -e {go} ]; do sleep 0.02; done; echo ended"
 
 
-def test_kill_of_luxid_while_jobs_are_watched_loses_and_repeats_nothing(tmp_path: Path) -> None:
+def test_a_kill_of_luxid_loses_and_repeats_nothing(tmp_path: Path) -> None:
     go = tmp_path / "go"
-    with Cluster(tmp_path / "cluster", settings=SETTINGS) as cluster:
+    with Cluster(tmp_path / "c", settings=SETTINGS) as cluster:
         cluster.start()
         jobs = [cluster.submit(command("sh", "-c", TALKER.format(go=go))) for _ in range(3)]
         with (

@@ -9,14 +9,17 @@ Source: DESIGN section 6; `protocol.luxi.feed` has the promises.
 """
 
 import os
+import secrets
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Final
 
 import trio
 
 from common.asciijson import ascii_json
+from common.errors import InternalError
 from common.ids import JobId
 from common.queue.jobs import Job, JobState, LogEntry
+from common.system.log import get_log
 from common.wire import unstructure
 from daemons.luxid.core.feed.interests import Interests
 from daemons.luxid.core.feed.recentchanges import RecentChanges
@@ -37,6 +40,7 @@ REASONS_S: Final = 0.25
 KEPT_S: Final = 60.0
 # seconds
 _LONGEST_PAUSE_S: Final = 0.1
+_log: Final = get_log(__name__)
 _WAITING: Final = (Phase.READY, Phase.BLOCKED)
 Fresh = Mapping[tuple[JobId, int], list[LogEntry]]
 
@@ -111,11 +115,21 @@ class Feed:
             with trio.move_on_at(self._hint_at) if self.news.has_reasons else trio.CancelScope():
                 await self.news.wait()
             began_at = trio.current_time()
-            await self._turn()
+            try:
+                await self._turn()
+            except Exception:
+                self._give_up()
             if not (self._streams or self._joining) and trio.current_time() > self._left_at + KEPT_S:
                 self.news.drop()
                 self.recent.forget()
             await trio.sleep(min(2 * (trio.current_time() - began_at), _LONGEST_PAUSE_S))
+
+    def _give_up(self) -> None:
+        """A turn has failed, by a fault of luxid: what was told is incomplete, so all begin anew."""
+        bug_id = secrets.token_hex(4)
+        _log.exception("feed.crashed", id=bug_id, subscribers=len(self._streams))
+        for stream in self._streams:
+            stream.end(InternalError(f"internal error {bug_id}; luxid's log has it under this id", id=bug_id))
 
     async def _turn(self) -> None:
         taken, grown = self.news.take(AT_ONCE)

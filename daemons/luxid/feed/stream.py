@@ -54,6 +54,13 @@ class FeedStream(Stream[FeedBegin]):
         """Whether changes of jobs are wanted."""
         return Topic.JOBS in self.topics
 
+    def put(self, message: bytes) -> None:
+        """As `Stream.put`, but the backlog may exceed the limit by one message: one turn may have much to tell."""
+        if self.is_full:
+            self.end_slow()
+        elif not self.has_ended:
+            self.keep(message)
+
     def ended(self, job_id: JobId) -> None:
         """A job whose output is followed has ended."""
         if self._outputs is not None:

@@ -11,7 +11,9 @@ from common.access import Role
 from common.errors import RemoteError
 from common.ids import JobId
 from common.wire import structure
-from protocol.envelope import Call, read_message, read_reply, request_bytes
+from daemons.luxid.feed.stream import BACKLOG_LIMIT
+from protocol.envelope import read_reply, request_bytes
+from protocol.events import read_event
 from protocol.framing import pack
 from protocol.luxi.feed import FeedBegin, FeedChanges, OutputPlace, Subscribe, Topic, job_news, read_changes
 from protocol.luxi.feedplace import FeedPlace
@@ -46,10 +48,7 @@ class Subscriber(RawCaller):
         self.text = ""
 
     def next(self) -> FeedChanges:
-        message = read_message(self.receive() or b"")
-        assert isinstance(message, Call)
-        assert isinstance(message.params, list)
-        read = read_changes(message.method, message.params)
+        read = read_changes(*read_event(self.receive() or b""))
         assert read is not None
         self.place.go_on(*read)
         for news in read[1].jobs:
@@ -178,6 +177,21 @@ def test_others_see_of_a_job_what_a_query_shows_and_neither_log_nor_output(clust
     assert b"secret" not in orjson.dumps([list(feed.rows.values()), feed.lines])
     with pytest.raises(RemoteError, match="the output of job"):
         subscribe(outputs=(OutputPlace(job_id, OutputStream.OUTPUT, 0),), speaker=reader)
+
+
+def test_a_reader_that_is_too_slow_is_dropped_and_others_hear_everything(cluster: Cluster, subscribe: Opened) -> None:
+    slow, other = subscribe(Topic.JOBS, fields=("status", "ops")), subscribe(Topic.JOBS)
+    count = BACKLOG_LIMIT // 100_000 + 20
+
+    jobs = cluster.submit_many(*[(dummy(comment="x" * 100_000),)] * count)
+    ended(other, *jobs)
+
+    with pytest.raises(RemoteError, match="this subscriber is too slow"):
+        slow.until(lambda _: False)
+    assert slow.receive() is None
+    again = Subscriber(cluster, slow.place.request())
+    assert again.begun.is_resumed
+    again.sock.close()
 
 
 def test_a_subscription_of_a_program_survives_restarts(cluster: Cluster) -> None:
