@@ -117,6 +117,9 @@ class Call:
     parameters: tuple[Parameter, ...] = ()
     # heading in the document
     tag: str = ""
+    # more for the document: paragraphs, and types that they name
+    description: str = ""
+    mentions: tuple[type, ...] = ()
     # whether the call only waits and reads: then it is cancelled when the client goes
     only_waits: bool = False
     # whether it is served also where this node is not the master

@@ -21,7 +21,15 @@ from daemons.rapid.events.streams import ByteStream
 from daemons.rapid.refusals import Refused
 from daemons.rapid.resources.joblists import fetch_jobs
 from daemons.rapid.resources.parameters import strict, text_of, words_of
-from protocol.rapid.events import Topic
+from protocol.rapid.events import (
+    Begin,
+    DaemonsState,
+    FiltersChanged,
+    JobsChanged,
+    LocksChanged,
+    QueueChanged,
+    Topic,
+)
 from protocol.rapid.jobs import PAGE_MOST
 
 _RIGHT_OF: Final = {
@@ -38,6 +46,20 @@ _HEADERS: Final = {
     "x-accel-buffering": "no",
     "x-content-type-options": "nosniff",
 }
+
+_ABOUT: Final = """The data of each event is JSON of the type named here.
+
+`begin` (Begin): the first event, and again if changes were lost; if `resumed` is false, read what you show anew.
+
+`state` (DaemonsState): a daemon is away, or is back.
+
+`jobs` (JobsChanged): jobs that have changed, as they are now; with `ids`, first all of these.
+
+`reasons`: the reasons why jobs wait may have changed.
+
+`locks` (LocksChanged), `filters` (FiltersChanged), `queue` (QueueChanged): first as they are, then after each change.
+
+A comment comes after 15 s of silence. Come back with `Last-Event-ID` to go on after that event."""
 
 TOPICS: Final = Parameter(
     "topics", f"topics with commas between, of {', '.join(topic.value for topic in Topic)}; without: all you may see"
@@ -83,6 +105,8 @@ def rows(to: EventHandlers) -> Sequence[Call]:
                 media_type="text/event-stream",
                 parameters=(TOPICS, IDS, LAST),
                 tag="events",
+                description=_ABOUT,
+                mentions=(Begin, DaemonsState, JobsChanged, LocksChanged, FiltersChanged, QueueChanged),
                 only_waits=True,
             )
         )

@@ -81,7 +81,7 @@ def _folded(name: str, head: str, body: str) -> str:
 
 
 def _text(text: str) -> str:
-    return f"<p>{_marked(text)}</p>" if text else ""
+    return "".join(f"<p>{_marked(part)}</p>" for part in text.split("\n\n")) if text else ""
 
 
 def _marked(text: str) -> str:

@@ -68,13 +68,19 @@ def _operation(call: Call, path: str, schemas: Schemas) -> Mapping[str, object]:
         operation["parameters"] = parameters
     if call.takes is not None:
         operation["requestBody"] = _body(call, schemas)
-    if call.rights:
-        needed = " or ".join(f"`{right.value}`" for right in call.rights)
-        operation["description"] = f"Needs the right {needed}."
-    else:
+    if description := _description(call):
+        operation["description"] = description
+    if not call.rights:
         # also without a name
         operation["security"] = [{}]
+    for kind in call.mentions:
+        schemas.of(kind)
     return operation
+
+
+def _description(call: Call) -> str:
+    needed = " or ".join(f"`{right.value}`" for right in call.rights)
+    return "\n\n".join(filter(None, (call.description, needed and f"Needs the right {needed}.")))
 
 
 def _operation_id(verb: str, path: str) -> str:

@@ -3,12 +3,14 @@
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import httpx2
 import orjson
 import pytest
 
+from tests.support.jsonschemas import Document
 from tests.support.rapid import Web
 from tests.support.wait import wait_until
 
@@ -22,10 +24,31 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
         yield web
 
 
-class Events:
-    """The events of one stream, in order."""
+def _named(name: str) -> Json:
+    return {"$ref": f"#/components/schemas/{name}"}
 
-    def __init__(self, reply: httpx2.Response) -> None:
+
+SCHEMAS: dict[str, Json] = {
+    "begin": _named("Begin"),
+    "state": _named("DaemonsState"),
+    "jobs": _named("JobsChanged"),
+    "reasons": {"const": {}},
+    "locks": _named("LocksChanged"),
+    "filters": _named("FiltersChanged"),
+    "queue": _named("QueueChanged"),
+}
+
+
+@cache
+def document_of(web: Web) -> Document:
+    return Document(web.local.get("/3/openapi.json").json())
+
+
+class Events:
+    """The events of one stream, in order; each is as the document says."""
+
+    def __init__(self, reply: httpx2.Response, document: Document) -> None:
+        self._document = document
         self._lines = reply.iter_lines()
         self.last = ""
 
@@ -35,7 +58,9 @@ class Events:
         for line in self._lines:
             if not line and fields:
                 self.last = fields["id"]
-                return fields["event"], orjson.loads(fields["data"])
+                data = orjson.loads(fields["data"])
+                assert not list(self._document.faults(SCHEMAS[fields["event"]], data)), fields
+                return fields["event"], data
             name, _, value = line.partition(": ")
             if name:
                 fields[name] = value
@@ -60,7 +85,7 @@ def following(web: Web, query: str = "", last: str = "") -> Iterator[Events]:
     headers = {"Last-Event-ID": last} if last else {}
     with web.local.stream("GET", f"/3/events{query}", headers=headers) as reply:
         assert (reply.status_code, reply.headers["content-type"]) == (200, "text/event-stream"), reply.read()
-        yield Events(reply)
+        yield Events(reply, document_of(web))
 
 
 def submit(web: Web, *argv: str, **fields: Json) -> int:
