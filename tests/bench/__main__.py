@@ -7,6 +7,7 @@ queue       submissions to, questions about and restarts with up to 50,000 queue
 scheduling  the choice of the next job among up to 100,000; no disk, no processes
 feed        500 subscribers of changes beside 100,000 queued jobs
 waiting     2,000 clients that wait for changes of running jobs
+http        requests a second of rapid, long lists, and a crowd of clients that wait and vanish
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
 Counts may follow queue, scheduling, feed and waiting.
 """
@@ -21,6 +22,7 @@ from tests.bench.config import main as config
 from tests.bench.copies import main as copies
 from tests.bench.feed import main as feed
 from tests.bench.figures import RUNS, median, show
+from tests.bench.http import main as http
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
 from tests.bench.nodes import main as nodes
@@ -101,6 +103,8 @@ if __name__ == "__main__":
             queue(tuple(map(int, counts)) or queue_counts)
         case ["scheduling", *counts]:
             scheduling(tuple(map(int, counts)) or scheduling_counts)
+        case ["http", *parts]:
+            http(parts)
         case ["nodes"]:
             nodes()
         case ["feed", *counts]:
