@@ -4,7 +4,7 @@ Source: DESIGN section 15.
 """
 
 import os
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     # only a command for another machine imports it
     from protocol.rapid.clients.place import Place
 
-# key of click's context: whether the program's verbs work on other machines, too
+# keys of click's context: whether the program's verbs work on other machines, too; and the place that was named
 _KNOWN: Final = "gantry.remote.known"
+_PLACE: Final = "gantry.remote.place"
 _VARIABLE: Final = "GANTRY_REMOTE"
 
 
@@ -74,9 +75,17 @@ def remote_place() -> "Place | None":
 
     Raises: InvalidRequest: an option or variable cannot be used. UsageError.
     """
-    address = _address()
+    address, meta = _address(), click.get_current_context().meta
     if address is None:
         return None
+    if _PLACE not in meta:
+        # once, as the user may be asked for a password
+        meta[_PLACE] = _read_place(address, meta)
+    place: Place = meta[_PLACE]
+    return place
+
+
+def _read_place(address: str, meta: Mapping[str, object]) -> "Place":
     from protocol.rapid.clients.place import (
         CA_VARIABLE,
         FINGERPRINT_VARIABLE,
@@ -85,7 +94,7 @@ def remote_place() -> "Place | None":
         Place,
     )
 
-    meta, environment = click.get_current_context().meta, os.environ
+    environment = os.environ
     token_file = meta.get(REMOTE["--token-file"])
     place = Place.at(
         address,

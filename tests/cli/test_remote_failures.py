@@ -86,7 +86,21 @@ def test_a_file_of_others_or_without_a_token_is_told(environment: dict[str, str]
 
     assert told.code == 2
     assert "has no token in its first line" in told.err
-    assert "chmod 600" in told.err
+    assert told.err.count("chmod 600") == 1
+
+
+def test_ctrl_c_leaves_the_job_running(environment: dict[str, str]) -> None:
+    job_id = run("gnt-job", "run", "--", "sleep", "60", env=environment).out.strip()
+
+    with Background("gnt-job", "watch", job_id, env=environment) as watching:
+        assert watching.read_line() == f"Job {job_id}: RUN_COMMAND(sleep 60)\n"
+        watching.interrupt()
+        ended = watching.end()
+
+    assert ended.code == 130
+    assert "goes on" in ended.err
+    assert "Traceback" not in ended.err
+    assert run("gnt-job", "cancel", "--kill", job_id, env=environment).code == 0
 
 
 def test_an_address_where_nobody_is_is_told(environment: dict[str, str]) -> None:

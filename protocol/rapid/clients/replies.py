@@ -79,6 +79,10 @@ def refuse(call: HttpCall[T], reply: HttpReply, server: str) -> NoReturn:
     if problem is None:
         raise _stranger(reply, server)
     detail, code = str(problem.get("detail") or HTTPStatus(reply.status).phrase), str(problem.get("code") or "internal")
+    if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and isinstance(elsewhere := problem.get("url"), str):
+        # another node is the master
+        address = elsewhere.partition("/3")[0]
+        raise NoReply(f"{server}: {detail}; the cluster is served at {printable(address)[:_SHOWN]}")
     if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and reply.retry_after_s is not None:
         raise NoReply(f"{server}: {detail}", Failure(may_have_arrived=True, retry_after_s=reply.retry_after_s))
     if reply.status == HTTPStatus.UNAUTHORIZED:

@@ -62,6 +62,15 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again_and_a_closed_queue_is
     assert closed.value.code == "unavailable"
 
 
+def test_a_node_that_is_not_the_master_says_where_the_cluster_is_served() -> None:
+    reply = _problem(503, "unavailable", {"retry-after": "5"}, master="b", url="https://b:5080/3/jobs/7")
+
+    with pytest.raises(NoReply, match=r"the cluster is served at https://b:5080$") as caught:
+        read_value(get_job(7), reply, _SERVER)
+
+    assert caught.value.failure is None
+
+
 @pytest.mark.parametrize(
     ("reply", "words", "is_tried_again"),
     [
