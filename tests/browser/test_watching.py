@@ -4,6 +4,7 @@ from pathlib import Path
 
 from tests.browser.browser import Browser
 from tests.support.rapid import Web
+from tests.support.wait import wait_until
 
 
 def held(gate: Path, *, before: str = "", after: str = "", lock: str | None = None) -> dict[str, object]:
@@ -77,6 +78,19 @@ def test_why_a_job_waits_leads_to_the_culprit(web: Web, browser: Browser, tmp_pa
     browser.wait_for("#relations", text=f"job/{waiter}")
     (tmp_path / "gate").touch()
     assert web.cluster.wait(holder, waiter) == ["success", "success"]
+
+
+def test_curves_show_their_values_and_go_on(web: Web, browser: Browser) -> None:
+    browser.open(f"{web.url}/ui/rates")
+    browser.wait_for(".plot .u-legend", text="submitted")
+    browser.mark()
+    before = browser.one(".plot").get_attribute("data-plot")
+
+    wait_until(lambda: browser.one(".plot").get_attribute("data-plot") != before, what="the next sample")
+
+    assert browser.all("#plot-1 canvas")
+    assert len(browser.all("#plot-1 .uplot")) == 1
+    assert browser.is_marked
 
 
 def test_a_job_that_ends_while_its_page_is_open_says_so(web: Web, browser: Browser, tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ class Curve:
     kind: str
     # points of a polyline in a square of 100 by 100, x y, x y
     points: str
+    # one for each instant; None: it is not known
+    values: tuple[float | None, ...]
 
 
 @attrs.frozen
@@ -29,6 +31,8 @@ class Level:
 
 @attrs.frozen
 class Chart:
+    # seconds since the epoch
+    instants: tuple[float, ...]
     curves: tuple[Curve, ...]
     levels: tuple[Level, ...]
     top: float
@@ -41,9 +45,9 @@ def draw_chart(instants: Sequence[float], series: Sequence[tuple[str, str, Seque
         series: (name, class, one value for each instant); None: it is not known.
     """
     top = nice_top(max((value for _, _, values in series for value in values if value is not None), default=0.0))
-    curves = tuple(Curve(name, kind, _points(instants, values, top)) for name, kind, values in series)
+    curves = tuple(Curve(name, kind, _points(instants, values, top), tuple(values)) for name, kind, values in series)
     levels = tuple(Level(100.0 - part * 50.0, round(top * part / 2, 6)) for part in range(3))
-    return Chart(curves, levels, top)
+    return Chart(tuple(instants), curves, levels, top)
 
 
 def _points(instants: Sequence[float], values: Sequence[float | None], top: float) -> str:

@@ -2,6 +2,7 @@
 
 import attrs
 
+from common.words.text import json_text
 from daemons.rapid.page.drawing.chart import Chart
 from daemons.rapid.page.drawing.lockgraph import LockGraph
 from daemons.rapid.page.drawing.timeline import Timeline
@@ -114,6 +115,19 @@ class NamedChart:
     drawn: Chart
     unit: str
     told: str = ""
+
+    @property
+    def plot(self) -> str:
+        """The same as JSON, for the script that shows values under the pointer."""
+        curves = [
+            {"name": each.name, "kind": each.kind, "values": [_short(value) for value in each.values]}
+            for each in self.drawn.curves
+        ]
+        return json_text({"unit": self.unit, "instants": list(map(round, self.drawn.instants)), "curves": curves})
+
+
+def _short(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.4g}")
 
 
 @attrs.frozen
