@@ -7,7 +7,7 @@ it in the next turn. So nothing is missed, and no row is older than one that cam
 Source: `protocol.luxi.feed`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import cast
 
 import orjson
@@ -35,8 +35,9 @@ async def begin(feed: Feed, call: Subscribe, stream: FeedStream) -> None:
         if stream.has_jobs:
             await parts.make(_wanted(feed, call, stream, since))
         feed.join(stream)
-        stream.position = feed.recent.position
-        stream.first = cast(FeedBegin, orjson.Fragment(_message(feed, stream, parts, is_resumed=since is not None)))
+        position = feed.recent.position
+        message = _message(feed, stream.topics, position, parts, is_resumed=since is not None)
+        stream.start(position, cast(FeedBegin, orjson.Fragment(message)))
     finally:
         feed.expected()
 
@@ -49,13 +50,13 @@ def _wanted(feed: Feed, call: Subscribe, stream: FeedStream, since: int | None) 
     return feed.jobs.table.ids() if call.ids is None else call.ids
 
 
-def _message(feed: Feed, stream: FeedStream, made: "_Rows", *, is_resumed: bool) -> bytes:
+def _message(feed: Feed, topics: Set[Topic], position: str, made: "_Rows", *, is_resumed: bool) -> bytes:
     parts = {"jobs": made.encoded()}
-    if Topic.FILTERS in stream.topics:
+    if Topic.FILTERS in topics:
         parts["filters"] = feed.rules_part()
-    if Topic.QUEUE in stream.topics:
+    if Topic.QUEUE in topics:
         parts["queue"] = feed.state_part()
-    return begin_message(stream.position, parts, is_resumed=is_resumed)
+    return begin_message(position, parts, is_resumed=is_resumed)
 
 
 class _Rows:

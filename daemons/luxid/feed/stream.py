@@ -46,8 +46,15 @@ class FeedStream(Stream[FeedBegin]):
         self._outputs = outputs
         # the last place that was told, also by messages that wait here
         self.position = ""
+        # the last place of the messages that were taken
+        self._taken = ""
         if outputs is not None:
             outputs.begin(self.wake)
+
+    def start(self, position: str, first: FeedBegin) -> None:
+        """The first reply, and the place to which it leads."""
+        self.position = self._taken = position
+        self.first = first
 
     @property
     def has_jobs(self) -> bool:
@@ -68,12 +75,14 @@ class FeedStream(Stream[FeedBegin]):
 
     def _more(self) -> bytes:
         """Output is read when there is room for it: a subscriber that does not read costs nothing."""
+        # goes before the messages that wait: who has read only this must not go on after them
+        position, self._taken = self._taken, self.position
         if self._outputs is None:
             return b""
         rows = self._outputs.read()
         if self._outputs.has_news:
             self.wake()
-        return changes_message(self.position, {"outputs": rows}) if rows else b""
+        return changes_message(position, {"outputs": rows}) if rows else b""
 
     def close(self) -> None:
         super().close()

@@ -1,6 +1,7 @@
 """What luxid's feed costs: rows are made once, messages go to those whom they concern, and nobody costs nothing."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 import trio
@@ -8,12 +9,15 @@ import trio.testing
 
 from common.access import Role
 from common.errors import InternalError
+from common.ids import JobId
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.feed.beginning import begin
 from daemons.luxid.feed.changedjobs import Wish
 from daemons.luxid.feed.stream import FeedStream
-from protocol.luxi.feed import Subscribe, Topic
+from protocol.events import read_event
+from protocol.framing import Framer
+from protocol.luxi.feed import Subscribe, Topic, read_changes
 from tests.support.feeds import JOBS, Luxid
 
 pytestmark = pytest.mark.trio
@@ -143,3 +147,36 @@ async def test_nobody_is_hinted_whose_jobs_do_not_wait(autojump_clock: trio.test
         luxid.jobs.news.reasons_changed()
         assert await taken(ended) == b""
         nursery.cancel_scope.cancel()
+
+
+class Printing:
+    """Output that is always there."""
+
+    job_ids: frozenset[JobId] = frozenset()
+    has_news = False
+
+    def begin(self, wake: Callable[[], None]) -> None:
+        wake()
+
+    def read(self) -> bytes:
+        return b"[]"
+
+
+async def test_output_does_not_take_a_subscriber_past_changes_that_it_has_not_read(
+    autojump_clock: trio.testing.MockClock,
+) -> None:
+    luxid = Luxid()
+    wish = Wish.of(OPERATOR, ("status",))
+    stream = FeedStream(luxid.feed, JOBS_TOPIC, wish, None, None, cast(Any, Printing()))
+    await begin(luxid.feed, Subscribe((Topic.JOBS,)), stream)
+    begun = stream.position
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(luxid.feed.run)
+        luxid.submit(JOBS[0])
+        await trio.sleep(1)
+        output, change = Framer().feed(await taken(stream))
+        nursery.cancel_scope.cancel()
+
+    told = [read_changes(*read_event(payload)) for payload in (output, change)]
+    assert [each[0] for each in told if each is not None] == [begun, stream.position]
+    assert begun != stream.position
