@@ -11,6 +11,7 @@ from typing import Final
 
 import orjson
 
+from cli.context import installation
 from common.daemons import start_order
 from common.errors import GantryError
 from common.paths import QUEUE_VERSION, Paths
@@ -72,7 +73,7 @@ def _queue(paths: Paths) -> Iterator[str]:
 
 def _sockets(paths: Paths) -> Iterator[str]:
     # in the order of stopping: each daemon before those that it needs
-    for daemon in reversed(start_order(has_web=True)):
+    for daemon in reversed(start_order(has_web=installation().rapid.enabled)):
         if daemon.socket is None:
             continue
         try:
