@@ -44,6 +44,8 @@ class Authenticator:
         self._accounts = Accounts(paths)
         self._checks = PasswordChecks()
         self._changed = trio.Event()
+        # id and reason of each refused token that the log has told of
+        self._told: set[tuple[str, str]] = set()
         self._accounts.refresh()
 
     async def identify(self, http: HttpRequest) -> Principal:
@@ -170,8 +172,15 @@ class Authenticator:
                 raise unknown_token()
             token.check(self._clock())
         except BadToken as error:
+            self._tell(token, error)
             raise bad_token(error) from None
         return _of_token(token)
+
+    def _tell(self, token: Token | None, error: BadToken) -> None:
+        # once for each reason: a program that goes on trying must not fill the disk with lines
+        if token is not None and (token.id, error.code) not in self._told:
+            self._told.add((token.id, error.code))
+            _log.warning("access.bad_token", token=token.id, name=token.name, reason=error.code)
 
 
 def _denied(call: Call, caller: Principal) -> Refused:

@@ -1,6 +1,7 @@
 """`gantry user` and `gantry token`: who may call over HTTP. Source: issue 12, deliverable 1."""
 
 import getpass
+import io
 import json
 import os
 import pty
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.gantry.main import group
+from cli.program import exit_code
 from common.errors import Denied
 from common.paths import Paths
 from common.webaccess.passwords import Scrypt, is_right, read_password
@@ -163,11 +166,16 @@ def test_a_token_is_shown_once_listed_and_revoked(root: Path) -> None:
         ("token create --for ci --rights read --expires soon", 2, "'soon' is not a duration"),
     ],
 )
-def test_a_mistake_is_told_with_the_next_step_and_changes_nothing(root: Path, words: str, code: int, text: str) -> None:
-    ended = gantry(root, *words.split())
+def test_a_mistake_is_told_with_the_next_step_and_changes_nothing(
+    root: Path, words: str, code: int, text: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
 
-    assert (ended.code, ended.out) == (code, "")
-    assert text in ended.err
+    assert exit_code(group, "gantry", ["--root", str(root), *words.split()]) == code
+
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert text in err
     assert not Paths.under_root(root).rapi.exists()
 
 

@@ -188,6 +188,21 @@ async def test_a_token_is_refused_from_the_next_request_after_it_is_revoked(path
     assert await refused(tokens.gate, f"Bearer {tokens.text}") == (401, "token_revoked")
 
 
+async def test_a_program_that_goes_on_with_a_bad_token_is_told_of_once(
+    paths: Paths, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = Tokens(paths)
+    tokens.file.revoke(tokens.token.id, trio.current_time())
+
+    for _ in range(5):
+        await refused(tokens.gate, f"Bearer {tokens.text}")
+        await refused(tokens.gate, "Bearer gnt_00000000_" + "0" * 64)
+
+    assert [record.getMessage() for record in caplog.records].count("access.bad_token") == 1
+    assert tokens.token.id in told(caplog)
+    assert tokens.text.secret not in told(caplog)
+
+
 async def test_only_who_has_the_secret_learns_about_a_token(paths: Paths) -> None:
     tokens = Tokens(paths)
     tokens.file.revoke(tokens.token.id, trio.current_time())
