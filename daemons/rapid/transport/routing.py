@@ -61,7 +61,12 @@ class Routes:
             assert verb not in verbs, f"two rows for {verb} {call.path}"
             verbs[verb] = call
         self._plain = {path: route for path, route in by_path.items() if "{" not in path}
-        self._patterns = [route for path, route in by_path.items() if "{" in path]
+        # paths with variables, by their beginning: a request is compared with few of them
+        self._patterns: dict[str, list[_Route]] = {}
+        for path, route in by_path.items():
+            if "{" in path:
+                assert "{" not in _beginning(path), f"{path} begins with a variable"
+                self._patterns.setdefault(_beginning(path), []).append(route)
 
     def find(self, scope: Scope) -> Found:
         """The row for a request. Args: scope: that of ASGI."""
@@ -80,7 +85,7 @@ class Routes:
         if (route := self._plain.get(path)) is not None:
             return route, {}
         if len(path) <= _MAX_PATH:
-            for route in self._patterns:
+            for route in self._patterns.get(_beginning(path), ()):
                 if (params := route.params_of(path)) is not None:
                     return route, params
         return None, {}
@@ -91,6 +96,11 @@ def face_of(path: str) -> Face:
     if path in ("/", "/version", "/2") or path.startswith(_GANETI):
         return Face.GANETI
     return Face.PAGE if path == "/ui" or path.startswith("/ui/") else Face.OURS
+
+
+def _beginning(path: str) -> str:
+    """The first two parts: "/3/jobs"."""
+    return "/".join(path.split("/", 3)[:3])
 
 
 def _path(scope: Scope) -> str:
