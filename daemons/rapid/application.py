@@ -188,6 +188,8 @@ class Application:
     async def _why_ended(self, call: Call, http: HttpRequest) -> GantryError:
         """The error for a caller whose wait was ended by us."""
         try:
+            if not call.is_everywhere:
+                await self._mastership.check(http.url.path)
             self._callers.role_for(call, await self._callers.identify(http, call.face))
         except Refused as refused:
             return refused

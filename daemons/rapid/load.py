@@ -47,7 +47,7 @@ class Load:
 
     @contextmanager
     def wait(self) -> Iterator[trio.CancelScope]:
-        """A scope that is cancelled when the daemon is told to stop."""
+        """A scope that is cancelled when the daemon is told to stop, or this node is not the master any more."""
         with trio.CancelScope() as scope:
             if self._is_stopping:
                 scope.cancel()
@@ -60,5 +60,9 @@ class Load:
     def stop(self) -> None:
         """End the requests that wait, now and later."""
         self._is_stopping = True
+        self.end_waits()
+
+    def end_waits(self) -> None:
+        """End the requests that wait now."""
         for scope in self._waiting:
             scope.cancel()

@@ -116,6 +116,7 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
                 nursery.start_soon(gate.follow)
                 nursery.start_soon(page.recorder.run)
                 nursery.start_soon(hub.run)
+                nursery.start_soon(parts.mastership.follow, parts.load.end_waits)
                 nursery.start_soon(over_network.serve, listener)
                 nursery.start_soon(over_socket.serve, unix_listener)
                 _log.info("http.listens", address=rules.address or "*", port=rules.port, socket=paths.rapid_socket)

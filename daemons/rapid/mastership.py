@@ -4,10 +4,12 @@ Source: DESIGN section 12.
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import attrs
+import trio
 
 from common.errors import GantryError, explain_os_error
 from common.nodes.nodeplace import why_not_master
@@ -15,8 +17,11 @@ from common.nodes.ssconffiles import master_name
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
+from common.system.watch import EventKind, FolderWatch
 from daemons.rapid.refusals import Refused
 
+_CHANGES: Final = EventKind.MOVED_TO | EventKind.CLOSE_WRITE | EventKind.DELETE
 _log: Final = get_log(__name__)
 
 
@@ -64,8 +69,32 @@ class Mastership:
         """Raises: Refused: this node is not the master; the error says who is, and where the path is there."""
         standing = await self.standing()
         if standing.why_not is not None:
-            url = f"{self._settings.rapid.url(standing.master)}{path}" if standing.master else None
+            # an address in the settings is this node's
+            there = attrs.evolve(self._settings.rapid, address="")
+            url = f"{there.url(standing.master)}{path}" if standing.master else None
             raise Refused(503, standing.why_not, headers={"Retry-After": "5"}, master=standing.master, url=url)
+
+    async def follow(self, lost: Callable[[], None]) -> None:
+        """Call `lost` whenever this node ceases to be the master, until cancelled; on one machine, return."""
+        pauses = retry_pauses()
+        while self._settings.cluster.has_nodes:
+            try:
+                async with FolderWatch(self._settings.paths.data, kinds=_CHANGES) as watch:
+                    await self._follow(watch, lost)
+            except OSError as error:
+                _log.error("place.not_watched", reason=explain_os_error(error), going_on="again until it succeeds")
+            await trio.sleep(next(pauses))
+
+    async def _follow(self, watch: FolderWatch, lost: Callable[[], None]) -> None:
+        """Return when the folder is gone."""
+        is_gone = was_master = False
+        while not is_gone:
+            standing = await self.standing()
+            if was_master and standing.why_not is not None:
+                _log.info("master.moved", master=standing.master, effect="requests that wait, and streams, end here")
+                lost()
+            was_master = standing.why_not is None
+            is_gone = any(event.kind & EventKind.FOLDER_GONE for event in await watch.events())
 
     def _read(self) -> Standing:
         master = master_name(self._settings.paths)

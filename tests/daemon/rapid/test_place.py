@@ -14,6 +14,7 @@ from common.system.running import find_daemon
 from tests.cli.command import run
 from tests.support.machines.nodes import HOST, free_port
 from tests.support.rapid import Web
+from tests.support.rawhttp import get, over_socket
 from tests.support.wait import wait_until
 
 NODES = 'luxid_patience_s = 0\n[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
@@ -43,11 +44,26 @@ def test_a_node_that_is_not_the_master_says_who_is_until_it_becomes_the_master(c
     found = health.json()
     assert (health.status_code, found["is_master"], found["master"], found["reason"]) == (503, False, "node2.test", why)
     assert (ours.status_code, ours.json()["detail"], ours.headers["retry-after"]) == (503, why, "5")
-    assert ours.json()["master"] == "node2.test"
+    found = ours.json()
+    assert (found["master"], found["url"]) == ("node2.test", f"https://node2.test:{candidate.port}/3/jobs")
     assert ganetis.status_code == 503
     assert ganetis.json() == {"code": 503, "message": why, "explain": ganetis.json()["explain"]}
     # luxid does not run
     assert after.status_code == 504
+
+
+def test_streams_end_when_another_node_becomes_the_master(candidate: Web) -> None:
+    name_master(candidate, "node1.test")
+    candidate.start("rapid")
+    with over_socket(candidate) as stream:
+        stream.sendall(get("/3/events"))
+        wait_until(lambda: candidate.local.get("/3/health").json()["waiting"] == 1, what="the stream is there")
+
+        name_master(candidate, "node2.test")
+
+        while stream.recv(65536):
+            pass
+    assert candidate.local.get("/3/health").json()["master"] == "node2.test"
 
 
 def test_it_ends_there_with_ganetis_exit_code_if_the_settings_say_so(candidate: Web) -> None:
