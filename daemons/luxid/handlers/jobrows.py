@@ -4,6 +4,7 @@ Source: luxid.md 7.2, 7.3.
 """
 
 import bisect
+import math
 import os
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
@@ -14,6 +15,7 @@ import trio
 
 from common.errors import InvalidRequest, Unavailable
 from common.ids import JobId
+from common.query.bounds import Bounds
 from common.queue.jobs import Job, JobState
 from common.system.inthread import in_thread
 from common.system.log import get_log
@@ -51,13 +53,20 @@ class JobRows:
                 yield batch
 
     async def every(
-        self, *, archived: bool, page: Page | None = None, without: frozenset[JobState] = frozenset()
+        self,
+        *,
+        archived: bool,
+        page: Page | None = None,
+        without: frozenset[JobState] = frozenset(),
+        bounds: Bounds | None = None,
     ) -> AsyncGenerator[list[JobRow], None]:
         """All live jobs, by id, and archived ones if wanted; or those of them at the place and in the order of a page.
 
         Unreadable jobs are left out.
 
-        Args: without: final states; live jobs that are known to be in one of them are left out unread.
+        Args:
+            without: final states; live jobs that are known to be in one of them are left out unread.
+            bounds: of the ids of a page; None: none.
         """
         job_ids = self._table.ids()
         if without:
@@ -66,7 +75,7 @@ class JobRows:
         if archived:
             set_aside = await in_thread(_archived_ids, self._store.paths.archive)
             job_ids = sorted({*job_ids, *set_aside})
-        job_ids = in_order_of(page, job_ids)
+        job_ids = in_order_of(page, job_ids, bounds)
         # an UnreadJob was archived since the ids were listed, or removed from the archive
         async with aclosing(self._rows(job_ids, is_lenient=True)) as batches:
             async for batch in batches:
@@ -122,17 +131,18 @@ def job_ids_of(values: Sequence[str | int]) -> list[JobId]:
         raise InvalidRequest(str(error)) from None
 
 
-def in_order_of(page: Page | None, job_ids: list[JobId]) -> list[JobId]:
-    """The ids from the place of a page on, in its order; without a page as they are.
+def in_order_of(page: Page | None, job_ids: list[JobId], bounds: Bounds | None = None) -> list[JobId]:
+    """The ids from the place of a page on, in its order, and within bounds; without a page as they are.
 
     Args: job_ids: ascending.
     """
     if page is None:
         return job_ids
-    if page.descending:
-        end = len(job_ids) if page.after is None else bisect.bisect_left(job_ids, page.after)
-        return job_ids[:end][::-1]
-    return job_ids if page.after is None else job_ids[bisect.bisect_right(job_ids, page.after) :]
+    low, high = (-math.inf, math.inf) if bounds is None else (bounds.low, bounds.high)
+    if page.after is not None:
+        low, high = (low, min(high, page.after - 1)) if page.descending else (max(low, page.after + 1), high)
+    found = job_ids[bisect.bisect_left(job_ids, low) : bisect.bisect_right(job_ids, high)]
+    return found[::-1] if page.descending else found
 
 
 def _batches(job_ids: Sequence[JobId]) -> Iterator[Sequence[JobId]]:

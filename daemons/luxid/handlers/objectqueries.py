@@ -11,8 +11,8 @@ from common.errors import InvalidRequest, PrerequisiteError
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex
+from common.query.bounds import bounds_of
 from common.query.kinds import QueryKind, TagKind
-from common.queue.jobs import JobState
 from daemons.luxid.configcache import WAIT_S
 from daemons.luxid.core.query.engine import Plan
 from daemons.luxid.core.query.hopeless import hopeless_states
@@ -73,7 +73,7 @@ class ObjectQueries:
             case QueryKind.JOB:
                 jobs = JOBS.plan(call.fields, call.filter)
                 job_ids = None if jobs.asked is None else job_ids_of(jobs.asked)
-                rows = self._job_rows(jobs, job_ids, peer, call.page, hopeless_states(call.filter))
+                rows = self._job_rows(jobs, job_ids, peer, call)
                 return query_reply(jobs, rows, most=None if call.page is None else call.page.limit)
             case QueryKind.LOCK:
                 locks = LOCKS.plan(call.fields, call.filter)
@@ -142,10 +142,10 @@ class ObjectQueries:
         plan: Plan[JobRow],
         job_ids: Sequence[JobId] | None,
         peer: Peer,
-        page: Page | None = None,
-        without: frozenset[JobState] = frozenset(),
+        asked: Query | None = None,
     ) -> AsyncGenerator[list[JobRow], None]:
-        """The jobs as the peer may see them, which also limits what filters see."""
+        """The jobs as the peer may see them, which also limits what filters see; those that cannot be found unread."""
+        page, filter = (None, None) if asked is None else (asked.page, asked.filter)
         if job_ids is not None and page is not None:
             # the filter names them: a page of those
             job_ids = in_order_of(page, sorted(job_ids))
@@ -156,7 +156,8 @@ class ObjectQueries:
         else:
             # a filter on this field does not count (luxid.md 7.3)
             archived = any(field.name == "archived" for field in plan.fields)
-            rows = self._jobs.every(archived=archived, page=page, without=without)
+            bounds = None if filter is None else bounds_of(filter, "id")
+            rows = self._jobs.every(archived=archived, page=page, without=hopeless_states(filter), bounds=bounds)
         viewer = Viewer(peer.uid, peer.role, peer.caller)
         return rows if viewer.sees_all else _seen_by(viewer, rows)
 

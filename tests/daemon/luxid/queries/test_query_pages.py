@@ -33,6 +33,10 @@ def test_pages_follow_each_other_in_either_order_with_and_without_a_filter(clust
     assert ids(cluster, Page(2, JobId(6)), even, "status") == [4, 2]
     assert ids(cluster, Page(1, descending=False), even) == [2]
     assert ids(cluster, Page(5, JobId(1))) == []
+    middle = ["&", [">", "id", 2], ["<=", "id", 6], ended]
+    assert ids(cluster, Page(9), middle, "status") == [6, 5, 3]
+    assert ids(cluster, Page(9, JobId(5)), middle, "archived", "status") == [4, 3]
+    assert ids(cluster, Page(9, JobId(3), descending=False), middle, "status") == [5, 6]
 
 
 def test_a_page_without_room_or_of_other_things_is_refused(cluster: Cluster) -> None:
