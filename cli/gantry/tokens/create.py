@@ -46,7 +46,7 @@ def create(name: str, rights: str, expires: float | None, run_as: str | None) ->
     check_name(name)
     words = check_words([word.strip() for word in rights.split(",") if word.strip()])
     if run_as is not None:
-        check_unix_user(run_as)
+        check_unix_user(run_as, settings.paths)
     now = time.time()
     token, text = TokensFile(settings.paths).create(Wish(name, words, expires, run_as), now)
     if wants_json():

@@ -43,7 +43,7 @@ def add(name: str, role: str | None, rights: Sequence[str], unix_user: str | Non
     check_name(name)
     words = check_words([*filter(None, [role]), *rights])
     if unix_user is not None:
-        check_unix_user(unix_user)
+        check_unix_user(unix_user, settings.paths)
     users = UsersFile(settings.paths)
     users.check_new(name)
     user = User(name, str(hashed(read_new_password(password_file))), with_grants(words, unix_user=unix_user))

@@ -45,7 +45,7 @@ def modify(
     if rights:
         check_words(rights)
     if unix_user is not None:
-        check_unix_user(unix_user)
+        check_unix_user(unix_user, settings.paths)
     login = "" if no_unix_user else unix_user
 
     def change(user: User) -> User:

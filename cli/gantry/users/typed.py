@@ -6,6 +6,7 @@ from typing import Final
 
 from cli.screen import complain, is_interactive, warn
 from common.errors import InvalidRequest
+from common.paths import Paths
 
 _STANDARD_INPUT: Final = Path("-")
 _MOST_BYTES: Final = 1024
@@ -51,8 +52,11 @@ def _ask() -> str:
         complain("the two are not the same; type them again")
 
 
-def check_unix_user(login: str) -> None:
-    """Raises: InvalidRequest: this machine does not know the user."""
+def check_unix_user(login: str, paths: Paths) -> None:
+    """Make sure that this machine knows the user, and warn where commands cannot run as him, or do so with all rights.
+
+    Raises: InvalidRequest: it does not. OSError.
+    """
     # imported late: few verbs need it
     import pwd
 
@@ -62,3 +66,8 @@ def check_unix_user(login: str) -> None:
         raise InvalidRequest(f"there is no user '{login}' on this machine; make it first, on all nodes") from None
     if uid == 0:
         warn(f"commands will run as '{login}', who may do everything on the machine")
+    elif (daemons := paths.data.stat().st_uid) not in (0, uid):
+        # as luxid refuses them
+        warn(
+            f"commands as '{login}' are refused while the daemons run as user {daemons}, who cannot become another one"
+        )

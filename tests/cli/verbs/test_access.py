@@ -24,7 +24,7 @@ from common.webaccess.tokensfile import TokensFile, Wish
 from common.webaccess.usersfile import UsersFile
 from common.webaccess.userstext import User
 from tests.cli.command import Ended, argv, environment, run
-from tests.support.users import ALICE, needs_root, uid_of
+from tests.support.users import ALICE, BOB, needs_root, uid_of
 from tests.support.wait import PATIENCE_S
 
 ME = getpass.getuser()
@@ -219,6 +219,24 @@ def test_root_leaves_owner_and_mode_of_another_users_folder_as_they_are(open_roo
     status = paths.rapi_users.stat()
     assert (status.st_uid, status.st_mode & 0o777) == (uid_of(ALICE), 0o644)
     assert (paths.rapi_tokens.stat().st_uid, os.geteuid()) == (uid_of(ALICE), 0)
+
+
+@needs_root
+def test_who_names_a_unix_user_as_whom_no_command_can_run_is_warned(
+    open_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    UsersFile(Paths.under_root(open_root)).add(User("jack", "x", ("read",)))
+
+    def modify(login: str) -> str:
+        words = ["--root", str(open_root), "user", "modify", "jack", "--unix-user", login]
+        assert exit_code(group, "gantry", words) == 0
+        return capsys.readouterr().err
+
+    assert "who may do everything" in modify("root")
+    assert "are refused" not in modify(ALICE)
+    os.chown(open_root / "lib", uid_of(BOB), 0)
+    assert f"commands as '{ALICE}' are refused while the daemons run as user {uid_of(BOB)}" in modify(ALICE)
+    assert "are refused" not in modify(BOB)
 
 
 @needs_root
