@@ -48,9 +48,12 @@ def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
 
 
 def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
-    """Return a connection for luxid's feed, as `open_luxid`; None: the way to luxid has no feed, as over HTTP."""
-    if is_remote():
-        return None
+    """Return a connection for luxid's feed, as `open_luxid`; None: the way to luxid has no feed."""
+    place = remote_place()
+    if place is not None:
+        from cli.remote.feed import RemoteFeed
+
+        return RemoteFeed(place)
     return _client(paths().query_socket, "luxid", is_patient and _is_supervised())
 
 

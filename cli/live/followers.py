@@ -1,6 +1,6 @@
 """Follow jobs in the way that luxid has: by its feed, over one connection, else by calls that wait.
 
-Ganeti's luxid has no feed, nor has one that is reached over HTTP.
+Ganeti's luxid has no feed.
 """
 
 import time

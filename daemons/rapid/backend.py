@@ -21,6 +21,7 @@ from daemons.rapid.refusals import Refused, Silent
 from protocol.client import Client
 from protocol.dial import pauses
 from protocol.http.body import HungUp
+from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.submission import SubmitJob, SubmitJobToDrainedQueue, SubmitManyJobs
 from protocol.messages import Request
 from protocol.speaker import Speaker
@@ -102,6 +103,18 @@ class Pool:
             else:
                 client.close()
 
+    async def open_feed(self, request: Subscribe, speaker: Speaker) -> tuple[Client, FeedBegin]:
+        """Subscribe on a connection of its own, which the caller closes.
+
+        Raises, Cancellation: as `Client.subscribe`.
+        """
+        client = Client(self._path, daemon=self._daemon)
+        try:
+            return client, await client.subscribe(request, speaker)
+        except BaseException:
+            client.close()
+            raise
+
     def close(self) -> None:
         """Close the connections that no call uses."""
         while self._idle:
@@ -157,3 +170,6 @@ class CallersDaemons:
 
     async def wconfd(self, request: Request[R]) -> R:
         return await self._backend.wconfd.call(request, receive=self._receive)
+
+    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
+        return await self._backend.luxid.open_feed(request, self._speaker)

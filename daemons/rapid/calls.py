@@ -15,6 +15,8 @@ from starlette.requests import Request as HttpRequest
 
 from common.webaccess.principal import Principal
 from common.webaccess.rights import Right
+from protocol.client import Client
+from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.messages import Request
 
 # key of a request's scope: it only waits for an event, so that the time that it takes tells nothing
@@ -43,6 +45,13 @@ class Daemons(Protocol):
 
     async def wconfd(self, request: Request[R]) -> R:
         """As `luxid`; only for what every caller may know, as wconfd knows no speakers."""
+        ...
+
+    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
+        """Subscribe to luxid's feed; return a connection for it alone, which the caller closes, and its beginning.
+
+        Raises, Cancellation: as `Client.subscribe`.
+        """
         ...
 
 

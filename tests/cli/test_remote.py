@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from cli.job.main import group
+from cli.live import followers
 from cli.program import exit_code
 from common.webaccess.tokensfile import TokensFile, Wish
 from tests.cli.command import Ended, normalised
@@ -102,6 +103,7 @@ READS: list[tuple[object, ...]] = [
     ("watch", 2),
     ("watch", 999),
     ("watch", "--output", "json", 1),
+    ("watch", 1, 2, 3),
     ("cancel", 1),
     ("cancel", 999),
     ("cancel", "--where", "status=error"),
@@ -160,6 +162,22 @@ def test_a_command_gives_its_output_and_exit_code(request: pytest.FixtureRequest
 
     assert (told.code, told.out) == (7, "a\n")
     assert told.err.startswith("b\n")
+
+
+def test_many_jobs_are_followed_over_one_connection(
+    there: Place, capsys: Capture, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # what would follow each job by calls of its own
+    monkeypatch.delattr(followers, "CallFollowers")
+    plan = tmp_path / "plan.json"
+    plan.write_bytes(orjson.dumps([[{"OP_ID": "OP_RUN_COMMAND", "argv": ["sleep", "0.2"]}] for _ in range(5)]))
+
+    told = there.run(capsys, "submit", "--wait", plan)
+
+    assert (told.code, told.err) == (0, "")
+    ends = [line.split()[0] for line in told.out.splitlines() if line.split()[1] == "success"]
+    assert len(set(ends)) == 5
+    assert there.run(capsys, "wait", *ends).code == 0
 
 
 def test_a_command_runs_in_no_folder_of_this_machine(there: Place, capsys: Capture) -> None:

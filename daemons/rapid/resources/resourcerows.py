@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import attrs
 
 from daemons.rapid.calls import Call
-from daemons.rapid.resources import jobcalls, thingcalls
+from daemons.rapid.resources import jobcalls, jobfollowing, thingcalls
 from daemons.rapid.resources.examples import EXAMPLES
 from daemons.rapid.resources.parameters import strict
 
@@ -16,7 +16,7 @@ from daemons.rapid.resources.parameters import strict
 def rows() -> Sequence[Call]:
     """All calls of /3 but events, health, the document and pages."""
     parts = (
-        *(jobcalls.reads(), jobcalls.changes(), jobcalls.bulk_changes()),
+        *(jobcalls.reads(), jobcalls.changes(), jobcalls.bulk_changes(), jobfollowing.rows()),
         *(thingcalls.filters(), thingcalls.queue(), thingcalls.things()),
     )
     return [strict(_with_examples(call)) for part in parts for call in part]

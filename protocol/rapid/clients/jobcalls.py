@@ -15,6 +15,7 @@ from common.shapes import AS_IT_COMES
 from protocol.luxi.output import JobOutput, OutputStream
 from protocol.rapid.clients.httpcall import HttpCall, get, post
 from protocol.rapid.explanations import Explanation, Explanations, JobIds, LeftProcessesOfJobs, WaitsOfJobs
+from protocol.rapid.following import FollowWish
 from protocol.rapid.jobactions import (
     ArchiveMany,
     AutoArchived,
@@ -156,6 +157,11 @@ def prioritize_many(wish: PrioritizeMany) -> HttpCall[ManyChanged]:
 
 def archive_many(wish: ArchiveMany) -> HttpCall[ManyChanged]:
     return _many("/3/jobs/archive", wish)
+
+
+def follow_jobs(wish: FollowWish) -> HttpCall[None]:
+    """The stream of the events of some jobs; it is read by `stream` of a client."""
+    return post("/3/jobs/follow", type(None), wish, is_repeatable=True)
 
 
 def _many(path: str, wish: CancelMany | PrioritizeMany | ArchiveMany) -> HttpCall[ManyChanged]:

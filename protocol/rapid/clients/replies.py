@@ -24,7 +24,7 @@ from protocol.rapid.problems import MEDIA_TYPE
 
 T = TypeVar("T")
 
-_JOB_PATH: Final = re.compile(r"/3/jobs/\d+(/|$)")
+_JOB_PATH: Final = re.compile(r"/3/jobs/(\d+(/|$)|follow$)")
 _KNOWN: Final = frozenset({"type", "title", "status", "detail", "instance", "code"})
 # longest wait that a server can ask for, seconds
 _LONGEST_S: Final = 60.0

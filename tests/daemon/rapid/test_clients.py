@@ -4,19 +4,26 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import orjson
 import pytest
 
-from common.errors import RemoteError, Unavailable
+from common.errors import JobLost, RemoteError, Unavailable
+from common.ids import JobId
 from common.nodes.certificates import fingerprint_of
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.webaccess.tokensfile import TokensFile, Wish
+from protocol.luxi.feed import FeedChanges, OutputPlace, read_changes
+from protocol.luxi.output import OutputStream
 from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.eventparser import Event, EventParser
+from protocol.rapid.clients.jobcalls import follow_jobs
 from protocol.rapid.clients.news import News
 from protocol.rapid.clients.place import Place
 from protocol.rapid.clients.trioclient import TrioRapidClient
 from protocol.rapid.events import Begin, JobsChanged, Topic
 from protocol.rapid.filters import FilterWish
+from protocol.rapid.following import FollowWish
 from protocol.rapid.jobactions import CancelMany
 from tests.support.machines.nodes import HOST, free_port
 from tests.support.rapid import Web
@@ -227,6 +234,36 @@ def test_a_stream_goes_on_after_the_last_event_that_was_seen(client: RapidClient
 
     assert _begin(events).resumed
     _until(client, events, job_id, JobState.SUCCESS)
+
+
+@pytest.mark.timeout(60)
+def test_jobs_are_followed_with_their_output(client: RapidClient) -> None:
+    job_id = client.submit([command("echo", "a")])
+    wish = FollowWish((job_id,), outputs=(OutputPlace(job_id, OutputStream.OUTPUT, 0),))
+
+    events = client.stream(follow_jobs(wish), EventParser())
+
+    assert next(events).name == "begin"
+    text, is_end = "", False
+    while not is_end:
+        for piece in _changes(next(events)).outputs:
+            text, is_end = text + piece.text, piece.is_end
+    assert text == "a\n"
+
+
+def _changes(event: Event) -> FeedChanges:
+    told = read_changes(event.name, orjson.loads(event.data))
+    assert told is not None
+    return told[1]
+
+
+def test_a_job_that_is_not_there_is_not_followed(client: RapidClient) -> None:
+    wish = FollowWish((JobId(999),), outputs=(OutputPlace(JobId(999), OutputStream.OUTPUT, 0),))
+
+    with pytest.raises(RemoteError) as caught:
+        next(client.stream(follow_jobs(wish), EventParser()))
+
+    assert caught.value.wire_name == JobLost.wire_name
 
 
 @pytest.mark.trio

@@ -11,6 +11,8 @@ from common.errors import RemoteError
 from common.webaccess.principal import NOBODY
 from daemons.rapid.calls import Asked
 from daemons.rapid.ganeti.handlers.ganetijobs import Jobs
+from protocol.client import Client
+from protocol.luxi.feed import FeedBegin, Subscribe
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 
@@ -42,6 +44,9 @@ class Luxid:
 
     async def wconfd(self, request: Request[R]) -> R:
         raise AssertionError("nobody asks it")
+
+    async def feed(self, request: Subscribe) -> tuple[Client, FeedBegin]:
+        raise AssertionError("nobody follows")
 
     def _value(self, job_id: int, field: str) -> object:
         return job_id if field == "id" else None if job_id in self._gone else field

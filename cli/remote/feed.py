@@ -1,0 +1,93 @@
+"""luxid's feed of another machine, on one connection over HTTP.
+
+Source: `cli.luxid.FeedLuxid`; `protocol.rapid.following`.
+"""
+
+import queue
+import threading
+from typing import TypeVar, cast
+
+import orjson
+
+from common.errors import GantryError, InvalidRequest, ProtocolError, Unavailable
+from common.system.threadstart import start_thread
+from common.wire import structure
+from protocol.luxi.feed import FeedBegin, Subscribe, Topic
+from protocol.messages import Request
+from protocol.rapid.clients.blocking import RapidClient
+from protocol.rapid.clients.eventparser import Event, EventParser
+from protocol.rapid.clients.jobcalls import follow_jobs
+from protocol.rapid.clients.place import Place
+from protocol.rapid.following import FollowWish
+
+R = TypeVar("R")
+
+_Told = queue.SimpleQueue[Event | GantryError | OSError]
+
+
+class RemoteFeed:
+    """Reads the feed in a thread, as a wait that is cut off would cost the connection.
+
+    Raises: InvalidRequest: the file of certificates cannot be used.
+    """
+
+    def __init__(self, place: Place) -> None:
+        self._client = RapidClient(place)
+        self._told: _Told = queue.SimpleQueue()
+
+    def close(self) -> None:
+        """Read no further; the thread ends with the stream, or with the program."""
+        self._told = queue.SimpleQueue()
+
+    def subscribe(self, request: Request[R], *, timeout_s: float | None = None) -> R:
+        """Raises: as `BlockingClient.subscribe`. NoThread."""
+        assert isinstance(request, Subscribe)
+        self.close()
+        start_thread(threading.Thread(target=self._read, args=(_wish(request), self._told), daemon=True))
+        begin = self._next(timeout_s)
+        if begin is None:
+            raise Unavailable(f"{self._client.place.name} gave no answer to {request.METHOD} in time")
+        return cast(R, structure(_value(begin), FeedBegin, "beginning of the feed"))
+
+    def event(self, timeout_s: float | None = None) -> tuple[str, list[object]] | None:
+        """Raises: as `BlockingClient.event`."""
+        event = self._next(timeout_s)
+        if event is None:
+            return None
+        params = _value(event)
+        if not isinstance(params, list):
+            raise ProtocolError(f"event '{event.name}' of the feed has another form")
+        return event.name, params
+
+    def _next(self, timeout_s: float | None) -> Event | None:
+        try:
+            told = self._told.get(timeout=timeout_s)
+        except queue.Empty:
+            return None
+        if isinstance(told, Exception):
+            raise told
+        return told
+
+    def _read(self, wish: FollowWish, told: _Told) -> None:
+        try:
+            for event in self._client.stream(follow_jobs(wish), EventParser()):
+                told.put(event)
+            told.put(Unavailable(f"{self._client.place.name} ended the stream of events"))
+        except (GantryError, OSError) as error:
+            told.put(error)
+
+
+def _wish(request: Subscribe) -> FollowWish:
+    """Raises: InvalidRequest: only the feed of a machine of the cluster tells of all jobs."""
+    if request.ids is None:
+        raise InvalidRequest("name the jobs to follow")
+    has_reasons = Topic.REASONS in request.topics
+    return FollowWish(request.ids, request.fields, request.since, request.log_after, request.outputs or (), has_reasons)
+
+
+def _value(event: Event) -> object:
+    try:
+        value: object = orjson.loads(event.data)
+    except orjson.JSONDecodeError as error:
+        raise ProtocolError(f"event '{event.name}' of the feed is not JSON: {error}") from error
+    return value
