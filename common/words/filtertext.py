@@ -32,6 +32,8 @@ _BARE: Final = re.compile(r"""[^\s()&|!=<>"'][^\s()&|"']*""")
 _REGEX: Final = re.compile(r"(?:m([/#^|])|(/))((?:(?!\1|\2).)*)(?:\1|\2)([a-zA-Z]*)", re.DOTALL)
 _OPERATORS: Final = ("==", "!=", "<=", ">=", "=~", "!~", "=*", "!*", "=", "<", ">")
 _NEGATED: Final = {"!~": "=~", "!*": "=*"}
+# brackets and negations in each other; each is a few calls of functions in each other
+_DEEPEST: Final = 100
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
@@ -69,6 +71,8 @@ class _Reader:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
+        # brackets and negations that are open
+        self._depth = 0
 
     def any_of(self) -> Expression:
         return self._series(self._all_of, "or", ("||", "|"), "|")
@@ -88,6 +92,14 @@ class _Reader:
         return parts[0] if len(parts) == 1 else [operator, *parts]
 
     def _one(self) -> Expression:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._refusal(f"more than {_DEEPEST} brackets and negations in each other")
+        expression = self._nested()
+        self._depth -= 1
+        return expression
+
+    def _nested(self) -> Expression:
         if self._takes_word("not") or self._takes("!"):
             return ["!", self._one()]
         if not self._takes("("):

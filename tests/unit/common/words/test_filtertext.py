@@ -53,6 +53,8 @@ def test_a_text_becomes_an_expression(text: str, expected: object) -> None:
         ("(a & b", "character 7: expected ')' at the end"),
         ("a &", "character 4: expected a field, a value with 'in', '!' or '(' at the end"),
         ('x = "never ends', """character 5: the text begun with " has no end before '"never ends'"""),
+        ("(" * 3000, f"character 101: more than 100 brackets and negations in each other before {'(' * 20!r}"),
+        ("not " * 101 + "a", "character 400: more than 100 brackets and negations in each other before ' not a'"),
         ('"x"', "character 4: expected 'in' after a value at the end"),
         (
             "x =~ m/a/g",
