@@ -92,7 +92,6 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     page = make_page(
         gate.check_password,
         gate.current,
-        gate.wait_until_over,
         lambda: backend.luxid.call_once(ReadMetrics()),
         hub,
     )

@@ -52,6 +52,20 @@ def test_a_reader_is_offered_no_change(web: Web, stranger: Browser) -> None:
     stranger.check_console()
 
 
+def test_an_open_page_of_a_removed_user_leads_to_the_login(web: Web, stranger: Browser) -> None:
+    users = web.paths.rapi_users.read_text()
+    stranger.log_in(web.url, "reader", "reader-secret")
+    stranger.wait_for("nav", text="Jobs")
+    try:
+        web.paths.rapi_users.write_text(users.replace("reader ", "nobody "))
+
+        stranger.wait_for("h1", text="Log in")
+    finally:
+        web.paths.rapi_users.write_text(users)
+    # browser and htmx tell that the stream was cut off, and then refused
+    assert stranger.console()
+
+
 def test_a_form_of_another_site_changes_nothing(web: Web, browser: Browser) -> None:
     with _site(f'<form method="post" action="{web.url}/ui/queue"><input name="drain" value="yes">'
                '<input name="sure" value="yes"><button>win a prize</button></form>') as evil:  # fmt: skip

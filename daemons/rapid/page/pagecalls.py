@@ -44,8 +44,6 @@ class Page:
     login: Login
     recorder: Recorder
     hub: Hub
-    # returns when a caller may not see any more what he may see now
-    until_over: Callable[[Principal], Awaitable[None]]
 
     def rows(self) -> list[Call]:
         """The rows for rapid's table."""
@@ -86,11 +84,11 @@ class Page:
             return self.pages.frame(asked.http, asked.caller, health=health)
 
         async def over() -> None:
-            session = self.pages.visitors.session(asked.http)
-            async with trio.open_nursery() as nursery:
-                if session is not None:
-                    nursery.start_soon(_then_end, session.over.wait, nursery.cancel_scope)
-                nursery.start_soon(_then_end, lambda: self.until_over(asked.caller), nursery.cancel_scope)
+            # when other credentials are good no more, the application itself ends the reply
+            visitors = self.pages.visitors
+            if visitors.session(asked.http) is None:
+                await trio.sleep_forever()
+            await visitors.sessions.wait_until_over(visitors.visit(asked.http))
 
         return Watched(asked, board, _following(asked), frame, self.hub, over)
 
@@ -110,18 +108,12 @@ class Page:
 def make_page(
     check_password: CheckPassword,
     current: Callable[[Principal], Principal | None],
-    until_over: Callable[[Principal], Awaitable[None]],
     read_metrics: Callable[[], Awaitable[LuxidMetrics]],
     hub: Hub,
 ) -> Page:
     """The page with its parts; see their classes for the arguments."""
     pages = Pages(Visitors(Sessions(current, trio.current_time)))
-    return Page(pages, Login(pages, check_password), Recorder(read_metrics), hub, until_over)
-
-
-async def _then_end(wait: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
-    await wait()
-    scope.cancel()
+    return Page(pages, Login(pages, check_password), Recorder(read_metrics), hub)
 
 
 def _following(asked: Asked) -> Following | None:

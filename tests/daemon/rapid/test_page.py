@@ -99,6 +99,41 @@ def test_a_stranger_is_sent_to_the_login(visitor: Visitor, path: str) -> None:
     assert (reply.status_code, reply.headers["location"].partition("?")[0]) == (303, "/ui/login")
 
 
+def test_the_stream_of_a_page_refuses_a_stranger_without_a_redirect(visitor: Visitor) -> None:
+    assert visitor.get("/ui/live/dashboard").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/ui/jobs/{10**30}",
+        "/ui/jobs/-1",
+        "/ui/jobs/0",
+        f"/ui/jobs?after={10**30}",
+        "/ui/jobs?after=x&where=%00",
+        "/ui/jobs?where=" + "(" * 3000,
+        "/ui/jobs?where=user%3D~%28%28a%2B%29%2B%29%2B%24",
+        "/ui/jobs?where=" + "%E2%80%AE" * 300,
+        "/ui/jobs/1?from=99999999999999999999",
+        "/ui/jobs/1?from=-3",
+        f"/ui/jobs/1?from={2**62}",
+        "/ui?by=nothing",
+        "/ui/locks?lock=%3Cscript%3E&awaited",
+        "/ui/static/../templates.py",
+        "/ui/static/%2e%2e/templates.py",
+        "/ui/static/vendor/",
+        "/ui/login?back=//evil.example",
+    ],
+)
+def test_odd_addresses_are_shown_or_refused_as_pages(web: Web, path: str) -> None:
+    reply = web.local.get(path)
+
+    assert reply.status_code in (200, 400, 404), reply.text
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    assert "internal error" not in reply.text
+    assert 'value="//evil' not in reply.text
+
+
 def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(visitor: Visitor) -> None:
     before = visitor.client.cookies.get("gantry-visit")
     visitor.token()

@@ -1,4 +1,4 @@
-// Keys, and an output that stays at its end. Nothing here decides anything; pages are whole without it.
+// Keys, an output that stays at its end, and a page that does not outlive its session. Nothing here decides anything; pages are whole without it.
 (() => {
   "use strict";
   const places = {d: "/ui", j: "/ui/jobs", l: "/ui/locks", f: "/ui/filters", r: "/ui/rates", h: "/ui/history"};
@@ -43,6 +43,11 @@
       event.preventDefault();
       keys[event.key]();
     }
+  });
+
+  // the session is over, or its rights are: the page says so when it is loaded
+  document.addEventListener("htmx:sse:error", (event) => {
+    if (event.detail.status === 401 || event.detail.status === 403) location.reload();
   });
 
   const output = document.getElementById("output");

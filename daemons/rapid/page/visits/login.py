@@ -11,7 +11,7 @@ from common.system.log import get_log
 from common.webaccess.principal import Principal
 from daemons.rapid.calls import Asked
 from daemons.rapid.page import replies
-from daemons.rapid.page.pages import Pages
+from daemons.rapid.page.pages import LIVE, Pages
 from daemons.rapid.page.templates import draw
 from daemons.rapid.page.views.boards import Keys, LoginPage, Refusal
 from daemons.rapid.page.views.links import with_query
@@ -79,7 +79,8 @@ class Login:
 
     async def draw_error(self, http: HttpRequest, status: int, error: GantryError) -> Response:
         """An error as a page; whoever is not known is sent to log in."""
-        if status == 401 and http.method in ("GET", "HEAD"):
+        # the script of an open page loads it anew when its stream is refused
+        if status == 401 and http.method in ("GET", "HEAD") and not http.url.path.startswith(f"{LIVE}/"):
             back = f"{http.url.path}?{http.url.query}" if http.url.query else http.url.path
             return replies.see(with_query("/ui/login", [("back", back)]))
         session = self._pages.visitors.session(http)

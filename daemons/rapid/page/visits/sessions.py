@@ -18,6 +18,8 @@ from common.webaccess.principal import Principal
 
 IDLE_S: Final = 2 * 3600.0
 LONGEST_S: Final = 12 * 3600.0
+# seconds between two looks at the session of an open page
+_LOOK_S: Final = 60.0
 # sessions at once; the one that was unused for the longest time makes room
 MOST: Final = 10_000
 
@@ -68,6 +70,12 @@ class Sessions:
             return None
         session.caller, session.used_at = caller, now
         return session
+
+    async def wait_until_over(self, session_id: str) -> None:
+        """Return when the session is over. Meanwhile it counts as used: for open pages. Cancellation: at any time."""
+        while (session := self.find(session_id)) is not None:
+            with trio.move_on_after(_LOOK_S):
+                await session.over.wait()
 
     def close(self, session_id: str) -> None:
         """End the session, if it is there, and all that goes on in its name."""

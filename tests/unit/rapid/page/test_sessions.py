@@ -1,6 +1,9 @@
 """Sessions end by themselves, with the rights of their owner, and when they are closed."""
 
 import pytest
+import trio
+import trio.testing
+from trio.testing import MockClock
 
 from common.access import Role
 from common.webaccess.principal import Principal
@@ -92,6 +95,29 @@ def test_a_closed_session_is_over(world: World) -> None:
     world.sessions.close(session_id)
 
     assert world.sessions.find(session_id) is None
+
+
+@pytest.mark.trio
+async def test_an_open_page_keeps_its_session_but_not_for_ever(autojump_clock: MockClock) -> None:
+    sessions = Sessions(lambda caller: caller, trio.current_time)
+    began = trio.current_time()
+
+    await sessions.wait_until_over(sessions.open(JACK))
+
+    assert LONGEST_S <= trio.current_time() - began < LONGEST_S + 61
+
+
+@pytest.mark.trio
+async def test_an_open_page_ends_at_once_when_its_session_is_closed(autojump_clock: MockClock) -> None:
+    sessions = Sessions(lambda caller: caller, trio.current_time)
+    session_id = sessions.open(JACK)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(sessions.wait_until_over, session_id)
+        await trio.testing.wait_all_tasks_blocked()
+        began = trio.current_time()
+        sessions.close(session_id)
+
+    assert trio.current_time() == began
 
 
 def test_too_many_sessions_cost_the_one_that_was_unused_longest(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
