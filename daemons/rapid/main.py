@@ -46,6 +46,7 @@ from daemons.rapid.rpc import Handlers, rows
 from daemons.rapid.transport.callers import Callers, Gate, describer
 from daemons.rapid.transport.certificate import FileIdentity
 from daemons.rapid.transport.faces import Faces, no_request
+from protocol.client import Client
 from protocol.http.body import Bodies
 from protocol.http.connections import Connections, open_listener
 from protocol.luxi.metrics import ReadMetrics
@@ -168,7 +169,12 @@ def make_application(
     is_for_anybody = settings.rapid.anonymous_metrics
     handlers = Handlers(
         health=HealthHandlers(parts.mastership, backend, load),
-        metrics=MetricHandlers(backend.luxid, backend.wconfd, numbers, is_for_anybody=is_for_anybody),
+        metrics=MetricHandlers(
+            Client(settings.paths.query_socket, daemon="luxid"),
+            Client(settings.paths.wconfd_socket, daemon="wconfd"),
+            numbers,
+            is_for_anybody=is_for_anybody,
+        ),
         page=page,
         events=EventHandlers(hub),
     )

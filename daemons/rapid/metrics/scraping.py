@@ -1,8 +1,9 @@
 """`GET /metrics`: the numbers for Prometheus, read at most once a second however many ask.
 
-Theory. rapid asks the daemons as itself, as the numbers are the same for everybody who may read them. A daemon that is
-away, or silent for `PATIENCE_S`, is reported as such; the other numbers are there nevertheless. The text is made in a
-thread, so that no other request waits for it.
+Theory. rapid asks the daemons as itself, as the numbers are the same for everybody who may read them, and over
+connections that serve nothing else, so that no crowd of calls keeps it from asking. A daemon that is away, or silent
+for `PATIENCE_S`, is reported as such; the other numbers are there nevertheless. The text is made in a thread, so that
+no other request waits for it.
 
 Source: CHOICES 5; DESIGN section 15.
 """

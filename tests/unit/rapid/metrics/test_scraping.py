@@ -1,0 +1,68 @@
+"""The numbers are read seldom, and a daemon that is away hides only its own (CHOICES 5)."""
+
+from typing import Any, cast
+
+import pytest
+from starlette.requests import Request as HttpRequest
+from trio.testing import MockClock
+
+from common.errors import Unavailable
+from common.webaccess.principal import NOBODY
+from daemons.rapid.calls import Asked, Daemons
+from daemons.rapid.metrics.httpfamilies import HttpNow
+from daemons.rapid.metrics.scraping import FRESH_S, MetricHandlers, rows
+from protocol.luxi.metrics import LuxidMetrics
+from protocol.wconfd.metrics import WconfdMetrics
+
+pytestmark = pytest.mark.trio
+
+
+class Callee:
+    def __init__(self, reply: object) -> None:
+        self._reply = reply
+        self.calls = 0
+
+    async def call(self, request: Any) -> Any:
+        self.calls += 1
+        if isinstance(self._reply, Exception):
+            raise self._reply
+        return self._reply
+
+
+def asked(accept: bytes = b"*/*") -> Asked:
+    scope = {"type": "http", "method": "GET", "path": "/metrics", "headers": [(b"accept", accept)]}
+    # no daemon is called in the caller's name
+    return Asked(HttpRequest(scope), NOBODY, cast(Daemons, None))
+
+
+async def test_many_clients_share_one_reading_for_a_while(mock_clock: MockClock) -> None:
+    luxid, wconfd = Callee(LuxidMetrics()), Callee(WconfdMetrics())
+    handlers = MetricHandlers(luxid, wconfd, HttpNow, is_for_anybody=False)
+
+    for accept in (b"*/*", b"application/openmetrics-text", b"text/plain; x=y", b"*/*"):
+        assert (await handlers.read_metrics(asked(accept))).status_code == 200
+    assert (luxid.calls, wconfd.calls) == (1, 1)
+
+    mock_clock.jump(FRESH_S)
+    await handlers.read_metrics(asked())
+    assert (luxid.calls, wconfd.calls) == (2, 2)
+
+
+async def test_a_daemon_that_is_away_is_told_to_be_so() -> None:
+    handlers = MetricHandlers(Callee(Unavailable("gone")), Callee(WconfdMetrics()), HttpNow, is_for_anybody=False)
+
+    text = bytes((await handlers.read_metrics(asked())).body).decode()
+
+    assert 'gantry_up{daemon="luxid"} 0.0' in text
+    assert 'gantry_up{daemon="wconfd"} 1.0' in text
+    assert "gantry_jobs" not in text
+    assert "gantry_locks_held" in text
+
+
+async def test_who_may_read_them_is_a_setting() -> None:
+    def row(*, is_for_anybody: bool) -> Any:
+        (call,) = rows(MetricHandlers(Callee(None), Callee(None), HttpNow, is_for_anybody=is_for_anybody))
+        return call
+
+    assert [right.value for right in row(is_for_anybody=False).rights] == ["metrics.read"]
+    assert row(is_for_anybody=True).rights == ()
