@@ -6,12 +6,12 @@ Source: luxid.md 3; wconfd.md 1.1, 3.2, 6.1.
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import orjson
 
-from cli.context import installation
 from common.daemons import start_order
 from common.errors import GantryError
 from common.paths import QUEUE_VERSION, Paths
@@ -23,9 +23,13 @@ JOB_BYTES: Final = 2 * 2**20
 FILES: Final = 16
 
 
-def check_files(paths: Paths) -> Mapping[str, list[str]]:
-    """Return the problems by name of the check; an empty list: none were found."""
-    return {name: list(_tolerant(check, paths)) for name, check in _CHECKS.items()}
+def check_files(paths: Paths, *, has_web: bool = False) -> Mapping[str, list[str]]:
+    """Return the problems by name of the check; an empty list: none were found.
+
+    Args: has_web: whether rapid is to run.
+    """
+    checks: Mapping[str, Callable[[Paths], Iterator[str]]] = {**_CHECKS, "sockets": partial(_sockets, has_web=has_web)}
+    return {name: list(_tolerant(check, paths)) for name, check in checks.items()}
 
 
 def _tolerant(check: Callable[[Paths], Iterator[str]], paths: Paths) -> Iterator[str]:
@@ -71,9 +75,9 @@ def _queue(paths: Paths) -> Iterator[str]:
         yield f"'{paths.damaged}' holds job files that could not be read: {', '.join(damaged[:5])}"
 
 
-def _sockets(paths: Paths) -> Iterator[str]:
+def _sockets(paths: Paths, *, has_web: bool = False) -> Iterator[str]:
     # in the order of stopping: each daemon before those that it needs
-    for daemon in reversed(start_order(has_web=installation().rapid.enabled)):
+    for daemon in reversed(start_order(has_web=has_web)):
         if daemon.socket is None:
             continue
         try:

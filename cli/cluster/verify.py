@@ -24,7 +24,11 @@ _SOUND = "ok"
 @click.command("verify", cls=Command, examples=("gnt-cluster verify", "gnt-cluster verify --output json"))
 def verify() -> int:
     """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none."""
-    found = {"configuration": _config_problems(), **check_files(paths()), "processes": _left_processes()}
+    found = {
+        "configuration": _config_problems(),
+        **check_files(paths(), has_web=installation().rapid.enabled),
+        "processes": _left_processes(),
+    }
     notes: dict[str, list[str]] = {}
     if installation().cluster.has_nodes:
         found["copies"] = [*_nodes_behind(), *_queue_lags()]

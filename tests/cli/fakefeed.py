@@ -32,7 +32,9 @@ class FakeFeed:
         self._publisher = Publisher()
 
     def begin(self) -> Stream[FeedBegin]:
-        stream = self._publisher.subscribe(FeedBegin("fake:1", jobs=[self._row(each) for each in self._call.ids or ()]))
+        stream = self.stream = self._publisher.subscribe(
+            FeedBegin("fake:1", jobs=[self._row(each) for each in self._call.ids or ()])
+        )
         for job_id in self._call.ids or ():
             self._publisher.publish(CHANGES, "fake:1", {"outputs": self._outputs(job_id)})
         return stream

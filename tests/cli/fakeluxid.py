@@ -11,7 +11,7 @@ import attrs
 import trio
 
 from common.access import Role
-from common.errors import GantryError, InvalidRequest, JobLost, PrerequisiteError
+from common.errors import GantryError, InvalidRequest, JobLost, PrerequisiteError, Unavailable
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.query.kinds import QueryKind
@@ -113,6 +113,17 @@ class FakeLuxid:
 
         assert self.token is not None
         trio.from_thread.run_sync(set_them, trio_token=self.token)
+
+    def drop_subscribers(self) -> None:
+        """As luxid does with readers that are too slow."""
+
+        def drop_them() -> None:
+            for feed in self._feeds:
+                feed.stream.end(Unavailable("this subscriber is too slow"))
+            self._feeds.clear()
+
+        assert self.token is not None
+        trio.from_thread.run_sync(drop_them, trio_token=self.token)
 
     def is_waited_for(self, job_id: int) -> bool:
         """A caller knows the job's present state and waits for another."""

@@ -260,6 +260,28 @@ def test_output_of_several_jobs_is_followed_by_lines_that_begin_with_their_id(
     assert [type(call) for call in luxid.calls] == [Subscribe]
 
 
+def test_a_watcher_that_luxid_dropped_goes_on_where_it_was(start_luxid: Start, tmp_path: Path) -> None:
+    luxid = start_luxid(FakeJob(5, "running", output="one\n", log=[[1, AT, "message", "begun"]]))
+
+    with Background("gnt-job", "--root", tmp_path, "watch", "5") as watch:
+        before = [watch.read_line() for _ in range(4)]
+        luxid.drop_subscribers()
+        wait_until(lambda: len(subscriptions(luxid)) == 2, what="it subscribes again", state=lambda: luxid.calls)
+        luxid.change(5, status="success", output="one\ntwo\n", log=[[1, AT, "message", "begun"]])
+        ended = watch.end()
+
+    assert sorted(map(normalised, before[2:])) == ["CTIME begun\n", "one\n"]
+    assert normalised(ended.out) == "two\njob 5: success\n"
+    again = subscriptions(luxid)[1]
+    assert again.since is not None
+    assert again.log_after == (1,)
+    assert [place.offset for place in again.outputs or ()] == [4]
+
+
+def subscriptions(luxid: FakeLuxid) -> list[Subscribe]:
+    return [call for call in luxid.calls if isinstance(call, Subscribe)]
+
+
 def test_output_of_several_jobs_as_json(start_luxid: Start, job: Job) -> None:
     start_luxid(FakeJob(9, "success", output="nine"), FakeJob(10, "success", output="ten"))
 
