@@ -9,6 +9,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
@@ -25,7 +26,7 @@ from common.settings import Settings, load_settings
 from common.system.daemon import OwnOptions, run_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import Options
+from common.system.program import Options, release
 from common.webaccess.rapidsettings import RapidSettings
 from common.webaccess.webcertificate import make_missing_web_certificate
 from daemons.rapid.access.authenticator import Authenticator
@@ -103,8 +104,9 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     application = make_application(settings, parts, page, hub, counts, connections)
     # Starlette has less exact types for the same
     app = cast(ASGIFramework, CountedApplication(application, counts))
-    over_network = Connections(app, identity, rules, draw_failure=no_request, spare=_SPARE)
-    over_socket = Connections(app, None, rules, describer(access), draw_failure=no_request, spare=_SPARE)
+    connect = partial(Connections, app, draw_failure=no_request, spare=_SPARE, server=_server(settings))
+    over_network = connect(identity=identity, rules=rules)
+    over_socket = connect(identity=None, rules=rules, describe=describer(access))
     connections.update(network=over_network, socket=over_socket)
     parts.load.watch(over_network, over_socket)
     with (
@@ -179,6 +181,11 @@ def make_application(
         events=EventHandlers(hub),
     )
     return Application(rows(handlers), parts)
+
+
+def _server(settings: Settings) -> str:
+    """The name in each reply; in Ganeti's place it is Ganeti's, as its tools expect."""
+    return f"Ganeti {settings.ganeti.release}" if settings.ganeti.release else f"Gantry {release()}"
 
 
 def _with_descriptors(rules: RapidSettings) -> RapidSettings:

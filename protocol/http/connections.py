@@ -117,6 +117,7 @@ class Connections:
         identity: None: the connections are not encrypted.
         describe: is called for each new connection.
         draw_failure: makes the replies to what is no request.
+        server: name of the program, for a header of each reply; empty: there is none.
         spare: see `Places`; the state of requests on such a connection says `CROWDED`.
     """
 
@@ -129,13 +130,14 @@ class Connections:
         *,
         draw_failure: DrawFailure = plain_failure,
         spare: int = 0,
+        server: str = "",
     ) -> None:
         self._identity = identity
         self._rules = rules
         self._describe = describe
         self._context = WorkerContext(None)
         self._app = ASGIWrapper(app)
-        self._config = _config(rules)
+        self._config = _config(rules, server)
         self._draw_failure = draw_failure
         self._places = Places(rules.max_clients, spare)
 
@@ -249,8 +251,17 @@ def _peer(sock: socket.socket) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def _config(rules: Rules) -> Config:
-    config = Config()
+class _Config(Config):
+    server_name = b""
+
+    def response_headers(self, protocol: str) -> list[tuple[bytes, bytes]]:
+        headers = super().response_headers(protocol)
+        return [*headers, (b"server", self.server_name)] if self.server_name else headers
+
+
+def _config(rules: Rules, server: str) -> Config:
+    config = _Config()
+    config.server_name = server.encode("ascii", "replace")
     config.accesslog = None
     # to our log, as all libraries
     config.errorlog = logging.getLogger("anycorn.error")

@@ -56,6 +56,13 @@ def test_an_unknown_path_of_ours_is_a_problem(web: Web, path: str) -> None:
     }
 
 
+def test_each_reply_has_a_date_and_the_name_of_the_server(web: Web) -> None:
+    for path in ("/3", "/2/nothing"):
+        headers = web.local.get(path).headers
+        assert headers["server"].startswith("Gantry ")
+        assert headers["date"].endswith(" GMT")
+
+
 def test_a_wrong_verb_is_refused_with_those_there_are(web: Web) -> None:
     reply = web.local.delete("/3/health")
 
