@@ -5,6 +5,7 @@ from pathlib import Path
 from tests.browser.browser import Browser
 from tests.browser.test_watching import held
 from tests.support.rapid import Web
+from tests.support.wait import wait_until
 
 
 def test_jobs_are_paused_by_a_filter_after_a_dry_run(web: Web, browser: Browser, tmp_path: Path) -> None:
@@ -40,6 +41,10 @@ def test_two_jobs_are_cancelled_by_their_boxes(web: Web, browser: Browser, tmp_p
     for job in ids[:2]:
         browser.wait_for(f"#job-{job}", text="waiting")
         browser.click(f"#job-{job} input")
+    # the rows are drawn anew as time goes on
+    before = browser.text(f"#job-{ids[0]} .time")
+    wait_until(lambda: browser.text(f"#job-{ids[0]} .time") not in ("", before), what="the next update")
+    assert [row.is_selected() for row in browser.all("input[name=job]")].count(True) == 2
     browser.press("cancel")
 
     browser.wait_for("h1", text="Cancel 2 jobs?")

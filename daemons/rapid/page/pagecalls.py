@@ -15,6 +15,7 @@ from common.webaccess.principal import Principal
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call, Face, Handler
 from daemons.rapid.events.hub import Hub
+from daemons.rapid.page import replies
 from daemons.rapid.page.acts.jobacts import JobActs
 from daemons.rapid.page.acts.queueacts import QueueActs
 from daemons.rapid.page.boards import filterpage, historypage, joblist, jobpage, lockpage
@@ -52,6 +53,7 @@ class Page:
     def _visits(self) -> Iterator[Call]:
         files, login = StaticFiles(), self.login
         yield _row("GET", "/ui/static/{name:path}", files.show, "A style sheet, a script or an icon.")
+        yield _row("GET", "/ui/", _show_dashboard, "Lead to the dashboard.")
         yield _row("GET", "/ui/login", login.show, "The page on which people log in.")
         yield _row("GET", "/ui/keys", login.show_keys, "The page that lists the keys.")
         yield _row("POST", "/ui/login", login.log_in, "Begin a session.", is_form=True)
@@ -114,6 +116,10 @@ def make_page(
     """The page with its parts; see their classes for the arguments."""
     pages = Pages(Visitors(Sessions(current, trio.current_time)))
     return Page(pages, Login(pages, check_password), Recorder(read_metrics), hub)
+
+
+async def _show_dashboard(asked: Asked) -> Response:
+    return replies.see("/ui")
 
 
 def _following(asked: Asked) -> Following | None:

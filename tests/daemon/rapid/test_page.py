@@ -134,6 +134,10 @@ def test_odd_addresses_are_shown_or_refused_as_pages(web: Web, path: str) -> Non
     assert 'value="//evil' not in reply.text
 
 
+def test_a_slash_more_leads_to_the_dashboard(visitor: Visitor) -> None:
+    assert visitor.get("/ui/").headers["location"] == "/ui"
+
+
 def test_a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get(visitor: Visitor) -> None:
     before = visitor.client.cookies.get("gantry-visit")
     visitor.token()
