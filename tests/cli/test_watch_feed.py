@@ -18,7 +18,6 @@ def test_a_kill_of_luxid_loses_and_repeats_nothing(tmp_path: Path) -> None:
         with (
             Background("gnt-job", "--root", cluster.root, "watch", *jobs) as watch,
             Background("gnt-job", "--root", cluster.root, "output", "--follow", *jobs) as output,
-            Background("gnt-job", "--root", cluster.root, "wait", *jobs) as wait,
         ):
             begun = sorted(output.read_line() for _ in jobs)
             running: set[str] = set()
@@ -27,11 +26,11 @@ def test_a_kill_of_luxid_loses_and_repeats_nothing(tmp_path: Path) -> None:
                 running |= {line} if " running " in line else set()
             cluster.restart("luxid")
             go.touch()
-            watched, printed, waited = watch.end(), output.end(), wait.end()
+            watched, printed = watch.end(), output.end()
 
     assert begun == sorted(f"{job_id}  begun\n" for job_id in jobs)
     assert sorted(printed.out.splitlines(True)) == sorted(f"{job_id}  ended\n" for job_id in jobs)
     assert sum(" success " in line for line in watched.out.splitlines()) == 3
     assert " running " not in watched.out
-    assert [each.code for each in (watched, printed, waited)] == [0, 0, 0]
-    assert watched.err == printed.err == waited.err == ""
+    assert [each.code for each in (watched, printed)] == [0, 0]
+    assert watched.err == printed.err == ""

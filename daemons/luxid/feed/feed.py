@@ -128,6 +128,7 @@ class Feed:
         """A turn has failed, by a fault of luxid: what was told is incomplete, so all begin anew."""
         bug_id = secrets.token_hex(4)
         _log.exception("feed.crashed", id=bug_id, subscribers=len(self._streams))
+        self.recent.forget()
         for stream in self._streams:
             stream.end(InternalError(f"internal error {bug_id}; luxid's log has it under this id", id=bug_id))
 

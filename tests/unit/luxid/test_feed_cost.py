@@ -114,6 +114,8 @@ async def test_a_fault_ends_the_subscriptions_and_not_luxid(autojump_clock: trio
         luxid.submit(JOBS[0])
         data, is_open = await stream.take()
         stream.close()
+        # what the turn should have told is lost
+        assert luxid.feed.recent.read(stream.position) is None
         assert (is_open, InternalError.code.encode() in data) == (False, True)
         again = await joined(luxid, field, OPERATOR)
         luxid.submit(JOBS[1])
