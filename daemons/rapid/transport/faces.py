@@ -81,7 +81,20 @@ def success(call: Call, value: object) -> Response:
     if given.status == HTTPStatus.NO_CONTENT:
         return Response(None, given.status, dict(given.headers))
     headers: Mapping[str, str] = given.headers
-    return Response(ascii_json(unstructure(given.value)) + b"\n", given.status, dict(headers), media_type=_JSON)
+    return Response(_written(given.value) + b"\n", given.status, dict(headers), media_type=_JSON)
+
+
+def _written(value: object) -> bytes:
+    """A value as JSON. What luxid tells is JSON already and is not converted again, only typed values in it are.
+
+    Raises: TypeError, ValueError: it cannot be written as JSON.
+    """
+    try:
+        text = orjson.dumps(value, default=unstructure)
+    except TypeError:
+        # as `ascii_json`: numbers beyond 64 bits, keys that are no texts, deep nesting
+        text = b""
+    return text if text and text.isascii() else ascii_json(unstructure(value))
 
 
 def bug(call: Call) -> InternalError:
