@@ -5,7 +5,7 @@ Source: `cli.luxid.FeedLuxid`; `protocol.rapid.following`.
 
 import queue
 import threading
-from typing import TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import orjson
 
@@ -22,31 +22,39 @@ from protocol.rapid.following import FollowWish
 
 R = TypeVar("R")
 
+# seconds within which a thread whose connection is closed has ended
+_ENDS_S: Final = 1.0
+
 _Told = queue.SimpleQueue[Event | GantryError | OSError]
 
 
 class RemoteFeed:
-    """Reads the feed in a thread, as a wait that is cut off would cost the connection.
-
-    Raises: InvalidRequest: the file of certificates cannot be used.
-    """
+    """Reads the feed in a thread, as a wait that is cut off would cost the connection."""
 
     def __init__(self, place: Place) -> None:
-        self._client = RapidClient(place)
+        self._place = place
+        self._client: RapidClient | None = None
+        self._thread: threading.Thread | None = None
         self._told: _Told = queue.SimpleQueue()
 
     def close(self) -> None:
-        """Read no further; the thread ends with the stream, or with the program."""
-        self._told = queue.SimpleQueue()
+        """Close the connection; the thread ends with it."""
+        if self._client is not None and self._thread is not None:
+            self._client.hang_up()
+            self._thread.join(_ENDS_S)
+        self._client = self._thread = None
 
     def subscribe(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Raises: as `BlockingClient.subscribe`. NoThread."""
         assert isinstance(request, Subscribe)
         self.close()
-        start_thread(threading.Thread(target=self._read, args=(_wish(request), self._told), daemon=True))
+        self._client, self._told = RapidClient(self._place), queue.SimpleQueue()
+        args = (self._client, _wish(request), self._told)
+        self._thread = threading.Thread(target=_read, args=args, daemon=True)
+        start_thread(self._thread)
         begin = self._next(timeout_s)
         if begin is None:
-            raise Unavailable(f"{self._client.place.name} gave no answer to {request.METHOD} in time")
+            raise Unavailable(f"{self._place.name} gave no answer to {request.METHOD} in time")
         return cast(R, structure(_value(begin), FeedBegin, "beginning of the feed"))
 
     def event(self, timeout_s: float | None = None) -> tuple[str, list[object]] | None:
@@ -68,11 +76,13 @@ class RemoteFeed:
             raise told
         return told
 
-    def _read(self, wish: FollowWish, told: _Told) -> None:
+
+def _read(client: RapidClient, wish: FollowWish, told: _Told) -> None:
+    with client:
         try:
-            for event in self._client.stream(follow_jobs(wish), EventParser()):
+            for event in client.stream(follow_jobs(wish), EventParser()):
                 told.put(event)
-            told.put(Unavailable(f"{self._client.place.name} ended the stream of events"))
+            told.put(Unavailable(f"{client.place.name} ended the stream of events"))
         except (GantryError, OSError) as error:
             told.put(error)
 

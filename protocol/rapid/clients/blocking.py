@@ -5,8 +5,10 @@ Source: DESIGN section 15.
 
 import itertools
 import random
+import socket
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -70,6 +72,8 @@ class RapidClient:
         self._timeout_s = timeout_s
         self._patience_s = patience_s
         self._has_replied = False
+        # connections of the streams that are being read
+        self._streams: set[socket.socket] = set()
         transport = httpx2.HTTPTransport(uds=str(place.socket)) if place.socket else None
         self._http = httpx2.Client(transport=transport, **connecting.options(place))
 
@@ -273,7 +277,24 @@ class RapidClient:
                     response.read()
                     connecting.refuse_stream(call, response, self.place)
                 self._has_replied = True
-                for content in response.iter_bytes():
-                    yield from parser.feed(content)
+                with self._ends_at_hang_up(response):
+                    for content in response.iter_bytes():
+                        yield from parser.feed(content)
         except httpx2.RequestError as error:
             raise explain_failure(error, self.place) from error
+
+    def hang_up(self) -> None:
+        """End all streams, which other threads may be reading: for those it is as if the server had gone."""
+        for sock in list(self._streams):
+            with suppress(OSError):
+                # not of the TLS socket, which would forget its state under the reader
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+
+    @contextmanager
+    def _ends_at_hang_up(self, response: httpx2.Response) -> Iterator[None]:
+        sock = response.extensions["network_stream"].get_extra_info("socket")
+        self._streams.add(sock)
+        try:
+            yield
+        finally:
+            self._streams.discard(sock)

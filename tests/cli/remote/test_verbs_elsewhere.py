@@ -1,47 +1,18 @@
 """Verbs with `--remote` do the same as here: same output, same exit codes, over HTTPS."""
 
-import time
-from collections.abc import Iterator
+import io
+from contextlib import redirect_stdout
 from pathlib import Path
 
-import attrs
 import orjson
 import pytest
 
 from cli.job.main import group
 from cli.live import followers
 from cli.program import exit_code
-from common.webaccess.tokensfile import TokensFile, Wish
-from tests.cli.command import Ended, normalised
+from tests.cli.command import Ended
+from tests.cli.remote.place import Capture, Place
 from tests.support.rapid import Web
-
-Capture = pytest.CaptureFixture[str]
-
-
-@attrs.frozen
-class Place:
-    """A cluster, named by options."""
-
-    words: tuple[str, ...]
-
-    def run(self, capsys: Capture, *words: object) -> Ended:
-        """Run gnt-job within this process."""
-        capsys.readouterr()
-        code = exit_code(group, "gnt-job", [*self.words, *map(str, words)])
-        captured = capsys.readouterr()
-        return Ended(code, captured.out, captured.err)
-
-    def normal(self, ended: Ended) -> Ended:
-        """Without what differs from run to run, and without the words that name the cluster."""
-        hint = f" {' '.join(self.words)}"
-        return Ended(ended.code, normalised(ended.out), normalised(ended.err.replace(hint, "")))
-
-
-@pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    with Web(tmp_path_factory.mktemp("web")) as web:
-        web.start()
-        yield web
 
 
 @pytest.fixture(scope="module")
@@ -50,8 +21,7 @@ def here(web: Web) -> Place:
 
 
 @pytest.fixture(scope="module")
-def there(web: Web) -> Place:
-    _, token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, "root"), time.time())
+def there(web: Web, token: str) -> Place:
     token_file = web.paths.data / "ci-token"
     token_file.write_text(f"{token}\n")
     token_file.chmod(0o600)
@@ -59,7 +29,7 @@ def there(web: Web) -> Place:
 
 
 @pytest.fixture(scope="module")
-def ended(web: Web, here: Place, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, int, int]:
+def ended(here: Place, tmp_path_factory: pytest.TempPathFactory) -> tuple[int, int, int]:
     """A job that succeeded, one that failed, one that was canceled."""
     plan = tmp_path_factory.mktemp("plan") / "plan.json"
     argv = ["/bin/sh", "-c", "echo out; echo err >&2; exit 3"]
@@ -72,52 +42,58 @@ def ended(web: Web, here: Place, tmp_path_factory: pytest.TempPathFactory) -> tu
             ]
         )
     )
-    assert exit_code(group, "gnt-job", [*here.words, "submit", "--wait", str(plan)]) == 1
-    return 1, 2, 3
+    with redirect_stdout(io.StringIO()) as told:
+        assert exit_code(group, "gnt-job", [*here.words, "submit", "--wait", "--print-jobid", str(plan)]) == 1
+    first, second, third = (int(line) for line in told.getvalue().splitlines()[:3])
+    return first, second, third
 
 
+# 1, 2 and 3 stand for the jobs that have ended
 READS: list[tuple[object, ...]] = [
     ("list",),
     ("list", "--output", "json"),
-    ("list", 2, 1, 999, "-o", "id,status,runtime,received_ts,user"),
+    ("list", 2, 1, 99999, "-o", "id,status,runtime,received_ts,user"),
     ("list", "--where", "op=OP_TEST_DELAY & status=canceled", "-o", "id,summary,opstatus,oplog"),
     ("list", "-o", "+nosuch"),
     ("list", "--mine", "--failed"),
     ("list", "--where", "("),
     ("list-fields",),
     ("list-fields", "status", "nosuch"),
-    ("info", 1, 2, 3, 999),
+    ("info", 1, 2, 3, 99999),
     ("info", "--output", "json", 1, 2, 3),
-    ("why", 1, 2, 3, 999),
+    ("why", 1, 2, 3, 99999),
     ("why", "--output", "json", 2, 3),
     ("output", 2),
     ("output", "--output", "json", 2),
     ("output", "--stderr", 2),
-    ("output", 999),
+    ("output", 99999),
     ("output", "--follow", 2),
     ("wait", 1),
     ("wait", 1, 2),
-    ("wait", 999),
+    ("wait", 99999),
     ("wait", "--output", "json", 1, 3),
     ("watch", 1),
     ("watch", 2),
-    ("watch", 999),
+    ("watch", 99999),
     ("watch", "--output", "json", 1),
     ("watch", 1, 2, 3),
     ("cancel", 1),
-    ("cancel", 999),
+    ("cancel", 99999),
     ("cancel", "--where", "status=error"),
     ("cancel", "--where", "status=queued", "--dry-run"),
     ("archive", "--where", "status=error", "--dry-run"),
     ("archive", "--finished", "--dry-run", "--output", "json"),
-    ("archive", 999),
+    ("archive", 99999),
     ("change-priority", "--priority", "low", 1),
 ]
 
 
 @pytest.mark.parametrize("words", READS, ids=lambda words: " ".join(map(str, words)))
-@pytest.mark.usefixtures("ended")
-def test_a_verb_tells_the_same_over_http(here: Place, there: Place, capsys: Capture, words: tuple[object, ...]) -> None:
+def test_a_verb_tells_the_same_over_http(
+    here: Place, there: Place, capsys: Capture, ended: tuple[int, int, int], words: tuple[object, ...]
+) -> None:
+    words = tuple(ended[word - 1] if isinstance(word, int) and word <= 3 else word for word in words)
+
     near, far = here.run(capsys, *words), there.run(capsys, *words)
 
     assert there.normal(far) == here.normal(near)
@@ -197,13 +173,13 @@ def test_hints_name_the_cluster(there: Place, capsys: Capture, monkeypatch: pyte
 
 
 def test_variables_name_the_cluster(
-    web: Web, there: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, ended: object
+    web: Web, there: Place, capsys: Capture, monkeypatch: pytest.MonkeyPatch, ended: tuple[int, int, int]
 ) -> None:
     monkeypatch.setenv("GANTRY_REMOTE", web.url)
     monkeypatch.setenv("GANTRY_CA", str(web.paths.rapi_pem))
     monkeypatch.setenv("GANTRY_TOKEN", Path(there.words[-1]).read_text().strip())
 
-    assert Place(()).run(capsys, "list", "1", "-o", "id", "--no-headers").out.split() == ["1"]
+    assert Place().run(capsys, "list", ended[0], "-o", "id", "--no-headers").out.split() == [str(ended[0])]
     # the folder named on the command line counts more than the variable
     assert Place(("--root", str(web.paths.data.parent / "none"))).run(capsys, "list").code == 3
     assert "exclude each other" in Place(("--root", "/x", "--remote", web.url)).run(capsys, "list").err
