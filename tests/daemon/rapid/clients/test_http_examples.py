@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,8 @@ FAILS = "echo 'it says \"a\\\\b\"'; exit 4"
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    with Web(tmp_path_factory.mktemp("web")) as web:
-        web.start()
-        yield web
-
-
-@pytest.fixture(scope="module")
 def variables(web: Web) -> dict[str, str]:
-    wish = Wish("ci", ("jobs.submit", "jobs.read"), None, "root")
+    wish = Wish("pipeline", ("jobs.submit", "jobs.read"), None, "root")
     token = TokensFile(web.paths).create(wish, time.time())[1]
     address = web.url.replace("127.0.0.1", "localhost")
     return {"GANTRY_REMOTE": address, "GANTRY_CA": str(web.paths.rapi_pem), "GANTRY_TOKEN": str(token)}

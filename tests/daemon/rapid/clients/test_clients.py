@@ -33,13 +33,6 @@ LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 60.0}
 
 
 @pytest.fixture(scope="module")
-def web(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
-    with Web(tmp_path_factory.mktemp("web")) as web:
-        web.start()
-        yield web
-
-
-@pytest.fixture(scope="module")
 def place(web: Web) -> Place:
     token = TokensFile(web.paths).create(Wish("ci", ("operate",), None, "root"), time.time())[1]
     return Place.at(web.url, token=str(token), ca=web.paths.rapi_pem)
