@@ -50,7 +50,7 @@ EVERYWHERE: Final = (
     _row(DONE, "done; of wait and watch: all jobs succeeded"),
     _row(FAILED, "failed; of wait and watch: a job did not succeed, or the time was over"),
     _row(USAGE, "the command line or the settings are wrong"),
-    _row(NOT_REACHED, "a daemon was not reached, or there is no installation"),
+    _row(NOT_REACHED, "a daemon, or the server of --remote, was not reached; or there is no installation"),
     _row(NOT_CONFIRMED, "a question was not answered with yes"),
     _row(UNKNOWN_FIELD, "a field does not exist"),
     _row(INTERRUPTED, "Ctrl-C; jobs go on"),

@@ -77,6 +77,19 @@ def test_a_token_that_nobody_knows_is_refused_and_not_shown(web: Web, caller: Ca
     assert "secretsecret" not in told.err
 
 
+def test_a_user_is_known_by_his_password(web: Web, caller: Caller) -> None:
+    web.paths.rapi_users.write_text("ada open-sesame read\n")
+    variables = {"GANTRY_REMOTE": web.url.replace("://", "://ada@"), "GANTRY_TOKEN": ""}
+
+    assert caller.list(**variables, GANTRY_PASSWORD="open-sesame").code == 0
+    wrong = caller.list(**variables, GANTRY_PASSWORD="wrong-sesame")
+    missing = caller.list(**variables, GANTRY_PASSWORD="")
+
+    assert (wrong.code, missing.code) == (1, 2)
+    assert "sesame" not in wrong.err
+    assert "the password of 'ada' is missing; put it into $GANTRY_PASSWORD, or use a token" in missing.err
+
+
 def test_a_token_without_the_right_is_refused(web: Web, caller: Caller) -> None:
     reader = TokensFile(web.paths).create(Wish("reader", ("jobs.read",), None), time.time())[1]
 
