@@ -4,7 +4,7 @@
 
     from protocol.rapid.clients.blocking import RapidClient
 
-    with RapidClient("https://gantry.example.com:5080", token=token, ca="rapid.pem") as gantry:
+    with RapidClient("https://gantry.example.com:5080", token=token, ca="rapi.crt") as gantry:
         (job_id,) = gantry.submit([{"OP_ID": "OP_RUN_COMMAND", "argv": ["uname", "-a"]}])
         print(gantry.wait(job_id).status)
 """
