@@ -73,7 +73,7 @@ def rows() -> list[Call]:
 
 def _static() -> Iterator[Call]:
     cluster = Cluster()
-    yield _row("GET", "/", cluster.nothing, "Nothing.")
+    yield _row("GET", "/", cluster.front, "Nothing; a browser is led to the web page.")
     yield _row("GET", "/2", cluster.nothing, "Nothing.")
     yield _row("GET", "/version", cluster.version, "The version of the protocol.")
     yield _row("GET", "/2/features", cluster.features, "What old servers cannot do.")

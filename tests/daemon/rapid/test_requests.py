@@ -56,6 +56,14 @@ def test_an_unknown_path_of_ours_is_a_problem(web: Web, path: str) -> None:
     }
 
 
+def test_at_the_front_a_browser_is_led_to_the_page_and_a_program_gets_nothing(web: Web) -> None:
+    browser = web.local.get("/", headers={"Accept": "text/html,*/*;q=0.8"}, follow_redirects=False)
+    program = web.local.get("/", headers={"Accept": "application/json"})
+
+    assert (browser.status_code, browser.headers["location"]) == (303, "/ui")
+    assert (program.status_code, program.json()) == (200, None)
+
+
 def test_each_reply_has_a_date_and_the_name_of_the_server(web: Web) -> None:
     for path in ("/3", "/2/nothing"):
         headers = web.local.get(path).headers

@@ -212,7 +212,7 @@ def test_http_users_without_unix_user_neither_see_nor_change_each_others_jobs() 
 @pytest.mark.parametrize("role", [Role.SUBMIT, Role.ADMIN])
 @pytest.mark.parametrize("user", [None, "root"])
 def test_an_http_user_without_unix_user_runs_no_command(role: Role, user: str | None) -> None:
-    why = "opcode 1: HTTP user 'ci' has no Unix user, so no command can run for it; .*'unix=LOGIN'.*'--run-as LOGIN'"
+    why = "opcode 1: HTTP user 'ci' has no Unix user, so no command can run for it; .*'--unix-user LOGIN'.*"
     with pytest.raises(Denied, match=why):
         allowed(run(user=user), http("ci", role=role))
 

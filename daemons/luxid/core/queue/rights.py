@@ -93,7 +93,7 @@ def _user_of(op: OpRunCommand, submitter: Submitter, host: Host, where: str) -> 
         who = caller_text(submitter.http_user)
         raise Denied(
             f"{where}: {who} has no Unix user, so no command can run for it; an administrator gives it one: "
-            "'unix=LOGIN' in the users file, or '--run-as LOGIN' of 'gantry user' and 'gantry token'"
+            "'--unix-user LOGIN' of 'gantry user modify', or '--run-as LOGIN' of 'gantry token create'"
         )
     if op.user is not None and op.user != submitter.login:
         check_role(submitter.role, Role.ADMIN, submitter.caller, f"{where}: a command as {op.user!r}")

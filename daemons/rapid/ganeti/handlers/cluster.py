@@ -6,6 +6,7 @@ Source: rapi.md 6.1, 6.2, 6.10.
 from typing import Final
 
 import attrs
+from starlette.responses import RedirectResponse
 
 from common.query.kinds import TagKind
 from daemons.rapid.calls import Asked
@@ -20,6 +21,12 @@ VERSION: Final = 2
 
 
 class Cluster:
+    async def front(self, asked: Asked) -> object:
+        """Nothing, as Ganeti has it; but a browser is led to the page."""
+        if "text/html" in asked.http.headers.get("accept", ""):
+            return RedirectResponse("/ui", 303)
+        return None
+
     async def nothing(self, asked: Asked) -> object:
         return None
 
