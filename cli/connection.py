@@ -8,13 +8,13 @@ from typing import Final, TypeVar
 
 from cli.context import command_line, installation, paths, up_command
 from cli.luxid import FeedLuxid, Luxid
-from cli.remoteoptions import is_remote, remote_place
+from cli.remote.remoteoptions import is_remote, remote_place
 from cli.screen import remark
 from cli.user import user_name
 from common.errors import Denied, GantryError, InvalidRequest, RemoteError, Unavailable
 from common.nodes.nodeplace import why_not_master
 from common.printable import printable
-from common.system.running import find_supervisor
+from common.system.daemons.running import find_supervisor
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
 

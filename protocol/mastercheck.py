@@ -11,9 +11,9 @@ from common.nodes.mastershipnotes import forget_not_master, needs_no_vote
 from common.nodes.ssconffiles import master_name, node_ips
 from common.replication import NoLongerMaster
 from common.settings import Settings
+from common.system.daemons.program import Options
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import Options
 
 _log: Final = get_log(__name__)
 

@@ -18,7 +18,7 @@ from common.daemons import start_order
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
-from common.system.running import find_daemon, find_supervisor
+from common.system.daemons.running import find_daemon, find_supervisor
 from protocol.luxi.jobs import CancelJob
 
 _WITH_PROCESS = ("waiting", "canceling", "running")

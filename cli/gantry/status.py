@@ -22,7 +22,7 @@ from common.nodes.nodeplace import daemons_here, why_not_master
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
-from common.system.running import Running, find_daemon, find_supervisor
+from common.system.daemons.running import Running, find_daemon, find_supervisor
 from common.words.times import clock
 from protocol.dial import dial
 from protocol.luxi.cluster import QueryConfigValues

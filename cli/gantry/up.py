@@ -19,9 +19,9 @@ from common.nodes.nodeplace import daemons_here
 from common.nodes.ownaddress import own_address
 from common.paths import Paths
 from common.settings import Settings
+from common.system.daemons.running import find_daemon, find_supervisor
 from common.system.interpreter import python_command, python_environment
 from common.system.log import open_log
-from common.system.running import find_daemon, find_supervisor
 
 _CLUSTER: Final = "gantry"
 

@@ -6,7 +6,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say, say_json
-from common.system.program import release
+from common.system.daemons.program import release
 
 
 @click.command("version", cls=Command)

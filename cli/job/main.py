@@ -4,7 +4,7 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
-from cli.remoteoptions import remote_options
+from cli.remote.remoteoptions import remote_options
 
 VERBS: Final = {
     "submit": Verb("cli.job.submit:submit", "Submit jobs from a JSON file."),

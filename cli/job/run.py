@@ -13,7 +13,7 @@ from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.durations import POSITIVE_DURATION
 from cli.query import JOB_ID
-from cli.remoteoptions import is_remote
+from cli.remote.remoteoptions import is_remote
 from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
 from common.queue.jobs import FINAL_NAMES, JobState

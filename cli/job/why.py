@@ -12,7 +12,7 @@ from cli.commands import Command
 from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID
-from cli.remoteoptions import is_remote
+from cli.remote.remoteoptions import is_remote
 from cli.screen import complain, say, say_json
 from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs

@@ -15,7 +15,7 @@ from common.metrics.calls import CallTally
 from common.objects.index import ConfigIndex
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
-from common.system.daemon import run_daemon
+from common.system.daemons.daemon import run_daemon
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles

@@ -13,11 +13,11 @@ from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError, explain_os_error
 from common.paths import Paths
 from common.settings import Settings
-from common.system.daemon import run_daemon
+from common.system.daemons.daemon import run_daemon
+from common.system.daemons.program import release
+from common.system.daemons.running import find_supervisor
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import release
-from common.system.running import find_supervisor
 from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.nodefiles import SsconfFiles

@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from common.errors import GantryError, Unavailable
-from common.system.program import release
+from common.system.daemons.program import release
 from daemons.rapid.backend import Backend
 from daemons.rapid.calls import Asked, Call, Given
 from daemons.rapid.load import Load

@@ -23,10 +23,10 @@ from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.replication import NoLongerMaster
 from common.settings import Settings, load_settings
-from common.system.daemon import OwnOptions, run_daemon
+from common.system.daemons.daemon import OwnOptions, run_daemon
+from common.system.daemons.program import Options, release
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import Options, release
 from common.webaccess.rapidsettings import RapidSettings
 from common.webaccess.webcertificate import make_missing_web_certificate
 from daemons.rapid.access.authenticator import Authenticator

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from common.system.program import release
+from common.system.daemons.program import release
 from daemons.rapid import health
 from daemons.rapid.calls import Call
 from daemons.rapid.events import eventcalls

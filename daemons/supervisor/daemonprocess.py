@@ -15,9 +15,9 @@ from typing import Final
 from common.daemons import daemon_named
 from common.errors import Unavailable
 from common.paths import Paths
+from common.system.daemons.program import NOT_MASTER
 from common.system.interpreter import python_command, python_environment
 from common.system.log import open_log
-from common.system.program import NOT_MASTER
 
 STOP_TIMEOUT_S: Final = 20.0
 _TAIL_LINES: Final = 12

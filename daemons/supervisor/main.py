@@ -18,8 +18,8 @@ from common.installation import take_up
 from common.nodes.nodeplace import daemons_here
 from common.printable import printable
 from common.settings import load_settings, named_root
+from common.system.daemons.program import release
 from common.system.log import get_log, set_up_logging
-from common.system.program import release
 from daemons.supervisor.farewell import farewell
 from daemons.supervisor.supervising import StopAsked, Supervisor
 

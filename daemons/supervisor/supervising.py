@@ -19,8 +19,8 @@ from common.daemons import MASTER_DAEMONS, Daemon
 from common.errors import GantryError, Unavailable
 from common.nodes.mastershipnotes import read_not_master
 from common.paths import Paths
+from common.system.daemons.pidfile import PidFile
 from common.system.log import get_log
-from common.system.pidfile import PidFile
 from daemons.supervisor.core.restarts import READY_TIMEOUT_S, Event, Keeping, Phase, step
 from daemons.supervisor.daemonprocess import DaemonProcess
 from daemons.supervisor.signalpipe import ENDING, LOOK_AGAIN, SignalPipe

@@ -19,7 +19,7 @@ from common.metrics.calls import CallTally
 from common.nodes.nodesettings import BY_NODES
 from common.paths import Paths
 from common.settings import Settings
-from common.system.daemon import run_daemon
+from common.system.daemons.daemon import run_daemon
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.wconfd.check import check_files

@@ -20,7 +20,7 @@ from common.nodes.certificates import (
     write_certificate,
 )
 from common.paths import Paths
-from common.system.running import find_daemon
+from common.system.daemons.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes
 from protocol.luxi.submission import SubmitJob

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.daemons import MASTER_DAEMONS
-from common.system.running import find_daemon
+from common.system.daemons.running import find_daemon
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import run
 from tests.daemon.luxid.ops import dummy

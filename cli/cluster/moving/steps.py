@@ -20,7 +20,7 @@ from common.daemons import MASTER_DAEMONS
 from common.errors import Conflict, GantryError, Unavailable
 from common.nodes.failover import Situation, check_copies, check_role, check_votes, newer_copies
 from common.settings import Settings
-from common.system.running import find_daemon
+from common.system.daemons.running import find_daemon
 from protocol.blocking import BlockingClient
 from protocol.dial import pauses
 from protocol.luxi.cluster import QueryConfigValues

@@ -33,10 +33,10 @@ from common.ids import JobId
 from common.nodes.nodeplace import place_of, why_not_master
 from common.replication import NoLongerMaster
 from common.settings import ROOT_VARIABLE
+from common.system.daemons.pidfile import PidFile
+from common.system.daemons.program import Options, fail, prepare, read_options
+from common.system.daemons.sdnotify import notify
 from common.system.log import get_log
-from common.system.pidfile import PidFile
-from common.system.program import Options, fail, prepare, read_options
-from common.system.sdnotify import notify
 from daemons.jobproc.commands.cgroups import find_groups
 from daemons.jobproc.commands.limits import sweep_limit_groups
 from daemons.jobproc.commands.surroundings import take_surroundings

@@ -11,7 +11,7 @@ from typing import Final
 from common.errors import Unavailable
 from common.objects.index import ConfigIndex
 from common.paths import Paths
-from common.system.program import release
+from common.system.daemons.program import release
 from common.wire import unstructure
 from daemons.luxid.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts

@@ -16,8 +16,8 @@ from common.metrics.calls import CallTally
 from common.metrics.process import ProcessUse, own_use
 from common.nodes.epochs import read_seen
 from common.queue.jobs import JobState, to_seconds
+from common.system.daemons.program import release
 from common.system.inthread import in_thread
-from common.system.program import release
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.livejobs import LiveJobs

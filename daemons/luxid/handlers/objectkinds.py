@@ -16,8 +16,8 @@ from daemons.luxid.core.query.engine import Plan, Things
 from daemons.luxid.core.query.exports import EXPORTS, ExportRow, export_rows
 from daemons.luxid.core.query.fields import Need
 from daemons.luxid.core.query.groups import GROUPS
-from daemons.luxid.core.query.instancelive import InstanceRow, instance_rows
-from daemons.luxid.core.query.instances import INSTANCES
+from daemons.luxid.core.query.instance.instancelive import InstanceRow, instance_rows
+from daemons.luxid.core.query.instance.instances import INSTANCES
 from daemons.luxid.core.query.live import Told
 from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodelive import NodeRow, node_rows

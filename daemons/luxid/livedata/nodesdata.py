@@ -15,7 +15,7 @@ from daemons.luxid.core.live.hearing import facts_of, notes_on
 from daemons.luxid.core.live.livecalls import console_calls, instance_calls, node_info
 from daemons.luxid.core.query.exports import ExportRow, found_exports
 from daemons.luxid.core.query.fields import Need
-from daemons.luxid.core.query.instancelive import InstanceRow, with_consoles, with_sightings
+from daemons.luxid.core.query.instance.instancelive import InstanceRow, with_consoles, with_sightings
 from daemons.luxid.core.query.live import NoFacts, Told
 from daemons.luxid.core.query.nodelive import NodeRow
 from daemons.luxid.livedata.asking import Calls, NodeAsking

@@ -29,11 +29,11 @@ from common.nodes.mastershipnotes import allow_no_voting
 from common.nodes.nodeplace import place_of
 from common.nodes.ssconffiles import master_name
 from common.settings import Settings
+from common.system.daemons.running import find_daemon, find_supervisor
 from common.system.inthread import in_thread
 from common.system.leftjobs import kill_left_jobs
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from common.system.running import find_daemon, find_supervisor
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.standings import read_standing
 from protocol.noded.mastership import (

@@ -18,9 +18,9 @@ from common.errors import Conflict, InvalidRequest
 from common.nodes.certificates import digest_of, has_key, make_node_certificate, write_certificate
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
+from common.system.daemons.running import find_daemon
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.running import find_daemon
 from daemons.noded.files.owners import owner_of_files_in
 from daemons.noded.files.queuefiles import QueueFiles
 from protocol.noded.membership import (

@@ -18,9 +18,9 @@ from starlette.responses import Response
 
 from common.errors import GantryError
 from common.metrics.process import own_use
+from common.system.daemons.program import release
 from common.system.inthread import in_thread
 from common.system.log import get_log
-from common.system.program import release
 from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
 from daemons.rapid.metrics.httpfamilies import HttpNow

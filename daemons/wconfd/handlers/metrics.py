@@ -7,7 +7,7 @@ import attrs
 
 from common.metrics.calls import CallTally
 from common.metrics.process import own_use
-from common.system.program import release
+from common.system.daemons.program import release
 from daemons.wconfd.configstore import ConfigStore
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.lockstore import LockStore

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from common.daemons import MASTER_DAEMONS
-from common.system.running import find_daemon
+from common.system.daemons.running import find_daemon
 from protocol.luxi.queue import SetDrainFlag
 from protocol.wconfd.config import ReadConfig
 from tests.cli.command import run

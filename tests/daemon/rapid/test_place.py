@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from common.paths import Paths
-from common.system.program import NOT_MASTER
-from common.system.running import find_daemon
+from common.system.daemons.program import NOT_MASTER
+from common.system.daemons.running import find_daemon
 from tests.cli.command import run
 from tests.support.machines.nodes import HOST, free_port
 from tests.support.rapid import Web

@@ -18,8 +18,8 @@ from daemons.luxid.core.live.livecalls import console_calls, instance_calls, nod
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.exports import EXPORTS, export_rows, found_exports
 from daemons.luxid.core.query.fields import Need
-from daemons.luxid.core.query.instancelive import InstanceRow, instance_rows, with_consoles, with_sightings
-from daemons.luxid.core.query.instances import INSTANCES
+from daemons.luxid.core.query.instance.instancelive import InstanceRow, instance_rows, with_consoles, with_sightings
+from daemons.luxid.core.query.instance.instances import INSTANCES
 from daemons.luxid.core.query.live import NoFacts
 from daemons.luxid.core.query.nodelive import NodeRow, node_rows
 from daemons.luxid.core.query.nodes import NODES

@@ -18,8 +18,8 @@ from common.query.qlang import Expression
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.exports import EXPORTS, export_rows
 from daemons.luxid.core.query.groups import GROUPS
-from daemons.luxid.core.query.instancelive import InstanceRow, instance_rows
-from daemons.luxid.core.query.instances import INSTANCES
+from daemons.luxid.core.query.instance.instancelive import InstanceRow, instance_rows
+from daemons.luxid.core.query.instance.instances import INSTANCES
 from daemons.luxid.core.query.networks import NETWORKS
 from daemons.luxid.core.query.nodelive import NodeRow, node_rows
 from daemons.luxid.core.query.nodes import NODES

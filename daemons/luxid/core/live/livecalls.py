@@ -14,8 +14,8 @@ from common.objects.index import ConfigIndex
 from common.objects.kinds import DiskTemplate, NodeUuid
 from common.objects.node import Node
 from daemons.luxid.core.query.fields import Need
-from daemons.luxid.core.query.instancelive import InstanceRow
-from daemons.luxid.core.query.instanceparams import be_params, hv_params
+from daemons.luxid.core.query.instance.instancelive import InstanceRow
+from daemons.luxid.core.query.instance.instanceparams import be_params, hv_params
 from daemons.luxid.core.query.nodelive import SPINDLES
 from protocol.noded.facts import HypervisorSpec, NodeInfo, StorageUnit
 from protocol.noded.instances import AllInstancesInfo, ConsoleSubject, InstanceConsoleInfo

@@ -4,7 +4,7 @@ from typing import Final
 
 import attrs
 
-from common.system.program import release
+from common.system.daemons.program import release
 from common.words.times import duration
 from daemons.rapid.calls import Daemons
 from daemons.rapid.page.views.frame import Health

@@ -12,7 +12,7 @@ import pytest
 
 from common.errors import GantryError
 from common.ids import JobId
-from common.system.program import NOT_MASTER
+from common.system.daemons.program import NOT_MASTER
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import ArchiveJob
 from protocol.luxi.queue import SetDrainFlag, SetWatcherPause

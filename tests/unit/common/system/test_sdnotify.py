@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from common.system import sdnotify
-from common.system.sdnotify import notify
+from common.system.daemons import sdnotify
+from common.system.daemons.sdnotify import notify
 from tests.support.wait import PATIENCE_S
 
 

@@ -18,7 +18,7 @@ from common.objects.instance import AnyInstance
 from common.objects.kinds import AdminState, AdminStateSource, Hypervisor
 from common.objects.node import Node
 from daemons.luxid.core.query.fields import Kind, Need, QueryField, or_unavailable
-from daemons.luxid.core.query.instanceparams import hv_params
+from daemons.luxid.core.query.instance.instanceparams import hv_params
 from daemons.luxid.core.query.live import NoFacts, or_no_data, status_without
 from daemons.luxid.core.query.rows import Row
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from common.objects.instance import AnyInstance
 from common.objects.params import BeParams, filled
-from daemons.luxid.core.query.hvfields import NAMES
+from daemons.luxid.core.query.instance.hvfields import NAMES
 from daemons.luxid.core.query.rows import Row
 
 _Row = Row[AnyInstance]

@@ -10,14 +10,14 @@ from common.objects.codec import to_json
 from common.objects.instance import ForthcomingInstance
 from common.objects.kinds import AdminState
 from common.objects.nodegroup import NodeGroup
-from daemons.luxid.core.query.diskfields import disk_fields
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields
 from daemons.luxid.core.query.fields import Kind, QueryField, host_aliases, or_unavailable
-from daemons.luxid.core.query.hvfields import hv_fields
-from daemons.luxid.core.query.instancelive import InstanceRow, live_instance_fields
-from daemons.luxid.core.query.instanceparams import be_params, hv_params, os_params
-from daemons.luxid.core.query.nicfields import nic_fields
+from daemons.luxid.core.query.instance.diskfields import disk_fields
+from daemons.luxid.core.query.instance.hvfields import hv_fields
+from daemons.luxid.core.query.instance.instancelive import InstanceRow, live_instance_fields
+from daemons.luxid.core.query.instance.instanceparams import be_params, hv_params, os_params
+from daemons.luxid.core.query.instance.nicfields import nic_fields
 
 _Field = QueryField[InstanceRow]
 

@@ -17,9 +17,9 @@ from common.errors import GantryError
 from common.installation import take_up
 from common.replication import NoLongerMaster
 from common.settings import Settings, load_settings
+from common.system.daemons.pidfile import PidFile
+from common.system.daemons.sdnotify import notify_idle
 from common.system.log import get_log, set_up_logging
-from common.system.pidfile import PidFile
-from common.system.sdnotify import notify_idle
 
 # exit code of a daemon of the master on a node that is not: Ganeti's, and no failure
 NOT_MASTER: Final = 11

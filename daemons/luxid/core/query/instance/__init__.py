@@ -1,0 +1,1 @@
+"""Fields of instances: their parameters, disks and interfaces, and what nodes tell of them."""
