@@ -41,6 +41,8 @@ class Daemon:
     is_for_many: bool = False
     # whether it runs only where the settings enable HTTP
     is_for_web: bool = False
+    # whether the others are of no use without it
+    is_needed: bool = True
 
 
 # the file names are Ganeti's, where programs and logs never had the same stem
@@ -92,12 +94,15 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         settings="rapid",
         started_after=("luxid",),
         is_for_web=True,
+        is_needed=False,
     ),
 )
 # names of those that only the master runs, in the order of their stop
 MASTER_DAEMONS: Final = ("luxid", "forkserver", "wconfd")
 # module of the program that keeps the daemons running where systemd does not
 SUPERVISOR_MODULE: Final = "daemons.supervisor.main"
+# what a line of the supervisor begins with that tells which daemon it goes on without
+WARNING: Final = "warning: "
 
 
 def daemon_named(name: str) -> Daemon:

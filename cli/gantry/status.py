@@ -22,6 +22,7 @@ from common.nodes.nodeplace import daemons_here, why_not_master
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
+from common.system.daemons.lastfailure import last_failure
 from common.system.daemons.running import Running, find_daemon, find_supervisor
 from common.words.times import clock
 from protocol.dial import dial
@@ -43,6 +44,8 @@ class DaemonStatus:
     is_hidden: bool = False
     # whether it accepted the call but did not reply in time
     is_silent: bool = False
+    # why one that the others can do without did not start; None: it is not known
+    why_down: str | None = None
 
     @property
     def state(self) -> str:
@@ -104,7 +107,7 @@ def tell_status(settings: Settings) -> int:
         if why_left is not None:
             say(why_left)
     if not is_up:
-        complain(_what_is_wrong(daemons, paths))
+        complain(_what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
         remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of '{paths.run}'")
     return DONE if is_up else NOT_REACHED
@@ -114,8 +117,12 @@ def _is_ready(daemons: Sequence[DaemonStatus], name: str) -> bool:
     return any(daemon.name == name and daemon.is_ready for daemon in daemons)
 
 
-def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths) -> str:
-    names = [daemon.name for daemon in daemons if not daemon.is_ready]
+def _what_is_wrong(daemons: Sequence[DaemonStatus], paths: Paths, *, has_supervisor: bool) -> str:
+    missing = [daemon for daemon in daemons if not daemon.is_ready]
+    if (why := missing[0].why_down) is not None and len(missing) == 1:
+        what = "it is tried again, and" if has_supervisor else f"start it with: {up_command()};"
+        return f"{missing[0].name} did not start: {why}; {what} all else runs"
+    names = [daemon.name for daemon in missing]
     which = f"{', '.join(names)} {'is' if len(names) == 1 else 'are'}"
     if silent := [daemon for daemon in daemons if daemon.is_silent]:
         name, running = silent[0].name, silent[0].running
@@ -156,7 +163,8 @@ def _daemon_status(paths: Paths, daemon: Daemon) -> DaemonStatus:
         is_ready = may_be_up and _answers(paths, daemon)
     except TimeoutError:
         return DaemonStatus(name, running, is_ready=False, is_hidden=is_hidden, is_silent=True)
-    return DaemonStatus(name, running, is_ready, is_hidden)
+    why_down = None if is_ready or daemon.is_needed else last_failure(paths.log_file(name))
+    return DaemonStatus(name, running, is_ready, is_hidden, why_down=why_down)
 
 
 def _answers(paths: Paths, daemon: Daemon) -> bool:
@@ -195,6 +203,10 @@ def _queue_line(jobs: Mapping[str, int], is_drained: bool) -> str:
     return f"queue: {counts}{'; drained, it takes no jobs' if is_drained else ''}"
 
 
+def _why(daemon: DaemonStatus) -> dict[str, str]:
+    return {} if daemon.why_down is None else {"reason": daemon.why_down}
+
+
 def _as_json(
     daemons: list[DaemonStatus], supervisor: Running | None, jobs: Mapping[str, int] | None, drained: object
 ) -> dict[str, object]:
@@ -203,7 +215,9 @@ def _as_json(
 
     return {
         "ready": all(daemon.is_ready for daemon in daemons),
-        "daemons": {daemon.name: {"state": daemon.state, **place(daemon.running)} for daemon in daemons},
+        "daemons": {
+            daemon.name: {"state": daemon.state, **place(daemon.running), **_why(daemon)} for daemon in daemons
+        },
         "supervisor": place(supervisor),
         "jobs": jobs,
         "drained": drained,

@@ -10,9 +10,9 @@ import click
 
 from cli.commands import Command
 from cli.context import command_line, effective_root, installation, wants_json
-from cli.exitcodes import DONE, FAILED
+from cli.exitcodes import DONE, FAILED, NOT_REACHED
 from cli.screen import remark, say
-from common.daemons import SUPERVISOR_MODULE, start_order
+from common.daemons import SUPERVISOR_MODULE, WARNING, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
 from common.nodes.nodeplace import daemons_here
@@ -39,7 +39,8 @@ def up(detach: bool, no_voting: bool, yes_do_it: bool) -> int:
 
     An empty root becomes a cluster of one node first. In the foreground Ctrl-C stops the
     daemons; jobs that run go on. With more than one machine the node daemon is started too, and
-    on nodes that are not the master only that one.
+    on nodes that are not the master only that one. If HTTP is enabled and cannot start, all else
+    runs without it; the exit code of --detach is then 3.
     """
     settings = installation()
     paths = settings.paths
@@ -54,7 +55,7 @@ def up(detach: bool, no_voting: bool, yes_do_it: bool) -> int:
     if not detach:
         _up_here()
     code = _up_detached(paths, len(daemons_here(settings)))
-    return _tell_status(settings) if code == DONE and wants_json() else code
+    return _tell_status(settings) if code != FAILED and wants_json() else code
 
 
 def _skip_vote(settings: Settings, *, is_confirmed: bool) -> None:
@@ -154,11 +155,11 @@ def _up_detached(paths: Paths, daemons: int) -> int:
         raise Unavailable(f"the supervisor ended with {code}; its log is '{paths.supervisor_log}'")
     # the supervisor runs on: do not wait for it
     supervisor.returncode = 0
-    return DONE
+    return NOT_REACHED if any(line.startswith(WARNING) for line in lines) else DONE
 
 
 def _relay(line: str) -> str:
-    if line.startswith(("error: ", "  ")):
+    if line.startswith(("error: ", WARNING, "  ")):
         remark(line)
     else:
         tell(line)

@@ -18,6 +18,7 @@ import trio
 from anycorn.typing import ASGIFramework
 
 from common.access import Access
+from common.errors import GantryError, Unavailable, explain_os_error
 from common.nodes.ownaddress import own_address
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
@@ -82,8 +83,7 @@ async def _admit(settings: Settings, _: Options) -> None:
 async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
     """Run rapid; started when it listens.
 
-    Raises: Unavailable: the port is taken, or the socket cannot be made. NotFound: there is no such certificate.
-        OSError: it cannot be used.
+    Raises: Unavailable: the port is taken, the socket cannot be made, or the certificate cannot be used.
     Cancellation: waiting requests and streams are ended, others are finished within a bounded time.
     """
     paths, rules = settings.paths, _with_descriptors(settings.rapid)
@@ -207,7 +207,11 @@ def _identity(settings: Settings) -> FileIdentity:
         names = (settings.cluster.own_name, own_address(settings))
         if make_missing_web_certificate(paths.rapi_pem, *names):
             _log.info("certificate.made", path=paths.rapi_pem)
-    return FileIdentity(Path(rules.certificate or paths.rapi_pem), Path(rules.key) if rules.key else None)
+    try:
+        return FileIdentity(Path(rules.certificate or paths.rapi_pem), Path(rules.key) if rules.key else None)
+    except (GantryError, OSError) as error:
+        reason = error.message if isinstance(error, GantryError) else explain_os_error(error)
+        raise Unavailable(f"{reason}; see 'certificate' and 'key' in [rapid]") from error
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from common.system.log import open_log
 
 STOP_TIMEOUT_S: Final = 20.0
 _TAIL_LINES: Final = 12
+_STATUS: Final = "STATUS="
 
 
 class DaemonProcess:
@@ -40,6 +41,8 @@ class DaemonProcess:
         self.notifications.bind(str(address))
         self.notifications.setblocking(False)
         self._address = address
+        # its own words on its state
+        self._said = ""
         place = [] if root is None else ["--root", str(root)]
         with os.fdopen(open_log(paths.log_file(name)), "ab") as log:
             self._log_start = log.seek(0, os.SEEK_END)
@@ -69,8 +72,14 @@ class DaemonProcess:
         if self._said_ready():
             return True
         if has_ended and not self.says_not_master:
-            raise Unavailable(f"{self.name} ended {self.how_ended()} before it was ready{self.log_tail()}")
+            raise Unavailable(self._why_not_started())
         return False
+
+    def _why_not_started(self) -> str:
+        if self._said and not daemon_named(self.name).is_needed:
+            # in one line, as the others go on
+            return f"{self.name} did not start: {self._said}"
+        return f"{self.name} ended {self.how_ended()} before it was ready{self.log_tail()}"
 
     @property
     def has_ended(self) -> bool:
@@ -79,8 +88,10 @@ class DaemonProcess:
     def _said_ready(self) -> bool:
         with contextlib.suppress(BlockingIOError):
             while message := self.notifications.recv(4096):
-                if b"READY=1" in message.split(b"\n"):
+                lines = message.decode(errors="replace").splitlines()
+                if "READY=1" in lines:
                     return True
+                self._said = next((line.removeprefix(_STATUS) for line in lines if line.startswith(_STATUS)), "")
         return False
 
     @property

@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, TextIO
 
+from common.daemons import WARNING
 from common.errors import GantryError, explain_os_error
 from common.installation import take_up
 from common.nodes.nodeplace import daemons_here
@@ -40,7 +41,7 @@ class Screen:
     """The foreground: a user watches until the end."""
 
     def tell(self, text: str) -> None:
-        _print(_shown(text), sys.stdout)
+        _print(_shown(text), sys.stderr if text.startswith(WARNING) else sys.stdout)
 
     def complain(self, text: str) -> None:
         _print(_shown(f"error: {text}"), sys.stderr)

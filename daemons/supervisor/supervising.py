@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from common.daemons import MASTER_DAEMONS, Daemon
+from common.daemons import MASTER_DAEMONS, WARNING, Daemon, daemon_named
 from common.errors import GantryError, Unavailable
 from common.nodes.mastershipnotes import read_not_master
 from common.paths import Paths
@@ -48,12 +48,14 @@ class Supervisor:
         self._root = root
         self._tell = tell
         # name -> state of the daemon, in the order of the start
-        self._kept = {daemon.name: Keeping() for daemon in daemons()}
+        self._kept = {daemon.name: Keeping(is_needed=daemon.is_needed) for daemon in daemons()}
         self._daemons = daemons
         # whether the node's place may have changed
         self._looks_again = False
         # started daemons whose end has not been noticed
         self._running: dict[str, DaemonProcess] = {}
+        # name of a daemon that the others can do without -> why it does not start, as told
+        self._lacking: dict[str, str] = {}
         self._signals = SignalPipe()
 
     def __enter__(self) -> Self:
@@ -70,8 +72,10 @@ class Supervisor:
     def start_all(self) -> None:
         """Start the daemons in order, each when the one before is ready.
 
+        One that the others can do without may fail: that is told, and `keep_running` tries it again.
+
         Raises:
-            Unavailable, OSError: a daemon does not get ready, with the reason.
+            Unavailable, OSError: another one does not get ready, with the reason.
             StopAsked.
         """
         for name in self._kept:
@@ -111,10 +115,9 @@ class Supervisor:
                 self._stop(name)
                 _log.info("supervisor.stopped", daemon=name, reason="it does not belong on this node any more")
                 self._tell(f"{name:<10}  stopped; it does not belong on this node any more")
-        # as after a pause: nobody waits for this start, so it is repeated until it succeeds
-        fresh = Keeping(Phase.PAUSING, time.monotonic())
         left = [name for name, kept in self._kept.items() if kept.phase is Phase.LEFT]
-        self._kept = {name: fresh if name in left else self._kept.get(name, fresh) for name in names}
+        kept = {name: state for name, state in self._kept.items() if name not in left}
+        self._kept = {name: kept.get(name) or _fresh(name) for name in names}
 
     def _attend(self) -> None:
         """Wait for an event, and handle it. Raises: as `start_all`."""
@@ -168,6 +171,7 @@ class Supervisor:
 
     def _note_ready(self, name: str) -> None:
         self._step(name, Event.READY)
+        self._lacking.pop(name, None)
         pid = self._running[name].pid
         _log.info("supervisor.started", daemon=name, pid=pid)
         self._tell(f"{name:<10}  ready  pid {pid}")
@@ -196,8 +200,18 @@ class Supervisor:
         self._step(name, Event.FAILED)
         if self._kept[name].phase is Phase.GIVEN_UP:
             raise error
-        self._tell(str(error))
-        self._tell_restart(name, "did not start")
+        if self._kept[name].is_needed:
+            self._tell(str(error))
+            self._tell_restart(name, "did not start")
+        else:
+            self._tell_lack(name, str(error))
+
+    def _tell_lack(self, name: str, why: str) -> None:
+        """Tell why the others go on without this one; once, however often it is tried."""
+        _log.warning("supervisor.lacks", daemon=name, why=why, restart_s=self._kept[name].pause_s)
+        if self._lacking.get(name) != why:
+            self._lacking[name] = why
+            self._tell(f"{WARNING}{why}; all else runs, and {name} is tried again")
 
     def _step(self, name: str, event: Event) -> None:
         self._kept[name] = step(self._kept[name], event, time.monotonic())
@@ -206,3 +220,8 @@ class Supervisor:
         pause_s = self._kept[name].pause_s
         _log.warning("supervisor.ended", daemon=name, why=why, restart_s=pause_s)
         self._tell(f"{name:<10}  {why}; starting it again{f' in {pause_s:g} s' if pause_s else ''}")
+
+
+def _fresh(name: str) -> Keeping:
+    """As after a pause: nobody waits for this start, so it is repeated until it succeeds."""
+    return Keeping(Phase.PAUSING, time.monotonic(), is_needed=daemon_named(name).is_needed)

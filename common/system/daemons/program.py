@@ -18,7 +18,7 @@ from common.installation import take_up
 from common.replication import NoLongerMaster
 from common.settings import Settings, load_settings
 from common.system.daemons.pidfile import PidFile
-from common.system.daemons.sdnotify import notify_idle
+from common.system.daemons.sdnotify import notify, notify_idle
 from common.system.log import get_log, set_up_logging
 
 # exit code of a daemon of the master on a node that is not: Ganeti's, and no failure
@@ -110,4 +110,5 @@ def fail(name: str, error: Exception) -> NoReturn:
     if isinstance(error, NoLongerMaster):
         notify_idle(message)
         sys.exit(NOT_MASTER)
+    notify(f"STATUS={' '.join(message.split())}")
     sys.exit(1)

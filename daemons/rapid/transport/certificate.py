@@ -8,7 +8,7 @@ import ssl
 from pathlib import Path
 from typing import Final
 
-from common.errors import NotFound, explain_os_error
+from common.errors import InvalidRequest, NotFound, explain_os_error
 from common.system.log import get_log
 
 # device, inode, time of change and size of a file
@@ -20,7 +20,7 @@ class FileIdentity:
     """The TLS context of the server.
 
     Args: key: file of the private key; None: it is in that of the certificate.
-    Raises: NotFound: there is no such file. OSError, ssl.SSLError: it cannot be used.
+    Raises: NotFound: there is no such file. InvalidRequest: it is no certificate with a key. OSError.
     """
 
     def __init__(self, certificate: Path, key: Path | None = None) -> None:
@@ -33,7 +33,7 @@ class FileIdentity:
         except FileNotFoundError as error:
             raise NotFound(f"there is no file '{error.filename or certificate}' of the certificate") from None
         except ssl.SSLError as error:
-            raise ssl.SSLError(f"the certificate '{certificate}' cannot be used: {_reason(error)}") from None
+            raise InvalidRequest(f"the certificate '{certificate}' cannot be used: {_reason(error)}") from None
 
     def context(self) -> ssl.SSLContext:
         """The context for a new connection; while a changed file cannot be used, the one before."""

@@ -1,12 +1,12 @@
 """When a daemon is started again, with which pause, and when its start is given up.
 
 Theory. Each daemon is in one phase, and a table says which event leads from it to which other. A user waits for the
-first start of a daemon: if it fails, the supervisor gives up and says why. Later nobody is there to ask, so a daemon
-is started again for ever: at once the first time, then after pauses that double up to a bound, so that one that can
-never start costs next to nothing. A daemon that was well for a while is started again at once. A start that takes too
-long has failed: the shell kills that process, and reports the failure. A daemon that says that this node is not the
-master is left alone, and so are all others that belong to the master, until somebody says that the node's place may
-have changed.
+first start of a daemon: if it fails, the supervisor gives up and says why. But a daemon that the others can do without
+is then tried again, as later. Later nobody is there to ask, so a daemon is started again for ever: at once the first
+time, then after pauses that double up to a bound, so that one that can never start costs next to nothing. A daemon that
+was well for a while is started again at once. A start that takes too long has failed: the shell kills that process, and
+reports the failure. A daemon that says that this node is not the master is left alone, and so are all others that
+belong to the master, until somebody says that the node's place may have changed.
 
 Instants are seconds of a clock that never goes back.
 """
@@ -74,6 +74,8 @@ class Keeping:
     pause_s: float = 0.0
     # length of the next pause, if the daemon does not get well before
     next_pause_s: float = 0.0
+    # whether the others are of no use without it
+    is_needed: bool = True
 
     @property
     def is_starting(self) -> bool:
@@ -96,6 +98,8 @@ def step(keeping: Keeping, event: Event, now: float) -> Keeping:
     Raises: KeyError: the event cannot happen in this phase.
     """
     phase = TRANSITIONS[keeping.phase][event]
+    if phase is Phase.GIVEN_UP and not keeping.is_needed:
+        phase = Phase.PAUSING
     if phase is not Phase.PAUSING:
         return attrs.evolve(keeping, phase=phase, since=now)
     if event is Event.FAILED:
@@ -104,4 +108,4 @@ def step(keeping: Keeping, event: Event, now: float) -> Keeping:
     else:
         pause_s = 0.0 if now - keeping.since > WELL_AFTER_S else keeping.next_pause_s
     longer_s = min(max(2 * pause_s, FIRST_PAUSE_S), LONGEST_PAUSE_S)
-    return Keeping(phase, now, pause_s, longer_s)
+    return attrs.evolve(keeping, phase=phase, since=now, pause_s=pause_s, next_pause_s=longer_s)

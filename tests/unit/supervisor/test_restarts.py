@@ -40,6 +40,14 @@ def test_the_first_start_that_fails_is_given_up() -> None:
     assert after(Keeping(), Event.LAUNCHED, Event.FAILED).phase is Phase.GIVEN_UP
 
 
+def test_a_daemon_that_the_others_can_do_without_is_tried_again_from_its_first_failure_on() -> None:
+    lacking = after(Keeping(is_needed=False), Event.LAUNCHED, Event.FAILED)
+
+    assert (lacking.phase, lacking.pause_s) == (Phase.PAUSING, FIRST_PAUSE_S)
+    again = after(lacking, Event.LAUNCHED, Event.FAILED)
+    assert (again.phase, again.pause_s, again.is_needed) == (Phase.PAUSING, 2 * FIRST_PAUSE_S, False)
+
+
 @pytest.mark.parametrize(("phase", "event"), list(itertools.product(Phase, Event)))
 def test_what_the_table_does_not_name_cannot_happen(phase: Phase, event: Event) -> None:
     keeping = Keeping(phase, 5.0)
