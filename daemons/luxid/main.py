@@ -301,7 +301,7 @@ def _service(
                 copies=CopyChecks(early.nodes),
                 objects=ObjectQueries(rows, jobs.queue, Sources(config, early.live), early.wconfd),
                 limits=Limits(rules, settings.paths.wconfd_socket),
-                filters=Filters(store, rows, rules, config, settings.paths.wconfd_socket),
+                filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
                 metrics=Metrics(jobs, views, store, tally, lags),
                 explaining=Explaining(jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd")),

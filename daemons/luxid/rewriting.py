@@ -130,6 +130,7 @@ class Rewriting:
         job, uuid = self._jobs.unended(rejected.job_id), rejected.rule.uuid
         _log.info("job.rejected", job=job.job_id, rule=uuid)
         await self.finish(cancel_rejected(job, uuid, timestamp(), time.time_ns()))
+        self._jobs.queue.loads.rejections.count(uuid)
 
     async def _end_doomed(self, doomed: Doomed) -> None:
         """End a held job because of a job that it depends on."""

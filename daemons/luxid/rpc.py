@@ -26,7 +26,7 @@ from protocol.luxi.cluster import QueryClusterInfo, QueryConfigValues
 from protocol.luxi.copies import CheckQueueCopies
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.feed import Subscribe
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
+from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.luxi.metrics import ReadMetrics
 from protocol.luxi.output import ReadJobOutput
@@ -109,6 +109,7 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(DeleteFilter, to.filters.delete_filter, role=Role.OPERATE),
         # it reads whole opcodes
         Route(TryFilterRule, to.filters.try_filter_rule, role=Role.OPERATE),
+        Route(ReadRuleLoads, to.filters.read_rule_loads, role=Role.READ),
         Route(Subscribe, to.subscribing.subscribe, only_waits=True, role=Role.READ),
         Route(ExplainJobs, to.explaining.explain_jobs, role=Role.READ),
         Route(ReadLeftProcesses, to.explaining.read_left_processes, role=Role.READ),

@@ -6,6 +6,7 @@ Source: luxid.md section 2.
 import attrs
 
 from common.ids import JobId
+from common.queue.ruleloads import RuleLoads
 from protocol.messages import Request
 
 
@@ -46,3 +47,10 @@ class TryFilterRule(Request[tuple[JobId, ...]]):
     priority: int
     predicates: tuple[object, ...]
     action: object
+
+
+@attrs.frozen
+class ReadRuleLoads(Request[RuleLoads]):
+    """What the rules in force and the buckets do to the jobs now, in numbers. Ours."""
+
+    METHOD = "ReadRuleLoads"

@@ -18,16 +18,18 @@ from common.objects.filter import FilterRule
 from common.queue.filters import check_parts, read_rule
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry, ReasonTrail
+from common.queue.ruleloads import RuleLoads
 from common.queue.submitter import http_entry, without_owner
 from common.system.log import get_log
 from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.core.filters.loads import Loads
 from daemons.luxid.core.filters.trial import Trial
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.files.store import Store
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.jobrows import JobRows
 from protocol.client import Client
-from protocol.luxi.filters import DeleteFilter, ReplaceFilter, TryFilterRule
+from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.messages import AnyRequest
 from protocol.peer import Peer
 from protocol.wconfd import changes
@@ -48,6 +50,7 @@ class Filters:
     _store: Store
     _jobs: JobRows
     _rules: FilterRules
+    _loads: Loads
     _config: ConfigCache
     # wconfd's socket
     _wconfd: Path
@@ -93,6 +96,10 @@ class Filters:
                 waiting = (row.job for row in batch if isinstance(row, JobView) and row.state in _WAITING)
                 found += [job.job_id for job in waiting if trial.is_for(job)]
         return tuple(found)
+
+    async def read_rule_loads(self, _: ReadRuleLoads, __: Peer) -> RuleLoads:
+        """Cost: as `Loads`."""
+        return self._loads.read()
 
     def _make_rule(self, call: ReplaceFilter | TryFilterRule, uuid: str, reason_trail: ReasonTrail) -> FilterRule:
         """The rule as it would be set now.

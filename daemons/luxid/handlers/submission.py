@@ -5,7 +5,7 @@ Source: luxid.md 2.2, 2.3, 2.7.
 
 import contextlib
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import Final
 
 from common.access import Access, Role
@@ -159,6 +159,7 @@ class Submission:
             self._arriving -= len(wanted)
         self._jobs.counts.submitted += len(jobs)
         self._jobs.counts.refused += len(built) - len(jobs)
+        self._tally(built)
         parsed = [ops for ops, job in zip(wanted, built, strict=True) if isinstance(job, Job)]
         await in_turns(self._add(jobs, [ops for ops in parsed if not isinstance(ops, GantryError)], peer, submitter))
         return [job.job_id if isinstance(job, Job) else job for job in built]
@@ -209,6 +210,12 @@ class Submission:
         if (rule := self._jobs.queue.rejecting_rule(job)) is not None:
             return JobRejected(rejection(rule), uuid=rule.uuid)
         return None
+
+    def _tally(self, built: Iterable[Job | GantryError]) -> None:
+        """Count the jobs that rules rejected."""
+        for each in built:
+            if isinstance(each, JobRejected):
+                self._jobs.queue.loads.rejections.count(str(each.fields["uuid"]))
 
     def _check_room(self, count: int) -> None:
         queued = self._jobs.queue.counts().waiting_to_start + self._arriving

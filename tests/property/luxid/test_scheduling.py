@@ -3,6 +3,7 @@
 Source: DESIGN section 6; STYLE 2.9; predictive-queue and filters designs.
 """
 
+from collections import Counter
 from typing import Any
 
 import attrs
@@ -16,7 +17,9 @@ from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
 from common.queue.explanation import Faded, HeldByRule, InLine, LimitFull
 from common.queue.filteractions import ActionKind
+from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp, JobState, set_priority
+from common.queue.ruleloads import BucketLoad, RuleLoad
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.weights import LEVELS, WeightRules
 from daemons.luxid.core.filters import judging
@@ -85,6 +88,8 @@ class Scheduling(RuleBasedStateMachine):
         self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
         self.ended: dict[int, JobState] = {}
         self.next_id = 1
+        # number of jobs by rule
+        self.rejected: Counter[str] = Counter()
 
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(judging, "SLICE", self.slice_jobs)
@@ -109,10 +114,20 @@ class Scheduling(RuleBasedStateMachine):
         assert [job_id for each in decisions for job_id in each.start] == expected
         assert {found.job_id for each in decisions for found in each.rejected} == rejected
         for job_id in rejected:
+            self.count_rejection(self.twin.jobs[job_id].job)
             self.remove(job_id, JobState.CANCELED)
         again = self.queue.decide(self.now_s)
         assert not again.start
         assert not again.rejected
+
+    def count_rejection(self, job: Job) -> None:
+        by = self.twin.rule_for(job)
+        assert by is not None
+        self.rejected[by.rule.uuid] += 1
+        self.queue.loads.rejections.count(by.rule.uuid)
+
+    def keep_rejections(self) -> None:
+        self.rejected = Counter({rule.uuid: self.rejected[rule.uuid] for rule in self.twin.rules})
 
     def remove(self, job_id: int, state: JobState) -> None:
         del self.twin.jobs[job_id]
@@ -250,6 +265,7 @@ class Scheduling(RuleBasedStateMachine):
             for place, (priority, tested, action) in enumerate(chain)
         ]
         self.twin.rules = rules
+        self.keep_rejections()
         self.queue.filters_changed(rules)
         self.settle()
 
@@ -259,6 +275,7 @@ class Scheduling(RuleBasedStateMachine):
         """And those behind it are what they were."""
         gone = data.draw(st.sampled_from(self.twin.rules))
         self.twin.rules = [each for each in self.twin.rules if each is not gone]
+        self.keep_rejections()
         self.queue.filters_changed(self.twin.rules)
         self.settle()
 
@@ -281,6 +298,7 @@ class Scheduling(RuleBasedStateMachine):
         for job_id in self.twin.ids(Phase.STARTING):
             self.twin.jobs[job_id].busy = data.draw(st.sampled_from((Phase.RUNNING, None)))
         self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
+        self.rejected.clear()
         for job_id, state in self.ended.items():
             self.queue.end(JobId(job_id), state)
         for job_id in self.twin.ids(Phase.RUNNING):
@@ -322,6 +340,22 @@ class Scheduling(RuleBasedStateMachine):
         for job_id in self.twin.ids(Phase.RUNNING):
             wants = self.twin.action(self.twin.jobs[job_id].job) is ActionKind.PAUSE
             assert self.queue.should_pause(JobId(job_id)) is wants
+
+    @invariant()
+    def loads_are_what_a_count_of_all_jobs_gives(self) -> None:
+        loads, twin = self.queue.loads.read(), self.twin
+
+        limits = {each.rule.uuid: each.action.limit for each in compile_chain(twin.rules)}
+        assert loads.rules == tuple(
+            RuleLoad(uuid, self.rejected[uuid], twin.held_by(uuid), len(twin.members(f"rule {uuid}")), limit)
+            for uuid, limit in limits.items()
+        )
+        buckets = [
+            BucketLoad(text, twin.held_by_bucket(text), len(twin.members(text)), limit)
+            for text, limit in twin.buckets().items()
+        ]
+        assert sorted(loads.buckets, key=lambda each: each.name) == sorted(buckets, key=lambda each: each.name)
+        assert loads.bucket_count == len(buckets)
 
     @invariant()
     def nothing_is_kept_for_jobs_that_are_gone(self) -> None:

@@ -71,6 +71,27 @@ class NaiveSchedule:
     def has_room(self, job: Job) -> bool:
         return all(len(self.members(name)) < count for name, count in self.limits(job).items())
 
+    def held_by(self, uuid: str) -> int:
+        """How many jobs without a process this rule keeps from starting."""
+        ruled = [job for job in self._ready() if (rule := self.rule_for(job)) is not None and rule.rule.uuid == uuid]
+        return sum(self.action(job) is ActionKind.PAUSE or self._is_full(f"rule {uuid}", job) for job in ruled)
+
+    def buckets(self) -> dict[str, int]:
+        """The buckets of queued and running jobs, with their limits."""
+        jobs = (each.job for each in self.jobs.values() if each.busy is not Phase.HELD)
+        named = (bucket for job in jobs for bucket in rate_buckets(op.input.get("reason") for op in job.ops))
+        return {bucket.text: bucket.limit for bucket in named}
+
+    def held_by_bucket(self, name: str) -> int:
+        return sum(self._is_full(name, job) for job in self._ready())
+
+    def _ready(self) -> list[Job]:
+        return [each.job for each in self.jobs.values() if each.busy is None]
+
+    def _is_full(self, name: str, job: Job) -> bool:
+        limits = self.limits(job)
+        return name in limits and len(self.members(name)) >= limits[name]
+
     def may_start(self, each: NaiveJob) -> bool:
         """But for a slot."""
         is_let = self.action(each.job) not in (ActionKind.PAUSE, ActionKind.REJECT)

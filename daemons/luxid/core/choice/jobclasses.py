@@ -27,6 +27,8 @@ class AdmissionClass:
     key: Admission
     # limits that are full, plus one if paused; open at zero
     closed_by: int
+    # number of jobs
+    size: int = 0
     partitions: "dict[WeightClass, Partition]" = attrs.field(factory=dict)
 
 

@@ -50,10 +50,18 @@ class LimitUsage:
         return [limit for limit in limits if self._part(limit, job_id)]
 
     def is_full(self, limit: Limit) -> bool:
-        return len(self._members.get(limit, ())) >= limit.count
+        return self.used(limit) >= limit.count
 
     def members(self, limit: Limit) -> frozenset[JobId]:
         return frozenset(self._members.get(limit, ()))
+
+    def used(self, limit: Limit) -> int:
+        """The number of jobs that count against this limit."""
+        return len(self._members.get(limit, ()))
+
+    def limits(self) -> Iterable[Limit]:
+        """The limits with running jobs."""
+        return self._members.keys()
 
     def counts(self) -> tuple[int, int]:
         """The number of limits with running jobs, and of those that are full. Cost: linear in the former."""

@@ -145,6 +145,14 @@ class ReadyJobs:
         weight = self._static(job_class.partition.weight_class) * self._rules.factor(key[0], now_tick)
         return job_class.priority, weight, key
 
+    def limits(self) -> Iterable[Limit]:
+        """The limits that ready jobs are subject to, full or not."""
+        return self._limited.keys()
+
+    def subject_to(self, limit: Limit) -> int:
+        """How many ready jobs are subject to this limit. Cost: linear in their admission classes."""
+        return sum(each.size for each in self._limited.get(limit, ()))
+
     def groups(self) -> int:
         """How many admission, weight and lock classes there are, and how many of the last are misfiled."""
         weight_classes = sum(map(len, self._weight_classes.values()))
@@ -195,6 +203,7 @@ class ReadyJobs:
     def _enter_class(self, job_class: JobClass, key: Key) -> None:
         self._class_of[JobId(key[1])] = job_class
         job_class.size += 1
+        job_class.admission.size += 1
         self.touched += 1
         job_class.push(key)
         job_class.refresh()
@@ -202,6 +211,7 @@ class ReadyJobs:
     def _leave_class(self, job_class: JobClass) -> None:
         """Take note that a job has left the class."""
         job_class.size -= 1
+        job_class.admission.size -= 1
         self.touched += 1
         job_class.refresh()
         if not job_class.size:

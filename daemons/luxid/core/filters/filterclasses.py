@@ -24,6 +24,8 @@ class FilterClass:
     ruling: Ruling
     # jobs in the order in which they came
     members: dict[JobId, None] = attrs.field(factory=dict)
+    # number of members that are ready; `entries` counts them where a phase changes, `judging` where a ruling does
+    ready: int = 0
 
 
 class FilterClasses:

@@ -14,7 +14,7 @@ from typing import Final
 import attrs
 
 from common.objects.filter import FilterRule
-from common.queue.filteractions import ActionKind
+from common.queue.filteractions import Action, ActionKind
 from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
@@ -95,6 +95,10 @@ class Filtering:
         self._rules = tuple(self._renewed(each, had.get(each.rule.uuid)) for each in applicable)
         self._whole_chain = Shortlist(self._rules, ACCEPTED)
         return True
+
+    def limits(self) -> dict[str, int | None]:
+        """The rules in force, in their order, by uuid; for RATE_LIMIT with the limit."""
+        return {rule.uuid: Action.from_wire(rule.action).limit for rule in self._chain}
 
     def judge(self, job: Job) -> Ruling:
         """Return the ruling on a job of which nothing is known."""

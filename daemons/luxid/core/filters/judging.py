@@ -20,11 +20,13 @@ from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.filteractions import ActionKind
 from common.queue.jobs import Job
+from daemons.luxid.core.choice.ratelimit import LimitUsage
 from daemons.luxid.core.choice.readings import Reading, next_needs, next_reading
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.filters.filterclasses import FilterClasses
 from daemons.luxid.core.filters.filtering import Filtering, Shortlist, bucket_limits
+from daemons.luxid.core.filters.loads import Loads
 from daemons.luxid.core.queue.decisions import Phase, Rejected
 from daemons.luxid.core.queue.entries import Entries
 from daemons.luxid.core.queue.entry import Entry
@@ -36,12 +38,13 @@ SLICE: Final = 50
 class Judging:
     """Keeps the rulings on all entries up to date with the chain in force."""
 
-    def __init__(self, entries: Entries, ready: ReadyJobs, running_jobs: RunningJobs) -> None:
+    def __init__(self, entries: Entries, ready: ReadyJobs, running_jobs: RunningJobs, limit_usage: LimitUsage) -> None:
         self._entries = entries
         self._ready = ready
         self._running_jobs = running_jobs
         self._filtering = Filtering()
         self._filter_classes = FilterClasses()
+        self.loads = Loads(self._filtering, self._filter_classes, ready, limit_usage)
         # jobs found to be rejected since they were last taken
         self._rejected: list[Rejected] = []
         # jobs without a process still to be judged by the chain in force, last one first; None: by all of its rules
@@ -106,6 +109,7 @@ class Judging:
         """
         if not self._filtering.replace(rules):
             return
+        self.loads.rejections.keep(self._filtering.limits())
         restrained, admitted = dict.fromkeys(self._restrained), dict.fromkeys(self._admitted)
         for filter_class in self._filter_classes:
             self.touched += 1
@@ -159,13 +163,16 @@ class Judging:
         ruling = judge.judge_by(entry.job, shortlist) if shortlist is not None else judge.judge(entry.job)
         if ruling is before:
             return False
+        is_ready = entry.phase is Phase.READY
+        entry.filter_class.ready -= is_ready
         entry.rule(self._filter_classes.move(entry.job.job_id, entry.filter_class, ruling))
+        entry.filter_class.ready += is_ready
         if entry.phase not in (Phase.READY, Phase.BLOCKED):
             return False
         self._entries.history.note(entry)
         if self.is_rejected(entry):
             return True
-        if entry.phase is Phase.READY and (before.kind, before.limits) != (ruling.kind, ruling.limits):
+        if is_ready and (before.kind, before.limits) != (ruling.kind, ruling.limits):
             self._ready.refile(entry)
         return False
 

@@ -106,6 +106,7 @@ class Entries:
         self.history.note(entry)
         if before is Phase.READY:
             self._ready.remove(job_id)
+            entry.filter_class.ready -= 1
         if before in _WITH_PROCESS and phase not in _WITH_PROCESS:
             self._running_jobs.remove(entry)
             self._with_process.discard(job_id)
@@ -114,6 +115,7 @@ class Entries:
         self._count[phase] += 1
         if phase is Phase.READY:
             self._ready.add(entry)
+            entry.filter_class.ready += 1
         if phase in _WITH_PROCESS and before not in _WITH_PROCESS:
             self._running_jobs.add(entry)
             self._with_process.add(job_id)

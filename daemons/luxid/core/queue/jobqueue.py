@@ -67,7 +67,8 @@ class JobQueue:
         self._waits = Waits(self._state_of)
         self._history = History(self.limit_usage, self._waits)
         self._entries = Entries(self.ready, self._running_jobs, self._history)
-        self._judging = Judging(self._entries, self.ready, self._running_jobs)
+        self._judging = Judging(self._entries, self.ready, self._running_jobs, self.limit_usage)
+        self.loads = self._judging.loads
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
         self.ended = EndedJobs()
@@ -86,12 +87,7 @@ class JobQueue:
 
         Of many jobs first all are read, then all are filed: that is faster by a fifth than one after the other.
         """
-        entries: list[Entry] = []
-        dependencies: list[tuple[Dependency, ...]] = []
-        for job in jobs:
-            entries.append(self._entry(job))
-            dependencies.append(next_dependencies(job))
-        for entry, depends in zip(entries, dependencies, strict=True):
+        for entry, depends in [(self._entry(job), next_dependencies(job)) for job in jobs]:
             self._enqueue(entry.job, entry, depends)
 
     def adopt(self, job: Job) -> None:
