@@ -9,6 +9,7 @@ import httpx2
 import pytest
 
 from protocol.luxi.cluster import QueryConfigValues
+from protocol.luxi.filters import DeleteFilter, ReplaceFilter
 from tests.support.rapid import Web
 from tests.support.wait import wait_until
 
@@ -304,3 +305,28 @@ def test_streams_end_with_the_session(operator: Visitor) -> None:
             if not is_out:
                 is_out = operator.post("/ui/logout", token).status_code == 303
     assert is_out
+
+
+def test_rules_are_shown_with_all_jobs_that_they_hold_back_or_rejected(web: Web) -> None:
+    def replace(action: object, uuid: str | None = None) -> str:
+        return web.cluster.luxi(ReplaceFilter(uuid, 0, (["opcode", ["==", "comment", "ruled"]],), action, ()))
+
+    def figures(path: str) -> list[str]:
+        _, _, shown = re.split(r'id="(rules|heldback)"', web.local.get(path).text)
+        (row,) = re.findall(rf"<tr(?:(?!<tr).)*rule-{uuid}.*?</tr>", shown, re.DOTALL)
+        return re.findall(r'<td class="n"[^>]*>([^<]*)</td>', row)
+
+    ruled = {"OP_ID": "OP_TEST_DUMMY", "comment": "ruled"}
+    uuid = replace("PAUSE")
+    # more than any list of jobs on a page
+    jobs = web.cluster.submit_many(*[(ruled,)] * 210)
+
+    assert figures("/ui/filters")[1:3] == ["210", "0"]
+    assert figures("/ui") == ["210", "-"]
+
+    replace("REJECT", uuid)
+    web.cluster.wait(*jobs)
+
+    assert figures("/ui/filters")[1:3] == ["-", "210"]
+    assert figures("/ui") == ["-", "210"]
+    web.cluster.luxi(DeleteFilter(uuid))

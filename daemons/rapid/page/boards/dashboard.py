@@ -7,6 +7,7 @@ import attrs
 
 from common.objects.filter import FilterRule
 from common.query.qlang import Expression
+from common.queue.ruleloads import RuleLoads
 from common.webaccess.rights import Right
 from common.words.fields import Row
 from common.words.jobfilter import statuses_filter
@@ -19,7 +20,7 @@ from daemons.rapid.page.logins import login_of
 from daemons.rapid.page.reading.clusternow import ClusterNow
 from daemons.rapid.page.reading.jobfacts import ToldJobs, page_of_jobs, told
 from daemons.rapid.page.reading.lockfacts import lock_rows
-from daemons.rapid.page.reading.rulefacts import filter_rules, held_back
+from daemons.rapid.page.reading.rulefacts import filter_rules, rule_loads
 from daemons.rapid.page.recorder import Recorder
 from daemons.rapid.page.templates import figure
 from daemons.rapid.page.views.boards import Dashboard, Tile
@@ -29,7 +30,7 @@ from daemons.rapid.page.views.jobline import ROW_FIELDS, job_lines
 from daemons.rapid.page.views.links import with_query
 from daemons.rapid.page.views.lives import LIFE_FIELDS, LaneBy, lives, window
 from daemons.rapid.page.views.lockview import lock_lines
-from daemons.rapid.page.views.ruleview import rule_lines
+from daemons.rapid.page.views.ruleview import bucket_lines, rule_lines
 from protocol.luxi.locks import LockRow
 from protocol.luxi.metrics import LuxidMetrics
 from protocol.rapid.events import Topic
@@ -51,6 +52,7 @@ class Facts:
     # None: the caller may not see them
     locks: tuple[LockRow, ...]
     rules: tuple[FilterRule, ...]
+    loads: RuleLoads
     # of now, whenever it is drawn
     samples: Callable[[], Sequence[Sample]]
 
@@ -73,7 +75,7 @@ class DashboardBoard:
         )
 
     async def read(self, asked: Asked, now: ClusterNow) -> Facts:
-        by = lane_by(asked)
+        by, may_see_rules = lane_by(asked), may(asked, Right.FILTERS_READ)
         current = await _current(asked)
         return Facts(
             now.metrics,
@@ -81,7 +83,8 @@ class DashboardBoard:
             await page_of_jobs(asked.daemons, LIFE_FIELDS, None, limit=BARS[by]),
             by,
             await lock_rows(asked.daemons) if may(asked, Right.LOCKS_READ) else (),
-            await filter_rules(asked.daemons) if may(asked, Right.FILTERS_READ) else (),
+            await filter_rules(asked.daemons) if may_see_rules else (),
+            await rule_loads(asked.daemons) if may_see_rules else RuleLoads(),
             lambda: self._recorder.samples,
         )
 
@@ -104,7 +107,6 @@ def lane_by(asked: Asked) -> LaneBy:
 
 def view(facts: Facts, now: float) -> Dashboard:
     drawn = lives(facts.recent, facts.by, now)
-    held = held_back(facts.current.reasons)
     return Dashboard(
         tiles(facts),
         job_lines(facts.current.rows, facts.current.reasons, facts.current.outcomes, now, login_of),
@@ -112,8 +114,8 @@ def view(facts: Facts, now: float) -> Dashboard:
         tuple(Choice(by.value, with_query("/ui", [("by", by.value)]), by is facts.by) for by in LaneBy),
         lock_lines(facts.locks[:LOCKS], facts.current.reasons, now),
         len(facts.locks),
-        rule_lines(facts.rules, held.by_rule)[:RULES],
-        held.buckets[:RULES],
+        rule_lines(facts.rules, facts.loads)[:RULES],
+        bucket_lines(facts.loads)[:RULES],
         rate_chart(facts.samples()),
     )
 

@@ -102,10 +102,10 @@ class LockPage:
 class FilterPage:
     rules: tuple[RuleLine, ...]
     buckets: tuple[BucketLine, ...]
+    # number of buckets, which may be more than are shown
+    bucket_count: int
     may_write: bool
     may_drain: bool
-    # number of newest unfinished jobs that were asked for what holds them back
-    looked_at: int = 0
     is_glance: bool = False
 
 

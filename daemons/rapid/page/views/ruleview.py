@@ -1,12 +1,13 @@
 """The filter rules in the order in which they are evaluated, and the buckets of rate limits."""
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Self
 
 import attrs
 
 from common.objects.filter import FilterRule
 from common.queue.filteractions import Action, ActionKind
+from common.queue.ruleloads import BucketLoad, RuleLoad, RuleLoads
 from common.words.text import json_text
 from common.words.times import clock
 
@@ -26,8 +27,12 @@ class RuleLine:
     predicates: tuple[tuple[str, str], ...]
     # (source, reason, instant)
     trail: tuple[tuple[str, str, str], ...]
-    # number of jobs that it holds back, of those that were asked; None: it holds none back by its kind
-    touched: int | None
+    # number of queued jobs that it holds back; None: it holds none back by its kind
+    held: int | None
+    # of a RATE_LIMIT: number of jobs that count against it now
+    running: int
+    # number of jobs that it rejected since luxid's start
+    rejected: int
 
     @property
     def name(self) -> str:
@@ -42,6 +47,10 @@ class BucketLine:
     limit: int
     waiting: int
 
+    @classmethod
+    def of(cls, load: BucketLoad) -> Self:
+        return cls(load.name, load.running, load.limit, load.held)
+
     @property
     def percent(self) -> int:
         return min(100, round(100 * self.running / self.limit)) if self.limit else 100
@@ -52,12 +61,18 @@ def in_order(rules: Sequence[FilterRule]) -> list[FilterRule]:
     return sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid))
 
 
-def rule_lines(rules: Sequence[FilterRule], touched: Mapping[str, int]) -> tuple[RuleLine, ...]:
-    """Args: touched: uuid -> number of jobs that the rule holds back."""
-    return tuple(_line(rule, touched.get(rule.uuid, 0) if holds_back(rule) else None) for rule in in_order(rules))
+def rule_lines(rules: Sequence[FilterRule], loads: RuleLoads) -> tuple[RuleLine, ...]:
+    """A rule that was added while the two were read has no load yet."""
+    by_uuid = {load.uuid: load for load in loads.rules}
+    return tuple(_line(rule, by_uuid.get(rule.uuid) or RuleLoad(rule.uuid)) for rule in in_order(rules))
 
 
-def _line(rule: FilterRule, touched: int | None) -> RuleLine:
+def bucket_lines(loads: RuleLoads) -> tuple[BucketLine, ...]:
+    """Those that hold back most jobs come first."""
+    return tuple(map(BucketLine.of, loads.buckets))
+
+
+def _line(rule: FilterRule, load: RuleLoad) -> RuleLine:
     action = Action.from_wire(rule.action)
     return RuleLine(
         rule.uuid,
@@ -69,7 +84,9 @@ def _line(rule: FilterRule, touched: int | None) -> RuleLine:
             (name, "always" if expression is None else json_text(expression)) for name, expression in rule.conditions()
         ),
         tuple((entry.source, entry.reason, clock(entry.at_ns / 1e9)) for entry in rule.reason_trail),
-        touched,
+        load.held if holds_back(rule) else None,
+        load.running,
+        load.rejected,
     )
 
 
