@@ -9,11 +9,10 @@ from typing import Final, TypeVar
 from cli.context import command_line, installation, paths, up_command
 from cli.luxid import FeedLuxid, Luxid
 from cli.remote.remoteoptions import is_remote, remote_place
-from cli.screen import remark
+from cli.screen import show_note
 from cli.user import user_name
 from common.errors import Denied, GantryError, InvalidRequest, RemoteError, Unavailable
 from common.nodes.nodeplace import why_not_master
-from common.printable import printable
 from common.system.daemons.running import find_supervisor
 from protocol.blocking import BlockingClient
 from protocol.messages import Request
@@ -66,11 +65,7 @@ def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
 
 def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
     patience_s = RESTART_PATIENCE_S if is_patient else 0
-    return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon, noted=_show_note)
-
-
-def _show_note(text: str) -> None:
-    remark(f"note: {printable(text)}")
+    return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon, noted=show_note)
 
 
 def _is_supervised() -> bool:

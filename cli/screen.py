@@ -45,6 +45,11 @@ def warn(text: str) -> None:
     remark(f"warning: {printable(text)}")
 
 
+def show_note(text: str) -> None:
+    """Show what a daemon tells beside a result."""
+    remark(f"note: {printable(text)}")
+
+
 def is_interactive() -> bool:
     """Whether the user can be asked: standard input and standard error are terminals."""
     # None: standard input is closed

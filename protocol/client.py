@@ -5,7 +5,7 @@ Source: DESIGN section 4; luxid.md 1.5.
 
 import socket
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -65,11 +65,14 @@ class Client:
     ) -> None:
         await self.aclose()
 
-    async def call(self, request: Request[R], speaker: Speaker | None = None) -> R:
+    async def call(
+        self, request: Request[R], speaker: Speaker | None = None, noted: Callable[[str], None] | None = None
+    ) -> R:
         """Send one request and wait for its reply.
 
         Args:
             speaker: user in whose name to call; None: in that of this process.
+            noted: called with each note for people in the reply.
         Raises:
             RemoteError: the daemon replied with an error.
             ConnectionLost: it closed the connection before it replied; whether it acted is unknown.
@@ -86,7 +89,7 @@ class Client:
                 reply = await self._receive(sock)
         finally:
             self._turn.release()
-        return structure_reply(type(request), read_reply(reply))
+        return structure_reply(type(request), read_reply(reply, noted))
 
     async def call_retrying(self, request: Request[R], timeout_s: float, speaker: Speaker | None = None) -> R:
         """Like `call`, but survives restarts of the daemon: sends the same request again.

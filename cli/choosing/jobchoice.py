@@ -46,6 +46,11 @@ class JobChoice:
         """Whether the choice has only ids, or nothing at all, so that no condition must be evaluated."""
         return not (self.conditions or self.statuses or self.with_archived)
 
+    @property
+    def has_only_ids(self) -> bool:
+        """Whether it names jobs, with no condition on them; a job in the archive is found by its id, too."""
+        return bool(self.job_ids) and not (self.conditions or self.statuses)
+
     def expression(self, besides: Expression | None = None) -> Expression:
         """All conditions joined, and `besides` with them."""
         parts = list(self.conditions)

@@ -65,7 +65,7 @@ def list_jobs(
 
 def _rows(choice: JobChoice, fields: Sequence[str]) -> list[Row]:
     with open_luxid() as client:
-        if choice.is_plain:
+        if choice.has_only_ids or choice.is_plain:
             return query_jobs(client, choice.job_ids, fields)
         return filter_jobs(client, choice.expression(), fields)
 

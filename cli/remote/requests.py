@@ -12,6 +12,7 @@ from typing import Final
 
 import attrs
 
+from cli.screen import show_note
 from common.errors import Conflict, InvalidRequest, JobLost, RemoteError
 from common.ids import JobId
 from common.query.kinds import QueryKind
@@ -92,7 +93,9 @@ def _named(job_ids: tuple[JobId, ...], request: QueryJobs, client: RapidClient) 
 def _(request: Query, client: RapidClient) -> QueryResult:
     condition = None if request.filter is None else request.filter.to_wire()
     if request.what is not QueryKind.JOB:
-        return client.run(thingcalls.query_objects(request.what, ObjectQuery(request.fields, condition)))
+        found = client.run(thingcalls.query_objects(request.what, ObjectQuery(request.fields, condition)))
+        _show(found.notes)
+        return found
     query = JobQuery(filter=condition, archived="archived" in request.fields)
     rows = _rows_of(request.fields, _listed(query, request.fields, client))
     return QueryResult((), [[(0, value) for value in row] for row in rows])
@@ -103,10 +106,16 @@ def _listed(query: JobQuery, fields: Sequence[str], client: RapidClient) -> Iter
     page = attrs.evolve(query, fields=_asked(fields), limit=PAGE_MOST, ascending=True)
     while True:
         found = client.run(jobcalls.query_bare_jobs(page))
+        _show(found.notes)
         yield from found.jobs
         if found.next is None:
             return
         page = attrs.evolve(page, cursor=found.next)
+
+
+def _show(notes: Iterable[str]) -> None:
+    for note in notes:
+        show_note(note)
 
 
 def _asked(fields: Sequence[str]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ is over. What it may have received is sent again if that changes nothing more: a
 Source: DESIGN section 4 and 15; rapi.md 4.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -27,6 +28,7 @@ from protocol.messages import Request
 from protocol.speaker import Speaker
 
 R = TypeVar("R")
+Noted = Callable[[str], None]
 # connections that are kept open for later calls
 _IDLE: Final = 32
 _log: Final = get_log(__name__)
@@ -54,12 +56,19 @@ class Pool:
         """Number of clients kept for later calls."""
         return len(self._idle)
 
-    async def call(self, request: Request[R], speaker: Speaker | None = None, receive: Receive | None = None) -> R:
+    async def call(
+        self,
+        request: Request[R],
+        speaker: Speaker | None = None,
+        receive: Receive | None = None,
+        noted: Noted | None = None,
+    ) -> R:
         """Call the daemon; wait for it while it is restarted.
 
         Args:
             speaker: in whose name; None: that of rapid itself.
             receive: that of the request, whose client may go meanwhile; None: somebody else looks for that.
+            noted: called with each note for people in the reply.
         Raises:
             HungUp: the client has gone, and the daemon has not acted.
             RemoteError: it has refused.
@@ -72,7 +81,7 @@ class Pool:
         while True:
             began = trio.current_time()
             try:
-                return await self.call_once(request, speaker)
+                return await self.call_once(request, speaker, noted)
             except (RemoteError, TooBusy, Refused):
                 raise
             except (Unavailable, Denied) as error:
@@ -87,14 +96,14 @@ class Pool:
                     raise Silent(f"{self._daemon} cannot be reached now; try again") from error
                 await _pause(pause_s, receive)
 
-    async def call_once(self, request: Request[R], speaker: Speaker | None = None) -> R:
+    async def call_once(self, request: Request[R], speaker: Speaker | None = None, noted: Noted | None = None) -> R:
         """Raises: TooBusy: too many calls are under way. Else and Cancellation: as `Client.call`."""
         if self.busy >= self._most:
             raise TooBusy(f"{self._most} calls to {self._daemon} are under way, which is the limit; try again")
         client = self._idle.pop() if self._idle else Client(self._path, daemon=self._daemon)
         self.busy += 1
         try:
-            return await client.call(request, speaker)
+            return await client.call(request, speaker, noted)
         finally:
             self.busy -= 1
             # after a failure it has closed its connection, and opens another one
@@ -164,9 +173,10 @@ class CallersDaemons:
         self._backend = backend
         self._receive = receive
         self._speaker = Speaker(caller.name, role, caller.unix_user)
+        self.notes: list[str] = []
 
     async def luxid(self, request: Request[R]) -> R:
-        return await self._backend.luxid.call(request, self._speaker, self._receive)
+        return await self._backend.luxid.call(request, self._speaker, self._receive, self.notes.append)
 
     async def wconfd(self, request: Request[R]) -> R:
         return await self._backend.wconfd.call(request, receive=self._receive)

@@ -7,7 +7,7 @@ Source: DESIGN section 15; CHOICES 1.
 """
 
 import enum
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 import attrs
@@ -38,6 +38,10 @@ class Face(enum.Enum):
 
 class Daemons(Protocol):
     """The daemons behind rapid, called in the name of the caller with the role that this call gives."""
+
+    # what luxid has told for people beside its results
+    @property
+    def notes(self) -> Sequence[str]: ...
 
     async def luxid(self, request: Request[R]) -> R:
         """Raises: RemoteError, Unavailable, ConnectionLost: as `protocol.client.Client.call`."""

@@ -81,6 +81,8 @@ class JobPage:
     jobs: tuple[Job, ...]
     # cursor of the next page; null: this is the last one
     next: str | None = None
+    # sentences for people, such as how many jobs the filter could not judge
+    notes: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -49,6 +49,8 @@ class Rows:
 
     jobs: list[dict[str, object]]
     next: str | None
+    # what people should know about the list
+    notes: Sequence[str] = ()
 
 
 async def fetch_page(daemons: Daemons, query: JobQuery) -> Rows:
@@ -71,7 +73,8 @@ async def fetch_page(daemons: Daemons, query: JobQuery) -> Rows:
     shown = jobs[: query.limit]
     has_more = len(jobs) > len(shown)
     last = JobId(int(str(shown[-1]["id"]))) if shown else JobId(0)
-    return Rows([_only(fields, job) for job in shown], Cursor(last, ascending).text() if has_more else None)
+    cursor_after = Cursor(last, ascending).text() if has_more else None
+    return Rows([_only(fields, job) for job in shown], cursor_after, daemons.notes)
 
 
 async def fetch_jobs(daemons: Daemons, job_ids: Sequence[JobId], fields: Sequence[str]) -> list[dict[str, object]]:
@@ -131,7 +134,7 @@ class JobLists:
 
 
 def _page(rows: Rows) -> Mapping[str, object]:
-    return {"jobs": rows.jobs, "next": rows.next}
+    return {"jobs": rows.jobs, "next": rows.next, "notes": list(rows.notes)}
 
 
 def _link(asked: Asked, rows: Rows) -> Mapping[str, str]:

@@ -12,8 +12,8 @@ from common.query.qlang import All, Expression
 from daemons.rapid.calls import Asked, Handler, Parameter
 from daemons.rapid.resources.filterwords import read_object_filter
 from daemons.rapid.resources.parameters import choice, choice_of, text_of, words_of
-from protocol.luxi.queries import FieldDefinitions, Query, QueryFields, QueryResult
-from protocol.rapid.objects import ObjectList, ObjectQuery
+from protocol.luxi.queries import FieldDefinitions, Query, QueryFields
+from protocol.rapid.objects import ObjectList, ObjectQuery, ObjectRows
 
 # kinds that have a list of their own, with the fields that it shows by itself
 LISTED: Final[Mapping[QueryKind, tuple[str, ...]]] = {
@@ -43,17 +43,19 @@ class ObjectLists:
             found = await asked.daemons.luxid(Query(kind, fields, _condition(text_of(asked, FILTER))))
             if unknown := [field.name for field in found.fields if field.kind == "unknown"]:
                 raise InvalidRequest(f"there is no field {unknown[0]!r:.60}; GET /3/fields?what={kind.value} lists all")
-            return ObjectList(tuple(dict(zip(fields, values, strict=True)) for values in found.values()))
+            objects = tuple(dict(zip(fields, values, strict=True)) for values in found.values())
+            return ObjectList(objects, tuple(asked.daemons.notes))
 
         return list_objects
 
     def query_of(self, kind: QueryKind) -> Handler:
         """The handler that passes a query on to luxid, and its result back."""
 
-        async def query(asked: Asked) -> QueryResult:
+        async def query(asked: Asked) -> ObjectRows:
             wish = asked.body_as(ObjectQuery)
             filter = None if wish.filter is None else Expression.from_wire(wish.filter)
-            return await asked.daemons.luxid(Query(kind, wish.fields, filter))
+            found = await asked.daemons.luxid(Query(kind, wish.fields, filter))
+            return ObjectRows(found.fields, found.data, tuple(asked.daemons.notes))
 
         return query
 

@@ -14,10 +14,10 @@ from daemons.rapid.resources.filterrules import FilterRules
 from daemons.rapid.resources.locktable import LockTable
 from daemons.rapid.resources.objectlists import LISTED, QUERIED, ObjectLists
 from daemons.rapid.resources.queuestate import QueueState
-from protocol.luxi.queries import FieldDefinitions, QueryResult
+from protocol.luxi.queries import FieldDefinitions
 from protocol.rapid.filters import Filter, FilterList, FilterTrial, FilterWish
 from protocol.rapid.locks import LockList
-from protocol.rapid.objects import ObjectList, ObjectQuery
+from protocol.rapid.objects import ObjectList, ObjectQuery, ObjectRows
 from protocol.rapid.queue import LimitsWish, Queue
 
 _READ: Final = (Right.JOBS_READ,)
@@ -192,7 +192,7 @@ def things() -> Sequence[Call]:
                 tag="queries",
                 rights=(_RIGHT_OF[kind],),
                 takes=ObjectQuery,
-                gives=QueryResult,
+                gives=ObjectRows,
             )
             for kind in QUERIED
         ),

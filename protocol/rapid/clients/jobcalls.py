@@ -39,6 +39,7 @@ class BareJobs:
 
     jobs: Annotated[list[Mapping[str, object]], AS_IT_COMES]
     next: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @attrs.frozen

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from common.query.kinds import QueryKind
 from common.wire import unstructure
-from protocol.luxi.queries import FieldDefinitions, QueryResult
+from protocol.luxi.queries import FieldDefinitions
 from protocol.rapid.callers import Caller
 from protocol.rapid.clients.httpcall import HttpCall, get, post, segment
 from protocol.rapid.events import Topic
 from protocol.rapid.filters import Filter, FilterList, FilterTrial, FilterWish
 from protocol.rapid.locks import LockList
-from protocol.rapid.objects import ObjectList, ObjectQuery
+from protocol.rapid.objects import ObjectList, ObjectQuery, ObjectRows
 from protocol.rapid.queue import LimitsWish, Queue
 
 
@@ -66,9 +66,9 @@ def list_objects(kind: QueryKind, fields: Sequence[str] = (), filter: str = "") 
     return get(f"/3/{kind.value}s", ObjectList, fields=tuple(fields), filter=filter)
 
 
-def query_objects(kind: QueryKind, query: ObjectQuery) -> HttpCall[QueryResult]:
+def query_objects(kind: QueryKind, query: ObjectQuery) -> HttpCall[ObjectRows]:
     """LUXI's query of anything but jobs."""
-    return post(f"/3/query/{kind.value}", QueryResult, query, is_repeatable=True)
+    return post(f"/3/query/{kind.value}", ObjectRows, query, is_repeatable=True)
 
 
 def list_fields(kind: QueryKind, names: Sequence[str] = ()) -> HttpCall[FieldDefinitions]:

@@ -56,6 +56,9 @@ READS: list[tuple[object, ...]] = [
     ("list", "--where", "op=OP_TEST_DELAY & status=canceled", "-o", "id,summary,opstatus,oplog"),
     ("list", "-o", "+nosuch"),
     ("list", "--mine", "--failed"),
+    ("list", "--archived", 1, 99999),
+    # with a note on jobs that the filter could not judge
+    ("list", "--where", "start_ts>0"),
     ("list", "--where", "("),
     ("list-fields",),
     ("list-fields", "status", "nosuch"),

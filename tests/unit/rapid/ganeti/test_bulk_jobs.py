@@ -28,6 +28,7 @@ class Luxid:
         self._unread = unread
         # number of jobs of each call that reads files
         self.sizes: list[int] = []
+        self.notes: list[str] = []
 
     async def luxid(self, request: Request[R]) -> R:
         assert isinstance(request, QueryJobs)
