@@ -19,7 +19,7 @@ from typing import Final
 import attrs
 
 from protocol.luxi.feed import QueueState
-from protocol.rapid.filters import Filter
+from protocol.rapid.filters import ChainRule
 from protocol.rapid.jobs import Job
 
 PING_S: Final = 15.0
@@ -77,7 +77,7 @@ class LocksChanged:
 @attrs.frozen
 class FiltersChanged:
     # in the order of the chain
-    filters: tuple[Filter, ...]
+    filters: tuple[ChainRule, ...]
 
 
 @attrs.frozen

@@ -11,7 +11,19 @@ from common.queue.reasons import ReasonTrail
 
 
 @attrs.frozen
-class Filter:
+class FilterLoad:
+    """What a rule does to the jobs."""
+
+    # number of jobs since luxid's start: refused when they came, or canceled in the queue
+    rejected: int
+    # queued jobs that wait for no other job, and that the rule keeps from starting
+    held: int
+    # jobs that count against the limit of a RATE_LIMIT now; 0 for other actions
+    running: int
+
+
+@attrs.frozen
+class ChainRule:
     """A rule of the chain; the first that matches a job decides."""
 
     uuid: str
@@ -25,6 +37,14 @@ class Filter:
     action: Action
     # who added it, and why: `[source, reason, nanoseconds since 1970]`
     reason_trail: ReasonTrail
+
+
+@attrs.frozen
+class Filter(ChainRule):
+    """A rule of the chain, with what it does to the jobs."""
+
+    # null: it is not in force
+    load: FilterLoad | None = None
 
 
 @attrs.frozen

@@ -12,14 +12,15 @@ from starlette.responses import Response
 from common.errors import NotFound
 from common.query.kinds import QueryKind
 from common.queue.reasons import ReasonEntry
+from common.queue.ruleloads import RuleLoad
 from common.wire import structure
 from common.words.rulefilter import rule_predicates
 from daemons.rapid.calls import Asked, Daemons, Given
 from protocol.luxi import filters as luxi
 from protocol.luxi.queries import Query
-from protocol.rapid.filters import Filter, FilterList, FilterTrial, FilterWish
+from protocol.rapid.filters import ChainRule, Filter, FilterList, FilterLoad, FilterTrial, FilterWish
 
-_FIELDS: Final = tuple(field.name for field in attrs.fields(Filter))
+_FIELDS: Final = tuple(field.name for field in attrs.fields(ChainRule))
 
 
 class FilterRules:
@@ -54,10 +55,16 @@ class FilterRules:
 
 
 async def fetch_filters(daemons: Daemons) -> tuple[Filter, ...]:
-    """The rules in the order of the chain."""
+    """The rules in the order of the chain, with what they do now."""
     found = await daemons.luxid(Query(QueryKind.FILTER, _FIELDS))
     rules = [structure(dict(zip(_FIELDS, values, strict=True)), Filter, "filter rule") for values in found.values()]
-    return tuple(sorted(rules, key=lambda rule: (rule.priority, rule.watermark, rule.uuid)))
+    loads = {load.uuid: _load(load) for load in (await daemons.luxid(luxi.ReadRuleLoads())).rules}
+    loaded = (attrs.evolve(rule, load=loads.get(rule.uuid)) for rule in rules)
+    return tuple(sorted(loaded, key=lambda rule: (rule.priority, rule.watermark, rule.uuid)))
+
+
+def _load(load: RuleLoad) -> FilterLoad:
+    return FilterLoad(load.rejected, load.held, load.running)
 
 
 def predicates_of(wish: FilterWish) -> tuple[object, ...]:

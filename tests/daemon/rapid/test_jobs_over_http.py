@@ -295,6 +295,21 @@ def test_filter_rules_are_added_tried_replaced_and_deleted(web: Web) -> None:
     assert problem(web.local.post("/3/filters", json={"action": "STOP"}))[:2] == (400, "invalid")
 
 
+def test_a_filter_rule_tells_what_it_does_to_the_jobs(web: Web) -> None:
+    place = web.local.post("/3/filters", json={"action": "PAUSE", "where": "comment=ruled"}).headers["location"]
+    submit(web, *[command("true", comment="ruled")] * 3)
+    paused = got(web, place)["load"]
+
+    web.local.put(place, json={"action": "REJECT", "where": "comment=ruled"})
+    refused = web.local.post("/3/jobs", json={"jobs": [{"ops": [command("true", comment="ruled")]}]})
+    wait_until(lambda: got(web, place)["load"]["rejected"] == 4, what="the jobs of the queue are rejected, too")
+
+    assert paused == {"rejected": 0, "held": 3, "running": 0}
+    assert refused.status_code == 403
+    assert [rule["load"]["held"] for rule in got(web, "/3/filters")["filters"] if place.endswith(rule["uuid"])] == [0]
+    web.local.delete(place)
+
+
 def test_queue_cluster_and_objects_are_shown(web: Web) -> None:
     limits = web.local.put("/3/queue/limits", json={"max_running_jobs": 17}).json()
 
