@@ -5,16 +5,17 @@ Source: DESIGN section 15; `cli.luxid`.
 
 import time
 from types import TracebackType
-from typing import Self, TypeVar, cast
+from typing import Final, Self, TypeVar, cast
 
 from cli.remote.requests import carry_out
-from common.errors import Unavailable
+from common.errors import RemoteError, Unavailable
 from protocol.dial import pauses
 from protocol.messages import Request
 from protocol.rapid.clients.blocking import RapidClient
 from protocol.rapid.clients.place import Place
 
 R = TypeVar("R")
+_WHO: Final = "give --token-file FILE, or a user in the address: https://USER@HOST"
 
 
 class RemoteLuxid:
@@ -39,7 +40,13 @@ class RemoteLuxid:
 
     def call(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Raises: as `BlockingClient.call`; InvalidRequest: no call over HTTP does this."""
-        return cast(R, carry_out(request, self._client))
+        try:
+            return cast(R, carry_out(request, self._client))
+        except RemoteError as error:
+            if error.code != "unauthenticated":
+                raise
+            error.message += f"; {_WHO}"
+            raise
 
     def call_retrying(self, request: Request[R], *, timeout_s: float | None = None) -> R:
         """Raises: as `BlockingClient.call_retrying`."""

@@ -47,7 +47,8 @@ def explain_failure(error: httpx2.RequestError, place: Place, *, is_harmless: bo
         text = printable(str(error))[:100]
         return NoReply(f"{place.name} does not speak HTTP: {text}; is the address right?")
     if isinstance(error, httpx2.TransportError | httpx2.DecodingError):
-        text = f"{place.name} closed the connection before it replied"
+        hint = "; is it an https:// address?" if place.url.startswith("http:") and place.socket is None else ""
+        text = f"{place.name} closed the connection before it replied{hint}"
         return NoReply(text, Failure(may_have_arrived=True)) if is_harmless else LostReply(text)
     return NoReply(f"{place.name} cannot be called: {printable(str(error))[:100]}")
 

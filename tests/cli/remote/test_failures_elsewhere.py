@@ -1,11 +1,13 @@
 """What a user is told when the server of `--remote` is away, is another, or does not know him."""
 
 import http.server
+import socket
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pytest
@@ -75,6 +77,34 @@ def test_a_token_that_nobody_knows_is_refused_and_not_shown(web: Web, caller: Ca
     assert told.code == 1
     assert f"{web.url} does not know who calls" in told.err
     assert "secretsecret" not in told.err
+
+
+def test_a_caller_without_a_token_is_told_how_to_give_one(web: Web, caller: Caller) -> None:
+    told = caller.list(GANTRY_TOKEN="")
+
+    assert told.code == 1
+    assert told.err.endswith("; give --token-file FILE, or a user in the address: https://USER@HOST\n")
+
+
+def test_an_address_without_tls_is_told(web: Web, caller: Caller) -> None:
+    told = caller.list(GANTRY_REMOTE=web.url.replace("https:", "http:"))
+
+    assert told.code == 3
+    assert told.err.endswith(" closed the connection before it replied; is it an https:// address?\n")
+
+
+def test_a_verb_with_many_jobs_needs_one_connection(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened, connect = list[object](), socket.create_connection
+
+    def counting(*args: Any, **options: Any) -> socket.socket:
+        opened.append(args)
+        return connect(*args, **options)
+
+    monkeypatch.setattr(socket, "create_connection", counting)
+    told = caller.run("archive", *range(90_001, 90_011))
+
+    assert told.err.count("there is no job") == 10
+    assert len(opened) <= 2
 
 
 def test_a_user_is_known_by_his_password(web: Web, caller: Caller) -> None:
