@@ -188,9 +188,10 @@ def test_reasons_waits_and_locks_of_a_job_that_waits(web: Web) -> None:
     assert got(web, f"/3/jobs/{holder}/wait?until=running&fields=status")["job"]["status"] == "running"
     (waiter,) = submit(web, locking)
     # between its start and its request for the lock nothing holds it
-    wait_until(lambda: bool(got(web, f"/3/jobs/{waiter}/why")["reasons"]), what="the second job waits for the lock")
+    path = "/3/locks?names=instance/web1"
+    wait_until(lambda: any(lock["waiters"] for lock in got(web, path)["locks"]), what="the second job waits")
     both = web.local.post("/3/jobs/why", json={"ids": [holder, waiter]}).json()["jobs"]
-    locks = {lock["name"]: lock for lock in got(web, "/3/locks?names=instance/web1")["locks"]}
+    locks = {lock["name"]: lock for lock in got(web, path)["locks"]}
     gate.touch()
 
     assert [each["id"] for each in both] == [holder, waiter]

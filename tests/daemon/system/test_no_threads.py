@@ -14,9 +14,11 @@ from common.durable import groupcommit
 from common.durable.atomicfile import FileWrite
 from common.durable.groupcommit import GroupCommit
 from common.errors import Unavailable
+from common.paths import Paths
 from common.system import retrypauses
 from common.system.inthread import in_thread
 from common.system.threadstart import NoThread
+from tests.cli.fakeluxid import FakeJob, fake_luxid
 from tests.support.cluster import Cluster
 
 WORDS = "no thread can be started, as the limit of processes (ulimit -u, TasksMax) or of memory is reached"
@@ -70,12 +72,13 @@ def test_a_daemon_that_gets_no_thread_says_so_in_one_line(tmp_path: Path, daemon
 
 
 def test_a_tool_that_gets_no_thread_says_so_in_one_line(tmp_path: Path) -> None:
-    with Cluster(tmp_path) as cluster:
-        cluster.start()
-        job_id = str(cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 600}))
-
+    paths = Paths.under_root(tmp_path)
+    paths.make_folders()
+    with fake_luxid(paths.query_socket, FakeJob(5)) as luxid:
+        # of a luxid without a feed, such as Ganeti's, jobs are followed by threads
+        luxid.has_feed = False
         program = "from cli.gantry.main import main; main()"
-        ended = run_without_threads("-c", program, "--root", str(cluster.root), "job", "watch", job_id)
+        ended = run_without_threads("-c", program, "--root", str(tmp_path), "job", "watch", "5")
 
     assert ended.returncode == 1
     assert ended.stderr.splitlines() == [f"error: {WORDS}; try again, or raise the limit"]

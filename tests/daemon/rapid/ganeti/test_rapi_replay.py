@@ -27,7 +27,7 @@ SETTINGS = "ganeti_rights = true\nrequire_authentication = true\n[luxid]\nsweep_
 # the last job before the conversation
 LAST_JOB = 6
 # lines before which a job must have ended
-ENDED = {"job-done": 9, "jobs-bulk": 9, "job-created": 10, "job-wait/b1": 11, "job-delete-finished": 11}
+ENDED = {"job-done": 9, "jobs-bulk": 9, "job-created": 10, "job-wait/a": 11, "job-delete-finished": 11}
 # fields that node daemons tell
 LIVE = ("mtotal", "mnode", "mfree", "ctotal", "cnos", "cnodes", "csockets", "oper_state", "oper_ram", "oper_vcpus")
 # facts about the program, not about the cluster
@@ -59,7 +59,7 @@ def jobs_in_error(theirs: Any) -> Any:
 
 def ended_in_error(theirs: Any) -> Any:
     status, reply = theirs
-    info = ["error" if each in ("running", "success") else each for each in reply["job_info"]]
+    info = ["error" if each in ("queued", "running", "success") else each for each in reply["job_info"]]
     return status, {**reply, "job_info": info}
 
 
@@ -105,6 +105,7 @@ DIFFERENCES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "job-done": (job_in_error, NO_UNIT),
     "jobs-bulk": (jobs_in_error, NO_UNIT),
     "job-created": (job_in_error, NO_UNIT),
+    "job-wait/a": (ended_in_error, NO_UNIT),
     "job-wait/b0": (ended_in_error, NO_UNIT),
     "job-wait/b1": (ended_in_error, NO_UNIT),
     "job-wait/finished-unchanged": (ended_in_error, NO_UNIT),
