@@ -12,8 +12,8 @@ from types import TracebackType
 from typing import Final, Self, TypeVar
 
 from common.errors import ConnectionLost, Unavailable
+from protocol.calling import read_reply, request_bytes
 from protocol.dial import dial, is_usable, pauses
-from protocol.envelope import read_reply, request_bytes
 from protocol.events import read_event
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import AnyRequest, Request, positional, structure_reply

@@ -14,8 +14,8 @@ from typing import Final, Self, TypeVar
 import trio
 
 from common.errors import ConnectionLost, Unavailable
+from protocol.calling import read_reply, request_bytes
 from protocol.dial import dial, is_usable, pauses
-from protocol.envelope import read_reply, request_bytes
 from protocol.events import read_event
 from protocol.framing import MAX_REPLY, Framer, pack
 from protocol.messages import Request, positional, structure_reply

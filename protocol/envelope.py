@@ -10,14 +10,14 @@ Source: DESIGN section 4; luxid.md 1.2-1.6; wconfd.md 1.2-1.5; JSON-RPC 2.0, sec
 """
 
 import enum
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NoReturn
+from collections.abc import Mapping, Sequence
+from typing import Final
 
 import attrs
 import orjson
 
 from common.asciijson import ascii_json
-from common.errors import GantryError, InvalidRequest, ProtocolError, RemoteError, UnknownMethod, remote_class
+from common.errors import GantryError, InvalidRequest, UnknownMethod
 from protocol.speaker import Speaker, read_speaker
 
 PARSE_ERROR: Final = -32700
@@ -94,7 +94,7 @@ def read_message(payload: bytes) -> Call | Batch:
     Raises: MalformedRequest: it is not a request in either dialect.
     """
     try:
-        value = _decode(payload)
+        value = decode(payload)
     except ValueError as error:
         dialect = Dialect.JSONRPC if b'"jsonrpc"' in payload else Dialect.GANETI
         raise MalformedRequest(f"request is not JSON: {error}", dialect=dialect, rpc_code=PARSE_ERROR) from None
@@ -104,10 +104,11 @@ def read_message(payload: bytes) -> Call | Batch:
         if not value:
             raise MalformedRequest("empty batch: a list must hold at least one request", dialect=Dialect.JSONRPC)
         return Batch(tuple(map(_read_element, value)))
-    raise MalformedRequest(f"request is not an object but {_shorten(value)}")
+    raise MalformedRequest(f"request is not an object but {shorten(value)}")
 
 
-def _decode(payload: bytes) -> object:
+def decode(payload: bytes) -> object:
+    """Read JSON; invalid UTF-8 is tolerated. Raises: ValueError."""
     try:
         return orjson.loads(payload)
     except orjson.JSONDecodeError:
@@ -132,7 +133,7 @@ def _read_jsonrpc(value: dict[str, object]) -> Call:
     if isinstance(call_id, bool) or not isinstance(call_id, str | int | float | None):
         raise _bad_rpc("key 'id' must be a string, a number or null", None)
     if value["jsonrpc"] != "2.0":
-        raise _bad_rpc(f"key 'jsonrpc' must be '2.0', got {_shorten(value['jsonrpc'])}", call_id)
+        raise _bad_rpc(f"key 'jsonrpc' must be '2.0', got {shorten(value['jsonrpc'])}", call_id)
     method = value.get("method")
     if not isinstance(method, str):
         raise _bad_rpc(_wrong_key(value, "method", "a string"), call_id)
@@ -154,7 +155,7 @@ def _speaker(value: dict[str, object], dialect: Dialect, call_id: CallId) -> Spe
 
 def _read_element(value: object) -> Call | MalformedRequest:
     if not isinstance(value, dict):
-        return _bad_rpc(f"request is not an object but {_shorten(value)}", None)
+        return _bad_rpc(f"request is not an object but {shorten(value)}", None)
     try:
         return _read_jsonrpc({"jsonrpc": None, **value})
     except MalformedRequest as error:
@@ -168,10 +169,11 @@ def _bad_rpc(message: str, call_id: CallId) -> MalformedRequest:
 def _wrong_key(value: dict[str, object], key: str, expected: str) -> str:
     if key not in value:
         return f"request has no key '{key}'; it must be {expected}"
-    return f"key '{key}' must be {expected}, got {_shorten(value[key])}"
+    return f"key '{key}' must be {expected}, got {shorten(value[key])}"
 
 
-def _shorten(value: object) -> str:
+def shorten(value: object) -> str:
+    """A value of a message for an error text."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     text = repr(value[:80]) if isinstance(value, str) else repr(value)
@@ -236,69 +238,3 @@ def _rpc_code(error: GantryError) -> int:
 def batch_reply(replies: Sequence[bytes]) -> bytes:
     """The one reply to a batch; `replies` are the replies to its calls, at least one."""
     return b"[" + b",".join(replies) + b"]"
-
-
-def request_bytes(method: str, args: Sequence[object], speaker: Speaker | None = None) -> bytes:
-    """The payload of a call in Ganeti's dialect, with arguments by position; and in this user's name."""
-    if speaker is not None:
-        return ascii_json({"method": method, "args": args, "speaker": speaker.wire})
-    return ascii_json({"method": method, "args": args})
-
-
-def read_reply(payload: bytes, noted: Callable[[str], None] | None = None) -> object:
-    """Return the result from a reply in Ganeti's dialect.
-
-    Args:
-        noted: called with each note beside the result.
-    Raises:
-        RemoteError: the daemon replied with an error.
-        ProtocolError: the payload is not a reply.
-    """
-    try:
-        reply = _decode(payload)
-    except ValueError as error:
-        raise ProtocolError(f"the reply is not JSON: {error}") from None
-    if not isinstance(reply, dict) or "success" not in reply or "result" not in reply:
-        raise ProtocolError(f"the reply lacks 'success' or 'result': {_shorten(payload[:80].decode(errors='replace'))}")
-    if reply["success"]:
-        if noted is not None:
-            for note in _texts(reply.get("notes")):
-                noted(note)
-        return reply["result"]
-    _raise_remote(reply["result"], reply.get("error"))
-
-
-def _texts(notes: object) -> list[str]:
-    return [note for note in notes if isinstance(note, str)] if isinstance(notes, list) else []
-
-
-def _raise_remote(result: object, extra: object) -> NoReturn:
-    if not isinstance(extra, dict):
-        extra = {}
-    match result:
-        case [str(wire_name), list(args)]:
-            message = args[0] if args and isinstance(args[0], str) else wire_name
-            code = extra.get("code") or _CODES.get(wire_name, GantryError.code)
-            raise remote_class(extra.get("kind"))(
-                message, code=code, wire_name=wire_name, wire_args=args, **_fields(extra)
-            )
-        case str():
-            raise RemoteError(result, code="invalid", wire_name=InvalidRequest.wire_name, wire_args=[result])
-        case _:
-            raise ProtocolError(f"the error reply has an unknown form: {_shorten(result)}")
-
-
-def _fields(extra: dict[str, object]) -> dict[str, object]:
-    fields = extra.get("fields")
-    reserved = {"self", "message", "code", "wire_name", "wire_args"}
-    return {key: value for key, value in fields.items() if key not in reserved} if isinstance(fields, dict) else {}
-
-
-def _classes(kind: type[GantryError]) -> Iterator[type[GantryError]]:
-    yield kind
-    for child in kind.__subclasses__():
-        yield from _classes(child)
-
-
-# several classes share the name GenericError, so it implies no code
-_CODES: Final = {kind.wire_name: kind.code for kind in _classes(GantryError) if kind.wire_name != GantryError.wire_name}

@@ -65,8 +65,8 @@ from protocol.client import Client
 from protocol.mastercheck import check_master
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
+from protocol.serving.itembound import ItemBound
 from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import ItemBound
 from protocol.serving.speaking import Speakers
 from protocol.subscription import WconfdEvents
 

@@ -47,8 +47,8 @@ from daemons.wconfd.tempresstore import ReservationStore
 from protocol.mastercheck import check_master
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
+from protocol.serving.itembound import ItemBound
 from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.service import ItemBound
 
 NAME: Final = "wconfd"
 _log: Final = get_log(__name__)

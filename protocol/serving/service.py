@@ -35,6 +35,7 @@ from protocol.envelope import (
 from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from protocol.serving.hangup import CallerGone, Line
+from protocol.serving.itembound import ItemBound
 from protocol.serving.pieces import AT_ONCE_BYTES, Pieces, take
 from protocol.serving.route import AnyRoute
 from protocol.serving.speaking import Speakers
@@ -69,25 +70,6 @@ class Answer:
     rest: AsyncGenerator[bytes, None] | None = None
     # code of the error that the payload tells; empty: it tells none
     refused: str = ""
-
-
-@attrs.frozen
-class ItemBound:
-    """A bound on the length of lists among a call's arguments, so that no call occupies the daemon for long."""
-
-    count: int
-    # key of the setting
-    key: str
-
-    def check(self, call: Call) -> None:
-        """Raises: InvalidRequest: a list is too long; the message has its length and the bound."""
-        for value in call.params.values() if isinstance(call.params, dict) else call.params:
-            if isinstance(value, list) and len(value) > self.count:
-                raise InvalidRequest(
-                    f"an argument of {call.method} has {len(value)} items, of at most {self.count}; "
-                    f"call several times, or raise '{self.key}' in '[limits]'",
-                    limit=self.count,
-                )
 
 
 class Service:

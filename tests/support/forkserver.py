@@ -20,7 +20,7 @@ from common.queue.jobfile import decode_job, encode_job
 from common.queue.joblog import add_lines, read_all_lines
 from common.queue.jobs import Job, JobOp, JobState
 from common.system.livelock import is_alive
-from protocol.envelope import request_bytes
+from protocol.calling import request_bytes
 from protocol.framing import Framer, pack
 from tests.support.fakes.wconfd import FakeWconfd
 from tests.support.wait import PATIENCE_S, wait_until

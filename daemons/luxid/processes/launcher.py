@@ -18,8 +18,9 @@ from common.errors import ConnectionLost, Denied, GantryError, Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.system.log import get_log
+from protocol.calling import read_reply, request_bytes
 from protocol.dial import dial, pauses
-from protocol.envelope import Call, read_message, read_reply, request_bytes
+from protocol.envelope import Call, read_message
 from protocol.forkserver import JobExited, StartJob
 from protocol.framing import Framer, pack
 from protocol.messages import positional, structure_reply, structure_request

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from common.system.livelock import is_alive
-from protocol.envelope import request_bytes
+from protocol.calling import request_bytes
 from protocol.framing import pack
 from tests.support.forkserver import Control, JobHost
 from tests.support.wait import PATIENCE_S, wait_until

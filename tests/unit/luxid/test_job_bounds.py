@@ -9,7 +9,7 @@ from common.settings import LimitsSettings
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.core.queue.newjobs import parse_jobs
 from protocol.envelope import Call
-from protocol.serving.service import ItemBound
+from protocol.serving.itembound import ItemBound
 from tests.support.steps import result_of
 
 BOUNDS = JobBounds(opcodes=3, size_bytes=2000, locks=20, depends=2)

@@ -12,7 +12,7 @@ from common.errors import RemoteError
 from common.ids import JobId
 from common.wire import structure
 from daemons.luxid.feed.stream import BACKLOG_LIMIT
-from protocol.envelope import read_reply, request_bytes
+from protocol.calling import read_reply, request_bytes
 from protocol.events import read_event
 from protocol.framing import pack
 from protocol.luxi.feed import FeedBegin, FeedChanges, OutputPlace, Subscribe, Topic, job_news, read_changes

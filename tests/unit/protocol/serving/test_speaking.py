@@ -9,7 +9,8 @@ import pytest
 from common.access import Access, Role
 from common.errors import Denied, InvalidRequest
 from common.queue.submitter import NO_UID
-from protocol.envelope import Call, Dialect, MalformedRequest, read_message, request_bytes
+from protocol.calling import request_bytes
+from protocol.envelope import Call, Dialect, MalformedRequest, read_message
 from protocol.peer import Peer
 from protocol.serving.service import Service
 from protocol.serving.speaking import Speakers
