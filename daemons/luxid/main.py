@@ -6,29 +6,26 @@ Source: DESIGN section 6; luxid.md 5.10.
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import attrs
 import trio
 
 from common.metrics.calls import CallTally
-from common.objects.index import ConfigIndex
 from common.replication import Copies
 from common.settings import LimitsSettings, Settings
 from common.system.daemons.daemon import run_daemon
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.configcache import ConfigCache
-from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts
 from daemons.luxid.feed.feed import Feed
 from daemons.luxid.feed.queuestate import queue_state
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
-from daemons.luxid.files.store import Store, open_store
+from daemons.luxid.files.store import open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.following import Following
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.copies import CopyChecks
@@ -70,12 +67,7 @@ from protocol.serving.server import ServerRules, Service, serve_unix
 from protocol.serving.speaking import Speakers
 from protocol.subscription import WconfdEvents
 
-if TYPE_CHECKING:
-    from daemons.luxid.copying.nodecopies import NodeCopies
-    from daemons.luxid.livedata.nodesdata import NodesData
-
 NAME: Final = "luxid"
-AWAY: Final = "nobody makes processes"
 # time-out of a client's connection (luxid.md 1.4)
 IDLE_TIMEOUT_S: Final = 180.0
 _log: Final = get_log(__name__)
@@ -113,7 +105,7 @@ async def serve(
                 live = live_data(settings)
                 if live is not None:
                     await nursery.start(live.run)
-                early = _early_parts(settings, store, watch, nodes, live)
+                early = early_parts(settings, store, watch, nodes, live)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
@@ -130,40 +122,7 @@ async def serve(
         store.close()
 
 
-@attrs.frozen
-class _EarlyParts:
-    """The parts that exist before the queue is read."""
-
-    watch: QueueWatch
-    parts: Parts
-    wconfd: Client
-    config: ConfigCache
-    rules: FilterRules
-    nodes: "NodeCopies | None"
-    live: "NodesData | None"
-
-
-def _early_parts(
-    settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None", live: "NodesData | None"
-) -> _EarlyParts:
-    parts = Parts.make(store, settings.luxid)
-    # until the launcher is connected
-    parts.scheduler.obstruct(AWAY)
-    # until the configuration could be read
-    parts.scheduler.obstruct(UNKNOWN)
-    wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
-    queue = parts.jobs.queue
-
-    def on_read(index: ConfigIndex) -> None:
-        queue.aliases_changed(aliases_of(index.config))
-        if nodes is not None:
-            nodes.follow(index)
-
-    config = ConfigCache(settings.paths.config_data, wconfd, on_read)
-    return _EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live)
-
-
-async def _wire(settings: Settings, early: _EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
+async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nursery: trio.Nursery) -> None:
     """Make the other parts, pass the found queue to them, and start them."""
     parts, watch = early.parts, early.watch
     jobs, store, scheduler = parts.jobs, parts.store, parts.scheduler
@@ -258,7 +217,7 @@ def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
 
 def _service(
     settings: Settings,
-    early: _EarlyParts,
+    early: EarlyParts,
     canceller: Canceller,
     waiting: Waiting,
     feed: Feed,

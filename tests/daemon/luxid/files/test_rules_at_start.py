@@ -13,7 +13,7 @@ from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings, Settings
-from daemons.luxid import main
+from daemons.luxid import earlyparts, main
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import Changes
 from daemons.luxid.files.store import Store
@@ -54,8 +54,8 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
         trio.from_thread.run(are_known.wait)
         return load_queue(paths, pause, changes)
 
-    monkeypatch.setattr(main, "FilterRules", KnownRules)
-    monkeypatch.setattr(main, "Parts", KeptParts)
+    monkeypatch.setattr(earlyparts, "FilterRules", KnownRules)
+    monkeypatch.setattr(earlyparts, "Parts", KeptParts)
     monkeypatch.setattr(main, "load_queue", load_afterwards)
     paths = Paths.under_root(tmp_path)
     create_cluster(paths, "cluster.test", "node1.test")

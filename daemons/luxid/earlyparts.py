@@ -1,0 +1,58 @@
+"""The parts of luxid that exist before its queue is read.
+
+Source: DESIGN section 6.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from common.objects.index import ConfigIndex
+from common.settings import Settings
+from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.core.choice.aliases import aliases_of
+from daemons.luxid.files.store import Store
+from daemons.luxid.filterrules import UNKNOWN, FilterRules
+from daemons.luxid.parts import Parts
+from daemons.luxid.watching import QueueWatch
+from protocol.client import Client
+
+if TYPE_CHECKING:
+    from daemons.luxid.copying.nodecopies import NodeCopies
+    from daemons.luxid.livedata.nodesdata import NodesData
+
+AWAY: Final = "nobody makes processes"
+
+
+@attrs.frozen
+class EarlyParts:
+    """The parts that exist before the queue is read."""
+
+    watch: QueueWatch
+    parts: Parts
+    wconfd: Client
+    config: ConfigCache
+    rules: FilterRules
+    nodes: "NodeCopies | None"
+    live: "NodesData | None"
+
+
+def early_parts(
+    settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None", live: "NodesData | None"
+) -> EarlyParts:
+    """Make them; the queue of jobs has obstacles until others are ready."""
+    parts = Parts.make(store, settings.luxid)
+    # until the launcher is connected
+    parts.scheduler.obstruct(AWAY)
+    # until the configuration could be read
+    parts.scheduler.obstruct(UNKNOWN)
+    wconfd = Client(settings.paths.wconfd_socket, daemon="wconfd")
+    queue = parts.jobs.queue
+
+    def on_read(index: ConfigIndex) -> None:
+        queue.aliases_changed(aliases_of(index.config))
+        if nodes is not None:
+            nodes.follow(index)
+
+    config = ConfigCache(settings.paths.config_data, wconfd, on_read)
+    return EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live)
