@@ -74,7 +74,9 @@ def test_the_queue_is_drained_and_opened(web: Web, browser: Browser) -> None:
 def test_the_colours_are_chosen_and_kept(web: Web, browser: Browser) -> None:
     browser.open(f"{web.url}/ui/jobs")
     browser.press("dark")
+    wait_until(lambda: browser.all('html[data-theme="dark"]'), what="the page in dark colours")
 
     assert browser.driver.current_url == f"{web.url}/ui/jobs"
-    assert browser.one("html").get_attribute("data-theme") == "dark"
+    browser.open(f"{web.url}/ui/locks")
+    assert browser.all('html[data-theme="dark"]')
     browser.press("auto")
