@@ -127,7 +127,8 @@ def test_jobs_are_submitted_changed_and_canceled(
     assert f"waits for job/{second}" in why.out
     dry = place.run(capsys, "cancel", "--where", f"id>{first} & id<={waiting}", "--kill", "--dry-run", "--output=json")
     assert orjson.loads(dry.out) == [second, waiting]
-    assert place.run(capsys, "cancel", "--where", f"id>={first}", "--kill", "--force").code == 0
+    # the last one first: those that wait for a killed job are canceled with it
+    assert place.run(capsys, "cancel", "--kill", "--force", waiting, second, first).code == 0
     place.run(capsys, "wait", first, second, waiting)
     assert place.run(capsys, "archive", "--where", f"id>={first}", "--force").code == 0
     assert place.run(capsys, "autoarchive", "1h").out == "Archived 0 jobs, 0 unchecked left\n"

@@ -98,7 +98,8 @@ def test_a_shortage_of_descriptors_is_survived(own: Node) -> None:
     for spare in (1, 2, 3):
         leave_descriptors(own, spare)
         is_done, _ = json.loads(own.send("upload_file_single", upload(own, "new"))[1])
-        assert own.paths.config_data.read_text() == ("new" if is_done else before)
+        before = "new" if is_done else before
+        assert own.paths.config_data.read_text() == before
 
     leave_descriptors(own, 1000)
     assert own.call("jobqueue_update", [own.job_name(1), [0, "x"]]) == [True, None]

@@ -50,7 +50,7 @@ class FairLocksAgainstTheirTwin(LocksAgainstTheirTwin):
 
 
 TestFairLocksAgainstTheirTwin = FairLocksAgainstTheirTwin.TestCase
-TestFairLocksAgainstTheirTwin.settings = settings(max_examples=400, stateful_step_count=50, deadline=None)
+TestFairLocksAgainstTheirTwin.settings = settings(max_examples=200, stateful_step_count=50, deadline=None)
 
 
 def free_then_ask(state: LockState, who: Owner, requests: list[LockRequest]) -> waiting.Change:

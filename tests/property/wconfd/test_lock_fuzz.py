@@ -19,7 +19,7 @@ from tests.support.naive.lock_strategies import LOCKS
 from tests.support.naive.locks import NaiveLocks
 
 OWNERS = [Owner(number, f"/l{number}") for number in range(6)] + [Owner(name, f"/{name}") for name in ("luxid", "x")]
-OPERATIONS = 100_000
+OPERATIONS = 50_000
 MODES = [LockMode.SHARED, LockMode.SHARED, LockMode.EXCLUSIVE, None]
 
 Answer = tuple[list[Owner], list[Owner]] | str
