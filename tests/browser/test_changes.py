@@ -36,6 +36,8 @@ def test_jobs_are_paused_by_a_filter_after_a_dry_run(web: Web, browser: Browser,
 
 def test_two_jobs_are_cancelled_by_their_boxes(web: Web, browser: Browser, tmp_path: Path) -> None:
     holder = web.cluster.submit(held(tmp_path / "gate", lock="node/web3"))
+    # else another one may get the lock
+    wait_until(lambda: web.cluster.status(holder) == "running", what="the holder of the lock")
     ids = [web.cluster.submit(held(tmp_path / "gate", lock="node/web3")) for _ in range(3)]
     browser.open(f"{web.url}/ui/jobs")
     for job in ids[:2]:

@@ -13,6 +13,7 @@ from protocol.luxi.filters import ReplaceFilter
 from tests.browser.browser import NARROW, WIDE, Browser
 from tests.browser.test_watching import held
 from tests.support.rapid import Web
+from tests.support.wait import wait_until
 
 THEMES = ("light", "dark")
 
@@ -37,6 +38,8 @@ def pages(web: Web, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[s
     )
     web.cluster.wait(ended, failed)
     holder = submit(held(gate, before=text, lock="node/web8") | {"reason": [["gnt:user", "rate-limit:3:upgrade", 1]]})
+    # else another one may get the lock
+    wait_until(lambda: web.cluster.status(holder) == "running", what="the holder of the lock")
     waiting = [submit(held(gate, lock="node/web8")) for _ in range(3)]
     submit({"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "depends": [[waiting[0], ["success"]]]})
     web.cluster.luxi(
