@@ -16,6 +16,7 @@ from protocol.rapid.problems import MEDIA_TYPE, Problem
 
 _JSON: Final = "application/json"
 _VARIABLE: Final = re.compile(r"\{(\w+)(?::(\w+))?\}")
+_EVENTS: Final = "text/event-stream"
 _NUMBERS: Final = {"int": {"type": "integer", "minimum": 0}, "number": {"type": "string", "pattern": "^[0-9]{1,18}$"}}
 _ABOUT: Final = """Jobs, locks, filter rules and the queue of a Gantry cluster.
 
@@ -131,7 +132,9 @@ def _refusals(call: Call) -> set[int]:
 def _result(call: Call, status: int, schemas: Schemas) -> Schema:
     result: dict[str, object] = {"description": HTTPStatus(status).phrase}
     if status != HTTPStatus.NO_CONTENT:
-        result["content"] = {call.media_type: {"schema": schemas.of(call.gives)}}
+        # of events some readers check each, others the text of all; the types of both stand in the description
+        schema = {} if call.media_type == _EVENTS else schemas.of(call.gives)
+        result["content"] = {call.media_type: {"schema": schema}}
     return result
 
 
