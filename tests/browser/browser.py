@@ -6,11 +6,12 @@ with Browser(folder) as browser:
     browser.check_console()             # fails if a page had anything to say there
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Self
 
 from selenium import webdriver
-from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException, WebDriverException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -68,27 +69,54 @@ class Browser:
         return list(self.driver.find_elements(By.CSS_SELECTOR, css))
 
     def click(self, css: str) -> None:
-        self.one(css).click()
+        self._do(lambda: self.one(css).click(), what=f"a click on '{css}'")
 
     def follow(self, text: str) -> None:
         """Click the link with this text."""
-        self.driver.find_element(By.LINK_TEXT, text).click()
+        self._do(lambda: self.driver.find_element(By.LINK_TEXT, text).click(), what=f"a click on the link '{text}'")
 
     def press(self, words: str) -> None:
         """Click the button with these words."""
-        self.driver.find_element(By.XPATH, f"//button[contains(normalize-space(.), '{words}')]").click()
+        button = f"//button[contains(normalize-space(.), '{words}')]"
+        self._do(lambda: self.driver.find_element(By.XPATH, button).click(), what=f"a click on the button '{words}'")
 
     def type(self, css: str, text: str) -> None:
-        field = self.one(css)
-        field.clear()
-        field.send_keys(text)
+        def fill() -> None:
+            field = self.one(css)
+            field.clear()
+            field.send_keys(text)
+
+        self._do(fill, what=f"'{text}' in '{css}'")
 
     def text(self, css: str) -> str:
-        """The text that is seen; empty: there is no such element, or it is being replaced."""
-        try:
-            return str(self.one(css).text)
-        except (NoSuchElementException, StaleElementReferenceException):
-            return ""
+        """The text that is seen, without spaces around it; empty: there is no such element."""
+        return str(self._ask(css, "e ? e.innerText.trim() : ''"))
+
+    def attribute(self, css: str, name: str) -> str | None:
+        """None: there is no such element, or it has no such attribute."""
+        value = self._ask(css, "e ? e.getAttribute(arguments[1]) : null", name)
+        return None if value is None else str(value)
+
+    def _ask(self, css: str, expression: str, *more: str) -> Any:
+        """Ask about an element `e` in one step: a handle of it would be stale after the page has put another there."""
+        return self.driver.execute_script(
+            f"const e = document.querySelector(arguments[0]); return {expression}", css, *more
+        )
+
+    @staticmethod
+    def _do(act: Callable[[], object], what: str) -> None:
+        """Act on an element, again as long as the page puts another in its place before the act."""
+
+        def done() -> bool:
+            try:
+                act()
+            except WebDriverException as error:
+                if _was_replaced(error):
+                    return False
+                raise
+            return True
+
+        wait_until(done, what=what)
 
     def wait_for(self, css: str, text: str) -> None:
         """Wait until the element has this text among its own."""
@@ -130,3 +158,11 @@ class Browser:
             "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
         )
         return int(wide)
+
+
+def _was_replaced(error: WebDriverException) -> bool:
+    """Whether the page put another element in the place of the one that was found, or has none yet."""
+    if isinstance(error, (NoSuchElementException, StaleElementReferenceException)):
+        return True
+    # the driver's own words when the page goes between its two steps
+    return "does not belong to the document" in str(error.msg)

@@ -84,9 +84,9 @@ def test_curves_show_their_values_and_go_on(web: Web, browser: Browser) -> None:
     browser.open(f"{web.url}/ui/rates")
     browser.wait_for(".plot .u-legend", text="submitted")
     browser.mark()
-    before = browser.one(".plot").get_attribute("data-plot")
+    before = browser.attribute(".plot", "data-plot")
 
-    wait_until(lambda: browser.one(".plot").get_attribute("data-plot") != before, what="the next sample")
+    wait_until(lambda: browser.attribute(".plot", "data-plot") != before, what="the next sample")
 
     assert browser.all("#plot-1 canvas")
     assert len(browser.all("#plot-1 .uplot")) == 1
