@@ -14,8 +14,8 @@ from typing import Final
 TOP: Final = Path(__file__).parents[1]
 sys.path.insert(0, str(TOP))
 
+from common.commands.stopping import EVENTS as COMMAND  # noqa: E402
 from common.queue.jobs import EVENTS as OPCODE  # noqa: E402  # run as a script, too
-from daemons.jobproc.commands.stopping import EVENTS as COMMAND  # noqa: E402
 from daemons.luxid.core.queue.entries import STEPS as JOB  # noqa: E402
 from daemons.supervisor.core.restarts import TRANSITIONS as DAEMON  # noqa: E402
 from daemons.wconfd.core.locks.requests import STANDINGS as REQUEST  # noqa: E402

@@ -113,7 +113,7 @@ class OpRunCommand(OpCode):
     # program and its arguments; without a shell, unless `shell` is set: then the words are joined by blanks
     argv: tuple[str, ...] = attrs.field(validator=_some)
     shell: bool = False
-    # variables added to the defined environment (`daemons.jobproc.commands.surroundings`)
+    # variables added to the defined environment (`common.commands.surroundings`)
     env: Mapping[str, str] = attrs.field(factory=dict, validator=_environment)
     # absolute path; default "/"
     cwd: str | None = attrs.field(default=None, validator=_absolute)

@@ -1,6 +1,6 @@
 """The resources that a job's commands used, from the results of its opcodes.
 
-Source: `daemons.jobproc.commands.usage`; DESIGN section 16.
+Source: `common.commands.usage`; DESIGN section 16.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -10,20 +10,20 @@ from typing import Any
 
 import attrs
 
+from common.commands.cgroups import GroupTree
+from common.commands.output import OutputFile
+from common.commands.programend import Leash
 from common.errors import JobCanceled
 from common.ids import JobId
 from common.locks import Lock, LockLevel, LockMode, Owner
 from common.settings import Settings
 from common.system.livelock import Livelock
+from common.system.signals import ProcessSignals
 from common.wire import unstructure
-from daemons.jobproc.commands.cgroups import GroupTree
-from daemons.jobproc.commands.output import OutputFile
-from daemons.jobproc.commands.programend import Leash
 from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
-from daemons.jobproc.signals import ProcessSignals
 from protocol.blocking import BlockingClient
 from protocol.luxi.submission import JobInput, SubmitManyJobs
 

@@ -11,8 +11,8 @@ from common.paths import Paths
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
+from common.system.signals import ProcessSignals
 from daemons.jobproc.jobrecord import JobRecord
-from daemons.jobproc.signals import ProcessSignals
 
 _log = get_log(__name__)
 

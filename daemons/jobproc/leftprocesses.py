@@ -5,9 +5,9 @@ Source: DESIGN sections 5 and 16.
 
 from collections.abc import Callable
 
+from common.commands.programend import Leash
 from common.errors import JobCanceled
-from daemons.jobproc.commands.programend import Leash
-from daemons.jobproc.signals import ProcessSignals
+from common.system.signals import ProcessSignals
 
 
 class LeftProcesses:

@@ -22,6 +22,8 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from common.commands.cgroups import GroupTree
+from common.commands.output import OutputFile
 from common.errors import GantryError, JobCanceled, PrerequisiteError
 from common.ids import JobId
 from common.locks import BGL, LockLevel, LockRequest, Owner
@@ -33,15 +35,13 @@ from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
-from daemons.jobproc.commands.cgroups import GroupTree
-from daemons.jobproc.commands.output import OutputFile
+from common.system.signals import ProcessSignals
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.handshake import refuse, shake_hands
 from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
-from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord

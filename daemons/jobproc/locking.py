@@ -26,7 +26,7 @@ from common.errors import ConnectionLost, GantryError, JobCanceled, Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
 from common.queue.waithistory import SHORTEST_S
 from common.system.log import get_log
-from daemons.jobproc.signals import ProcessSignals
+from common.system.signals import ProcessSignals
 from daemons.jobproc.waitrecord import TellWait, WaitRecord
 from protocol.blocking import BlockingClient
 from protocol.dial import pauses

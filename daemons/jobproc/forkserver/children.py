@@ -14,7 +14,7 @@ import attrs
 from common.errors import Conflict, Unavailable
 from common.ids import JobId
 from common.system.log import get_log
-from daemons.jobproc.signals import HANDLED
+from common.system.signals import HANDLED
 
 _log = get_log(__name__)
 

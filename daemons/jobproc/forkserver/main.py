@@ -27,6 +27,9 @@ from typing import Final
 
 import orjson
 
+from common.commands.cgroups import find_groups
+from common.commands.limits import sweep_limit_groups
+from common.commands.surroundings import take_surroundings
 from common.daemons import Place
 from common.errors import Conflict, GantryError
 from common.ids import JobId
@@ -37,14 +40,11 @@ from common.system.daemons.pidfile import PidFile
 from common.system.daemons.program import Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify
 from common.system.log import get_log
-from daemons.jobproc.commands.cgroups import find_groups
-from daemons.jobproc.commands.limits import sweep_limit_groups
-from daemons.jobproc.commands.surroundings import take_surroundings
+from common.system.signals import HANDLED
 from daemons.jobproc.forkserver.children import Children
 from daemons.jobproc.forkserver.rehearsal import rehearse
 from daemons.jobproc.forkserver.server import TRIAL, ForkServer
 from daemons.jobproc.forkserver.warmup import warm_up
-from daemons.jobproc.signals import HANDLED
 from protocol.dial import reachable
 
 NAME: Final = "forkserver"

@@ -26,9 +26,9 @@ from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import Settings
 from common.system.log import get_log
+from common.system.signals import ProcessSignals
 from common.system.threadstart import start_thread
 from daemons.jobproc import life
-from daemons.jobproc.signals import ProcessSignals
 from protocol.dial import reachable
 from protocol.forkserver import GO_AHEAD
 from protocol.framing import pack

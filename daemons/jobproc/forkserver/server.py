@@ -15,15 +15,15 @@ from typing import Final, assert_never
 import setproctitle
 
 from common.access import Role
+from common.commands.cgroups import GroupTree
 from common.errors import GantryError
 from common.ids import JobId
 from common.settings import Settings
 from common.system.log import get_log, rename_program
+from common.system.signals import HANDLED, ProcessSignals
 from daemons.jobproc import life
-from daemons.jobproc.commands.cgroups import GroupTree
 from daemons.jobproc.forkserver.children import Children
 from daemons.jobproc.forkserver.control import Closed, ControlConnection, exited, read_start, started
-from daemons.jobproc.signals import HANDLED, ProcessSignals
 from protocol.envelope import Call, failure
 from protocol.forkserver import JobExited, StartJob
 from protocol.peer import own_access, peer_of, with_role

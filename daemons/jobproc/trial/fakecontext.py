@@ -4,17 +4,17 @@ import select
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, cast
 
+from common.commands.output import OutputFile
 from common.errors import GantryError, JobCanceled
 from common.ids import JobId
 from common.locks import BGL, Lock, LockLevel, LockMode, LockRequest, group_lock
 from common.opcodes.registry import parse_opcode
 from common.system.livelock import Livelock
-from daemons.jobproc.commands.output import OutputFile
+from common.system.signals import ProcessSignals
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
-from daemons.jobproc.signals import ProcessSignals
 from daemons.jobproc.trial.checks import Mistake
 from daemons.jobproc.trial.record import TrialRecord
 from protocol.blocking import BlockingClient

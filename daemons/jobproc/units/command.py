@@ -15,21 +15,21 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, Final
 
+from common.commands.execution import Account, Launch, NotStarted, Stage
+from common.commands.holding import group_name
+from common.commands.limits import MEMORY, Wanted
+from common.commands.output import OutputFile, Tail
+from common.commands.prelude import Prelude
+from common.commands.program import RunningProgram, Sink, SupervisorLost
+from common.commands.programend import ProgramEnd
+from common.commands.startwords import folder_words, prelude_words, program_words
+from common.commands.stopping import Leave
+from common.commands.supervision import Terms
+from common.commands.surroundings import SHELL, environment_of
 from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from common.system.log import get_log
-from daemons.jobproc.commands.execution import Account, Launch, NotStarted, Stage
-from daemons.jobproc.commands.holding import group_name
-from daemons.jobproc.commands.limits import MEMORY, Wanted
-from daemons.jobproc.commands.output import OutputFile, Tail
-from daemons.jobproc.commands.prelude import Prelude
-from daemons.jobproc.commands.program import RunningProgram, Sink, SupervisorLost
-from daemons.jobproc.commands.programend import ProgramEnd
-from daemons.jobproc.commands.startwords import folder_words, prelude_words, program_words
-from daemons.jobproc.commands.stopping import Leave
-from daemons.jobproc.commands.supervision import Terms
-from daemons.jobproc.commands.surroundings import SHELL, environment_of
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from daemons.jobproc.commands.cgroups import Group, GroupTree, find_groups, while_starting
+from common.commands.cgroups import Group, GroupTree, find_groups, while_starting
 from tests.support.wait import wait_until
 
 # each child leaves its session and group and makes four more, which do the same: 200 in all, which no machine minds
@@ -144,9 +144,9 @@ def test_where_none_may_be_made_none_is_found(tmp_path: Path) -> None:
 def test_a_user_without_rights_on_the_tree_is_told_that_there_is_none(tmp_path: Path) -> None:
     script = (
         "import os, sys\nfrom pathlib import Path\nos.setuid(65534)\n"
-        "from daemons.jobproc.commands.cgroups import find_groups\n"
+        "from common.commands.cgroups import find_groups\n"
         "sys.exit(find_groups('auto', Path('/nowhere')) is not None)"
     )
-    code = f"from daemons.jobproc.commands import cgroups, holding\n{script}"
+    code = f"from common.commands import cgroups, holding\n{script}"
 
     assert subprocess.run([sys.executable, "-c", code], check=False, cwd=Path(__file__).parents[3]).returncode == 0

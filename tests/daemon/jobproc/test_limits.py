@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from common.commands.holding import folder_name
+from common.commands.limits import CPU, MEMORY, Wanted, limit_groups
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
-from daemons.jobproc.commands.holding import folder_name
-from daemons.jobproc.commands.limits import CPU, MEMORY, Wanted, limit_groups
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell
 from tests.support.forkserver import JobHost
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from daemons.jobproc.commands.surroundings import LIMITS
+from common.commands.surroundings import LIMITS
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell
 from tests.support.forkserver import JobHost
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from common.commands.cgroups import Group, find_groups
 from common.queue.explanation import Ending
-from daemons.jobproc.commands.cgroups import Group, find_groups
 from protocol.luxi.explain import ExplainJobs
 from protocol.luxi.jobs import CancelJob
 from protocol.wconfd.locks import ListAllLocksOwners

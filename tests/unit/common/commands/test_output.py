@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemons.jobproc.commands.output import OutputFile, Tail, pieces_of
+from common.commands.output import OutputFile, Tail, pieces_of
 
 
 def content(base: Path) -> dict[int, bytes]:

@@ -27,11 +27,8 @@ from typing import Final, NoReturn, assert_never
 import attrs
 import setproctitle
 
-from common.system.livelock import Livelock
-from common.system.log import get_log, log_fds
-from common.system.processes import descendants, own_children, send_all
-from daemons.jobproc.commands.cgroups import Group, GroupTree
-from daemons.jobproc.commands.execution import (
+from common.commands.cgroups import Group, GroupTree
+from common.commands.execution import (
     Berth,
     Launch,
     Stage,
@@ -41,11 +38,14 @@ from daemons.jobproc.commands.execution import (
     read_report,
     report_failure,
 )
-from daemons.jobproc.commands.facts import Fact, write_facts
-from daemons.jobproc.commands.limits import MEMORY, Limited, Wanted
-from daemons.jobproc.commands.stopping import Course, Leave, Phase, Seen, Step, advance, begin
-from daemons.jobproc.commands.usage import killed_for_memory, usage_so_far
-from daemons.jobproc.signals import HANDLED, ProcessSignals
+from common.commands.facts import Fact, write_facts
+from common.commands.limits import MEMORY, Limited, Wanted
+from common.commands.stopping import Course, Leave, Phase, Seen, Step, advance, begin
+from common.commands.usage import killed_for_memory, usage_so_far
+from common.system.livelock import Livelock
+from common.system.log import get_log, log_fds
+from common.system.processes import descendants, own_children, send_all
+from common.system.signals import HANDLED, ProcessSignals
 
 _STDERR: Final = 2
 # seconds of killing new children before other work

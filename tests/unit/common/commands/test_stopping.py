@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemons.jobproc.commands.stopping import (
+from common.commands.stopping import (
     LONGEST_ROUND_S,
     MOMENT_S,
     Course,

@@ -18,17 +18,17 @@ import signal
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
+from common.commands.cgroups import while_starting
+from common.commands.execution import Launch, become_subreaper, read_report
+from common.commands.facts import Fact, read_fact
+from common.commands.limits import Limited
+from common.commands.programend import Leash, ProgramEnd
+from common.commands.stopping import Leave
+from common.commands.supervision import Terms
+from common.commands.supervisor import start_supervisor
 from common.system.log import get_log
 from common.system.processes import Process, descendants, send_all
-from daemons.jobproc.commands.cgroups import while_starting
-from daemons.jobproc.commands.execution import Launch, become_subreaper, read_report
-from daemons.jobproc.commands.facts import Fact, read_fact
-from daemons.jobproc.commands.limits import Limited
-from daemons.jobproc.commands.programend import Leash, ProgramEnd
-from daemons.jobproc.commands.stopping import Leave
-from daemons.jobproc.commands.supervision import Terms
-from daemons.jobproc.commands.supervisor import start_supervisor
-from daemons.jobproc.signals import ProcessSignals
+from common.system.signals import ProcessSignals
 
 Sink = Callable[[bytes], None]
 

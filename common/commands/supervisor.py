@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 import attrs
 
+from common.commands.cgroups import Group
+from common.commands.execution import Launch, NotStarted, Stage
+from common.commands.limits import CPU, MEMORY, Limited, Wanted, limit_groups
+from common.commands.supervision import Supervision, Terms, supervise_and_exit
 from common.system.log import get_log
-from daemons.jobproc.commands.cgroups import Group
-from daemons.jobproc.commands.execution import Launch, NotStarted, Stage
-from daemons.jobproc.commands.limits import CPU, MEMORY, Limited, Wanted, limit_groups
-from daemons.jobproc.commands.supervision import Supervision, Terms, supervise_and_exit
-from daemons.jobproc.signals import HANDLED, ProcessSignals
+from common.system.signals import HANDLED, ProcessSignals
 
 _log = get_log(__name__)
 

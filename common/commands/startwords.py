@@ -5,7 +5,7 @@ import os
 import resource
 from typing import Final, assert_never
 
-from daemons.jobproc.commands.prelude import Failure, Step
+from common.commands.prelude import Failure, Step
 
 _MAGIC_BYTES: Final = 4
 _ELF: Final = b"\x7fELF"

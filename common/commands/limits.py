@@ -16,9 +16,9 @@ from typing import Final, assert_never
 
 import attrs
 
+from common.commands.cgroups import Group, GroupTree
+from common.commands.holding import Way, controller_folder, folder_name
 from common.system.log import get_log
-from daemons.jobproc.commands.cgroups import Group, GroupTree
-from daemons.jobproc.commands.holding import Way, controller_folder, folder_name
 
 MEMORY: Final = "memory"
 CPU: Final = "cpu"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from daemons.jobproc.signals import HANDLED, ProcessSignals
+from common.system.signals import HANDLED, ProcessSignals
 
 
 @pytest.fixture

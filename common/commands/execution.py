@@ -16,8 +16,8 @@ from typing import Final, NoReturn
 import attrs
 import orjson
 
-from daemons.jobproc.commands.cgroups import Group
-from daemons.jobproc.commands.prelude import Prelude
+from common.commands.cgroups import Group
+from common.commands.prelude import Prelude
 
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_CHILD_SUBREAPER: Final = 36

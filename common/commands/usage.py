@@ -10,7 +10,7 @@ Source: DESIGN section 16; getrusage(2); everyday.md a.
 import resource
 from typing import Final
 
-from daemons.jobproc.commands.cgroups import Group
+from common.commands.cgroups import Group
 
 # bytes of a unit of ru_inblock and ru_oublock, independent of the disk's blocks
 _BLOCK_BYTES: Final = 512

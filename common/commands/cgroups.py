@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from common.commands.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
 from common.system.log import get_log
-from daemons.jobproc.commands.holding import TRIAL_GROUP, Way, folder_name, is_group_name, places
 
 _PROCS: Final = "cgroup.procs"
 # seconds for the freezer of version 1 to freeze all processes; the next round meets the others

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from daemons.jobproc.commands.supervisor import Supervisor
+from common.commands.supervisor import Supervisor
 
 
 @attrs.frozen
