@@ -23,7 +23,7 @@ from common.commands.execution import Launch, become_subreaper, read_report
 from common.commands.facts import Fact, read_fact
 from common.commands.limits import Limited
 from common.commands.programend import Leash, ProgramEnd
-from common.commands.stopping import Leave
+from common.commands.spec import Leave
 from common.commands.supervision import Terms
 from common.commands.supervisor import start_supervisor
 from common.system.log import get_log

@@ -15,20 +15,12 @@ from typing import Final, assert_never
 
 import attrs
 
+from common.commands.spec import Leave
+
 # seconds for processes that end with the command, but after it
 MOMENT_S: Final = 0.1
 FIRST_ROUND_S: Final = 0.01
 LONGEST_ROUND_S: Final = 2.0
-
-
-class Leave(enum.Enum):
-    """The treatment of processes that a command leaves behind."""
-
-    END = "end"
-    # they run on, and nothing of the job waits for them
-    DETACH = "detach"
-    # they run on, and the job's locks are kept until the last of them has ended
-    KEEP_LOCKS = "keep locks"
 
 
 class Phase(enum.Enum):

@@ -40,7 +40,8 @@ from common.commands.execution import (
 )
 from common.commands.facts import Fact, write_facts
 from common.commands.limits import MEMORY, Limited, Wanted
-from common.commands.stopping import Course, Leave, Phase, Seen, Step, advance, begin
+from common.commands.spec import Leave
+from common.commands.stopping import Course, Phase, Seen, Step, advance, begin
 from common.commands.usage import killed_for_memory, usage_so_far
 from common.system.livelock import Livelock
 from common.system.log import get_log, log_fds

@@ -17,6 +17,8 @@ from common.validation import Checked, says
 
 # characters of a user's name; more than useradd allows
 LONGEST_USER: Final = 256
+# characters of a host's name
+LONGEST_NODE: Final = 253
 LEAST_MEMORY: Final = 2**20
 # minimum that the kernel takes, for a period of 100 ms
 LEAST_CPUS: Final = 0.01
@@ -55,6 +57,12 @@ def _user_name(_: object, attribute: Checked, value: str | None) -> None:
 def _absolute(_: object, attribute: Checked, value: str | None) -> None:
     if value is not None and (not value.startswith("/") or "\0" in value):
         raise InvalidRequest(f"{attribute.name} must be an absolute path without zero bytes, got {value!r:.60}")
+
+
+@says({"minLength": 1, "maxLength": LONGEST_NODE})
+def _node_name(_: object, attribute: Checked, value: str | None) -> None:
+    if value is not None and not (value and value.isprintable() and len(value) <= LONGEST_NODE and "/" not in value):
+        raise InvalidRequest(f"{attribute.name} must be the name of a node, got {value!r:.60}")
 
 
 @says({"items": {"type": "integer", "minimum": 0, "maximum": 255}})
@@ -141,6 +149,8 @@ class OpRunCommand(OpCode):
     detach: bool = False
     # as `detach`, and the locks are kept until the last of these processes has ended
     keep_locks: bool = False
+    # name of the node to run it on, whose lock it then holds, shared; None: the master, without such a lock
+    node: str | None = attrs.field(default=None, validator=_node_name)
 
     def __attrs_post_init__(self) -> None:
         if self.stdin_text is not None and self.stdin_path is not None:

@@ -22,8 +22,8 @@ from common.commands.output import OutputFile, Tail
 from common.commands.prelude import Prelude
 from common.commands.program import RunningProgram, Sink, SupervisorLost
 from common.commands.programend import ProgramEnd
+from common.commands.spec import Leave
 from common.commands.startwords import folder_words, prelude_words, program_words
-from common.commands.stopping import Leave
 from common.commands.supervision import Terms
 from common.commands.surroundings import SHELL, environment_of
 from common.errors import CommandFailed, ExecutionError, JobCanceled, PrerequisiteError

@@ -2,11 +2,11 @@
 
 import pytest
 
+from common.commands.spec import Leave
 from common.commands.stopping import (
     LONGEST_ROUND_S,
     MOMENT_S,
     Course,
-    Leave,
     Phase,
     Seen,
     Step,
