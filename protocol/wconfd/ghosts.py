@@ -1,10 +1,11 @@
 """Guards and ghosts: locks that outlive their owner, because what they guard may still run on a node; methods of ours.
 
 Theory. A *guard* says that a command of a living owner is about to run on a node, under a key. When an owner with
-guards dies, its pending request is dropped, and what it holds stays held: it is a *ghost*. A ghost ends in three ways. A new
-process of the same job adopts all that it has, guards included. Or its last guard is laid: by the word of the node's
-daemon, of an operator, or of a fence that nothing of it runs. Or the time is over that ghosts are given, if any is set.
-A guard does not bind a living owner: when it releases all its locks, its guards are gone with them.
+guards dies, its pending request is dropped, and what it holds stays held: it is a *ghost*. A ghost ends in three
+ways. A new process of the same job adopts all that it has, guards included. Or its last guard is laid: by the word
+of the node's daemon, of an operator, or of a fence that nothing of it runs. Or the time is over that ghosts are
+given, if any is set. A guard does not bind a living owner: when it releases all its locks, its guards are gone
+with them.
 
 Guards lie in `ghosts.data` beside `locks.data`, which stays as Ganeti knows it.
 
