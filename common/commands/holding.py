@@ -24,7 +24,7 @@ SUBGROUP: Final = "supervisor"
 _SUFFIX: Final = ".cg"
 # group made at a start, to see whether groups work
 TRIAL_GROUP: Final = "trial.cg"
-_GROUP: Final = re.compile(r"(?:job-\d+(?:-detached-\d+)?|trial)\.cg", re.ASCII)
+_GROUP: Final = re.compile(r"(?:job-\d+(?:-detached-\d+)?|command-\d+\.\d+\.\d+|trial)\.cg", re.ASCII)
 
 
 class Way(enum.Enum):
@@ -92,6 +92,11 @@ def folder_name(run_folder: str) -> str:
 def group_name(job_id: int, op_index: int, *, is_detached: bool) -> str:
     """The name of a command's group; no interface file of the kernel has such a name, now or later."""
     return f"job-{job_id}-detached-{op_index}{_SUFFIX}" if is_detached else f"job-{job_id}{_SUFFIX}"
+
+
+def node_group_name(key: str) -> str:
+    """The name of the group of a command that a master runs on this node."""
+    return f"command-{key}{_SUFFIX}"
 
 
 def is_group_name(name: str) -> bool:

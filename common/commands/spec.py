@@ -65,6 +65,8 @@ class CommandOutcome(Lenient):
     timed_out: bool = False
     # whether it was asked to stop before its end
     was_killed: bool = False
+    # whether its supervisor was killed, and all of it was ended then; exit code and signal are not known
+    supervisor_lost: bool = False
     duration_s: float = 0.0
     # as `common.commands.usage` tells it
     usage: Mapping[str, object] = attrs.field(factory=dict)

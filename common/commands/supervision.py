@@ -59,7 +59,10 @@ _log = get_log(__name__)
 class Terms:
     """The instructions for a supervisor."""
 
+    # job of the command, for the log
     job_id: int
+    # name of the supervisor among the processes of the machine
+    title: str
     livelock: Livelock
     leave: Leave
     # None: no time-out
@@ -129,7 +132,7 @@ class Supervision:
         become_subreaper()
         own = {*range(_STDERR + 1), *self.signals.fds, *log_fds()}
         close_all_but(frozenset({*own, *self._lent, self.status, self.livelock_fd}))
-        setproctitle.setproctitle(f"gantry-job {self.terms.job_id} supervisor")
+        setproctitle.setproctitle(self.terms.title)
 
     def _start(self) -> None:
         self.report, writer = os.pipe2(os.O_CLOEXEC)

@@ -1,0 +1,251 @@
+"""A command that runs on this machine: from its spec to its outcome.
+
+A job process runs the commands of its opcodes so, and the runner on a node those that a job process has started there.
+What the spec names (users, folders, programs) is looked up here; what is missing is told in words for users.
+
+    command = LocalCommand(spec, place)
+    command.check()
+    outcome = command.run(output.append, None, on_begun, on_kill)
+    if command.leash is not None: ...
+
+Source: DESIGN sections 7, 13 and 16.
+"""
+
+import errno
+import os
+import pwd
+import resource
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from common.commands.cgroups import GroupTree
+from common.commands.execution import Account, Launch, NotStarted, Stage
+from common.commands.limits import MEMORY, Wanted
+from common.commands.prelude import Prelude
+from common.commands.program import RunningProgram, Sink, SupervisorLost
+from common.commands.programend import Leash, ProgramEnd
+from common.commands.spec import CommandOutcome, CommandSpec
+from common.commands.startwords import folder_words, prelude_words, program_words
+from common.commands.supervision import Terms
+from common.commands.surroundings import SHELL, environment_of
+from common.errors import PrerequisiteError
+from common.settings import Settings
+from common.system.livelock import Livelock
+from common.system.signals import ProcessSignals
+
+_NO_CPUS: Final = (
+    "'cpus' cannot be kept: no control group for processors can be made here; run the daemons as root or in a "
+    "service with Delegate=yes, or leave it out"
+)
+
+
+def _do_nothing() -> None:
+    pass
+
+
+@attrs.frozen(kw_only=True)
+class CommandPlace:
+    """What a process has for a command that it runs."""
+
+    settings: Settings
+    # installed; `kill_asked` of them ends the command
+    signals: ProcessSignals
+    # livelock that the command's supervisor holds as well
+    livelock: Livelock
+    # tree for the command's control group, and its name there; None: no control groups here
+    groups: GroupTree | None
+    group_name: str
+    # job of the command, for the log
+    job_id: int
+    # name of the supervisor among the processes of the machine
+    title: str
+
+
+class LocalCommand:
+    """A command from its check to its end.
+
+    Args:
+        spec: its `env` holds the variables that name the job; those that name this installation are added here.
+    """
+
+    def __init__(self, spec: CommandSpec, place: CommandPlace) -> None:
+        self._spec = spec
+        self._place = place
+        # processes that the command left under the locks, after `run`; the caller closes it
+        self.leash: Leash | None = None
+        self._limited_each = False
+
+    def check(self) -> None:
+        """Look whether this machine has what the spec names.
+
+        Raises: PrerequisiteError: it lacks the user or the folder, or this process cannot become the user.
+        """
+        for name, path in (("cwd", self._spec.cwd), ("stdin_path", self._spec.stdin_path)):
+            if path is not None and not os.path.isabs(path):
+                raise PrerequisiteError(f"{name} must be an absolute path, got {path!r}", "wrong_input")
+        # another user's folder is entered with that user's rights, so the check happens at the start of the program
+        if self._user() is None:
+            _check_folder(self._spec.cwd)
+
+    def run(
+        self,
+        sink: Sink,
+        error_sink: Sink | None = None,
+        on_begun: Callable[[], None] = _do_nothing,
+        on_kill: Callable[[], None] = _do_nothing,
+    ) -> CommandOutcome:
+        """Run the command to its end; what could not be begun is an outcome as well.
+
+        Args:
+            sink: gets the output in pieces, as they come.
+            error_sink: the same for standard error; used if the spec wants it apart.
+            on_begun: called once, when the program was executed.
+            on_kill: called once, when a kill has requested the end.
+        Raises: PrerequisiteError: as `check`.
+        """
+        program: RunningProgram | None = None
+        try:
+            program = self._start(sink, error_sink if self._spec.stderr_apart else None)
+            self._limited_each = self._spec.memory is not None and MEMORY not in program.limited.by_controller
+            on_begun()
+            end = program.run(on_kill)
+        except _NotBegun as reason:
+            return CommandOutcome(not_begun=str(reason))
+        except SupervisorLost:
+            return CommandOutcome(supervisor_lost=True, was_killed=self._place.signals.kill_asked)
+        finally:
+            if program is not None:
+                program.close()
+        self.leash = end.leash
+        return self._outcome(end)
+
+    @property
+    def limited_each(self) -> bool:
+        """See `CommandOutcome`; known when the program has begun."""
+        return self._limited_each
+
+    def _outcome(self, end: ProgramEnd) -> CommandOutcome:
+        return CommandOutcome(
+            exit_code=end.exit_code,
+            signal=end.signal_name,
+            timed_out=end.timed_out,
+            was_killed=end.was_killed,
+            duration_s=end.duration_s,
+            usage=end.usage,
+            oom_kills=end.oom_kills,
+            limited_each=self._limited_each,
+        )
+
+    def _start(self, sink: Sink, error_sink: Sink | None) -> RunningProgram:
+        """Raises: _NotBegun; SupervisorLost."""
+        launch = self._launch()
+        try:
+            return RunningProgram(launch, self._terms(), sink, self._place.signals, error_sink)
+        except NotStarted as failure:
+            step = launch.prelude.failure() if failure.stage is Stage.PRELUDE else None
+            text = prelude_words(step, self._user_name) if step else _program_words(launch, failure.error)
+            raise _NotBegun(_NO_CPUS if failure.stage is Stage.LIMIT else text) from failure
+        except OSError as error:
+            raise _NotBegun(_program_words(launch, error)) from error
+        finally:
+            if launch.stdin is not None:
+                os.close(launch.stdin)
+            launch.prelude.close()
+
+    def _launch(self) -> Launch:
+        spec, settings, user = self._spec, self._place.settings, self._user()
+        argv = [SHELL, "-c", " ".join(spec.argv)] if spec.shell else list(spec.argv)
+        env = {**environment_of(user, settings.jobproc), **spec.env, **_installation_env(settings)}
+        account = user and Account(user.pw_uid, user.pw_gid, tuple(os.getgrouplist(user.pw_name, user.pw_gid)))
+        return Launch(
+            argv,
+            env,
+            Prelude(spec.cwd, spec.stdin_path, _limits_of(spec.ulimits), spec.nice or 0),
+            account=account,
+            umask=settings.jobproc.command_umask,
+            stdin=None if spec.stdin_text is None else _file_of(spec.stdin_text),
+        )
+
+    def _terms(self) -> Terms:
+        spec, place = self._spec, self._place
+        return Terms(
+            place.job_id,
+            place.title,
+            place.livelock,
+            spec.leave,
+            spec.timeout,
+            spec.grace_s,
+            place.groups,
+            place.group_name,
+            place.settings.paths.run,
+            Wanted(spec.memory, spec.cpus),
+        )
+
+    @property
+    def _user_name(self) -> str:
+        return self._spec.user or _own_name()
+
+    def _user(self) -> pwd.struct_passwd | None:
+        """The user to run as; None: this process's. Raises: PrerequisiteError."""
+        if self._spec.user is None:
+            return None
+        try:
+            user = pwd.getpwnam(self._spec.user)
+        except KeyError:
+            text = f"there is no user {self._spec.user!r} on this machine"
+            raise PrerequisiteError(text, "unknown_entity") from None
+        if user.pw_uid == os.geteuid():
+            return None
+        if os.geteuid() != 0:
+            raise PrerequisiteError(
+                f"jobs run as {_own_name()!r} here and cannot become {self._spec.user!r}; "
+                "the daemons would have to run as root"
+            )
+        return user
+
+
+class _NotBegun(Exception):
+    """The program was not executed; the text says why."""
+
+
+def _program_words(launch: Launch, error: OSError) -> str:
+    return program_words(launch.argv[0], launch.env["PATH"], error)
+
+
+def _limits_of(ulimits: Mapping[str, Sequence[int]]) -> Mapping[int, tuple[int, int]]:
+    """The limits by the kernel's numbers."""
+    return {getattr(resource, f"RLIMIT_{name.upper()}"): (pair[0], pair[-1]) for name, pair in ulimits.items() if pair}
+
+
+def _installation_env(settings: Settings) -> Mapping[str, str]:
+    paths = settings.paths
+    return {"GANTRY_DATA_DIR": str(paths.data), "GANTRY_RUN_DIR": str(paths.run), "GANTRY_LOG_DIR": str(paths.log)}
+
+
+def _check_folder(cwd: str) -> None:
+    """Raises: PrerequisiteError: this process's user cannot enter the folder."""
+    try:
+        os.close(os.open(cwd, os.O_PATH | os.O_DIRECTORY))
+        if not os.access(cwd, os.X_OK):
+            raise PermissionError(errno.EACCES, "")
+    except OSError as error:
+        text = folder_words(cwd, error.errno, _own_name())
+        raise PrerequisiteError(text, "unknown_entity") from error
+
+
+def _own_name() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return str(os.geteuid())
+
+
+def _file_of(text: str) -> int:
+    """Make a file in memory with this text, positioned at its start; the caller closes it."""
+    fd = os.memfd_create("stdin", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(text.encode("utf-8", "replace"))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
