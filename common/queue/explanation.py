@@ -55,6 +55,18 @@ class LimitFull(Tagged):
 
 
 @attrs.frozen
+class BatchFull(Tagged):
+    """As many jobs of its batch run as may at once."""
+
+    KIND = "batch"
+    # id of the batch
+    batch: str
+    running_count: int
+    limit: int
+    members: tuple[JobId, ...]
+
+
+@attrs.frozen
 class NoFreeSlot(Tagged):
     """All slots for job processes are taken."""
 
@@ -217,6 +229,7 @@ Reason = (
     WaitsForJob
     | HeldByRule
     | LimitFull
+    | BatchFull
     | NoFreeSlot
     | InLine
     | LevelWeight

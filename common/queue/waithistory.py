@@ -31,6 +31,8 @@ class WaitKind(enum.Enum):
     DEPENDENCY = "dependency"
     FILTER = "filter"
     LIMIT = "limit"
+    # as many jobs of its batch run as may at once
+    BATCH = "batch"
     # no free slot, or other jobs are started first
     TURN = "turn"
     # luxid starts no jobs at the moment
@@ -49,13 +51,13 @@ class Cause:
     kind: WaitKind
     # ids of the jobs that it depends on, or that held its locks; the first `NAMED`
     job_ids: tuple[int, ...] = ()
-    # locks; the UUID of a rule; the name of a limit: the text of a bucket, or the UUID of its rule
+    # locks; the UUID of a rule; the name of a limit: the text of a bucket, or the UUID of its rule; the id of a batch
     names: tuple[str, ...] = ()
     # owners of locks that are not jobs
     owners: tuple[str, ...] = ()
     # count of job ids left out
     more: int = 0
-    # number of jobs that a limit lets run at once
+    # number of jobs that a limit, or a batch, lets run at once
     limit: int | None = None
     # whether a limit is a bucket's; False: it is a rule's
     is_bucket: bool = False

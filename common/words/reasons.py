@@ -8,6 +8,7 @@ from typing import Final, assert_never
 
 from common.locks import Lock
 from common.queue.explanation import (
+    BatchFull,
     BeingWritten,
     Ending,
     Faded,
@@ -49,6 +50,8 @@ def in_words(reason: Reason, now: float) -> str:
             return _rule(reason)
         case LimitFull():
             return _limit(reason)
+        case BatchFull():
+            return _batch(reason)
         case NoFreeSlot():
             return f"no place is free, {reason.used} of {reason.slots} are taken: {_jobs(reason.running)}"
         case InLine():
@@ -124,6 +127,12 @@ def _effect(action: Action) -> str:
 def _limit(reason: LimitFull) -> str:
     name = f"rate limit '{reason.name}'" if reason.is_bucket else f"limit of filter rule {reason.name}"
     return f"the {name} is full, {reason.running_count} of {reason.limit} run: {_jobs(reason.members)}"
+
+
+def _batch(reason: BatchFull) -> str:
+    run = "runs" if reason.running_count == 1 else "run"
+    of_batch = f"{reason.running_count} of its batch {run}, at most {reason.limit}"
+    return f"waits for a place: {of_batch}: {_jobs(reason.members)}"
 
 
 def _order(reason: InLine) -> str:

@@ -53,6 +53,8 @@ def _words(cause: Cause) -> str:
             return f"under filter rule {_name(cause)}{f' ({cause.reason})' if cause.reason else ''}"
         case WaitKind.LIMIT:
             return _limit(cause)
+        case WaitKind.BATCH:
+            return f"for {'the place' if cause.limit == 1 else f'one of the {cause.limit} places'} of its batch"
         case WaitKind.TURN:
             return "for its turn"
         case WaitKind.OBSTACLE:

@@ -21,7 +21,7 @@ from common.ids import JobId
 from common.queue.jobs import Job, Timestamp, to_timestamp
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Doomed, Rejected
-from daemons.luxid.core.queue.recovery import cancel_dependent, cancel_rejected, fail_dependent
+from daemons.luxid.core.queue.recovery import cancel_dependent, cancel_rejected, cancel_stopped, fail_dependent
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
@@ -133,11 +133,14 @@ class Rewriting:
         self._jobs.queue.loads.rejections.count(uuid)
 
     async def _end_doomed(self, doomed: Doomed) -> None:
-        """End a held job because of a job that it depends on."""
+        """End a held job because of a job that it depends on, or because its batch stops."""
         job = self._jobs.unended(doomed.job_id)
-        _log.info("job.dependency_failed", job=job.job_id, reason=doomed.reason)
+        event = "job.batch_stopped" if doomed.by_batch else "job.dependency_failed"
+        _log.info(event, job=job.job_id, reason=doomed.reason)
         now = timestamp()
-        if doomed.is_canceled:
+        if doomed.by_batch:
+            await self.finish(cancel_stopped(job, doomed.reason, now, time.time_ns()))
+        elif doomed.is_canceled:
             await self.finish(cancel_dependent(job, doomed.reason, now, time.time_ns()))
         else:
             await self.finish(fail_dependent(job, doomed.reason, now))

@@ -69,6 +69,8 @@ class Scheduler:
                 self._jobs.processes.has(each.job.job_id, each.job.livelock)
         with lasting():
             self._queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
+            ended = (each.job for each in jobs if each.fate is Fate.ENDED)
+            self._queue.failed_before(job for job in ended if job.state is JobState.ERROR)
         return [each.job for each in jobs if each.fate is Fate.DEAD]
 
     # what happened

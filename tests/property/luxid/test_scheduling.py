@@ -4,6 +4,7 @@ Source: DESIGN section 6; STYLE 2.9; predictive-queue and filters designs.
 """
 
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import attrs
@@ -15,7 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
 from common.objects.filter import FilterRule
-from common.queue.explanation import Faded, HeldByRule, InLine, LimitFull
+from common.queue.batch import batch_of
+from common.queue.explanation import BatchFull, Faded, HeldByRule, InLine, LimitFull
 from common.queue.filteractions import ActionKind
 from common.queue.filters import compile_chain
 from common.queue.jobs import Job, JobOp, JobState, set_priority
@@ -33,6 +35,11 @@ WEIGHTS = WeightRules(base=1.0, tick_s=10.0, ticks=4)
 PRIORITIES = (-10, 0, 0, 0, 10)
 NAMES = ("node/a", "node/b", "instance/i1", "instance/i2", "node/[lockset]", "node-res/a")
 
+BATCHES = (
+    "id=one;place=1;jobs=9;at-most=1",
+    "id=two;place=1;jobs=9;at-most=2;failures=0",
+    "id=all;place=1;jobs=9;failures=1",
+)
 NAMES_ONLY = ("a", "b", "i1", "i2", "g")
 
 locks = st.dictionaries(st.sampled_from(NAMES), st.sampled_from(("shared", "exclusive")), max_size=3)
@@ -52,7 +59,9 @@ others = st.sampled_from(
     ]
 )
 reasons = st.lists(
-    st.sampled_from(("rate-limit:1", "rate-limit:2:x", "rate-limit:3:y", "spring cleaning")), max_size=2, unique=True
+    st.sampled_from(("rate-limit:1", "rate-limit:2:x", "rate-limit:3:y", "spring cleaning", *BATCHES)),
+    max_size=2,
+    unique=True,
 )
 opcodes = st.tuples(st.one_of(commands, others), reasons)
 predicates = st.sampled_from(
@@ -73,8 +82,12 @@ actions = st.sampled_from(
 
 
 def make_job(job_id: int, ops: list[tuple[dict[str, Any], list[str]]], priority: int, received_s: int) -> Job:
-    made = [JobOp({**op, "reason": [["user", reason, 1] for reason in trail]}, priority=priority) for op, trail in ops]
+    made = [JobOp({**op, "reason": [_entry(reason) for reason in trail]}, priority=priority) for op, trail in ops]
     return Job(JobId(job_id), tuple(made), received_at=(received_s, 0))
+
+
+def _entry(reason: str) -> list[object]:
+    return ["gantry:batch" if reason in BATCHES else "user", reason, 1]
 
 
 class Scheduling(RuleBasedStateMachine):
@@ -87,6 +100,9 @@ class Scheduling(RuleBasedStateMachine):
         self.twin = NaiveSchedule(WEIGHTS, SLOTS, START_LIMIT)
         self.queue = JobQueue(SLOTS, START_LIMIT, lambda _: None, WEIGHTS)
         self.ended: dict[int, JobState] = {}
+        self.failed: list[Job] = []
+        # failures of the batches with jobs that have not ended
+        self.failures: Counter[str] = Counter()
         self.next_id = 1
         # number of jobs by rule
         self.rejected: Counter[str] = Counter()
@@ -100,6 +116,9 @@ class Scheduling(RuleBasedStateMachine):
     # the two side by side
 
     def settle(self) -> None:
+        stopped = self.twin.stopped(self.failures)
+        for job_id in stopped:
+            self.twin.jobs[job_id].busy = Phase.HELD
         rejected = {
             job_id
             for job_id in self.twin.ids(None)
@@ -113,6 +132,9 @@ class Scheduling(RuleBasedStateMachine):
 
         assert [job_id for each in decisions for job_id in each.start] == expected
         assert {found.job_id for each in decisions for found in each.rejected} == rejected
+        assert {found.job_id for each in decisions for found in each.doomed} == stopped
+        for job_id in stopped:
+            self.remove(job_id, JobState.CANCELED)
         for job_id in rejected:
             self.count_rejection(self.twin.jobs[job_id].job)
             self.remove(job_id, JobState.CANCELED)
@@ -130,9 +152,23 @@ class Scheduling(RuleBasedStateMachine):
         self.rejected = Counter({rule.uuid: self.rejected[rule.uuid] for rule in self.twin.rules})
 
     def remove(self, job_id: int, state: JobState) -> None:
-        del self.twin.jobs[job_id]
+        job = self.twin.jobs.pop(job_id).job
         self.ended[job_id] = state
+        if state is JobState.ERROR:
+            self.failed.append(job)
+            self.failures.update(self.batches([job]))
+        self.forget_batches()
         self.queue.end(JobId(job_id), state)
+
+    def batches(self, jobs: Iterable[Job]) -> list[str]:
+        """The batches of these jobs that may stop."""
+        found = map(batch_of, jobs)
+        return [batch.batch_id for batch in found if batch is not None and batch.failures is not None]
+
+    def forget_batches(self) -> None:
+        """Those without jobs that have not ended."""
+        left = set(self.batches(each.job for each in self.twin.jobs.values()))
+        self.failures = Counter({name: count for name, count in self.failures.items() if name in left})
 
     def draw(self, data: st.DataObject, *busy: Phase | None) -> NaiveJob:
         return self.twin.jobs[data.draw(st.sampled_from(self.twin.ids(*busy)))]
@@ -187,6 +223,20 @@ class Scheduling(RuleBasedStateMachine):
         each = self.draw(data, Phase.RUNNING)
         self.queue.hold(each.job.job_id)
         self.add(advanced(each.job))
+        self.settle()
+
+    @precondition(lambda self: self.twin.ids(Phase.RUNNING))
+    @rule(data=st.data(), fails=st.booleans())
+    def process_dies_and_the_job_is_looked_at(self, data: st.DataObject, fails: bool) -> None:
+        """Meanwhile others may start, but none of its batch takes its place."""
+        each = self.draw(data, Phase.RUNNING)
+        self.queue.hold(each.job.job_id)
+        each.busy, each.keeps_place, each.held = Phase.HELD, True, {}
+        self.settle()
+        if fails:
+            self.remove(each.job.job_id, JobState.ERROR)
+        else:
+            self.add(advanced(each.job))
         self.settle()
 
     @precondition(lambda self: self.twin.ids(Phase.RUNNING))
@@ -304,6 +354,9 @@ class Scheduling(RuleBasedStateMachine):
         for job_id in self.twin.ids(Phase.RUNNING):
             self.queue.adopt(self.twin.jobs[job_id].job)
         self.queue.add_all(self.twin.jobs[job_id].job for job_id in data.draw(st.permutations(self.twin.ids(None))))
+        self.queue.failed_before(self.failed)
+        self.failures = Counter(self.batches(self.failed))
+        self.forget_batches()
         self.queue.decide(self.now_s, may_start=False)
         told = {
             "rules": lambda: self.queue.filters_changed(self.twin.rules),
@@ -322,7 +375,9 @@ class Scheduling(RuleBasedStateMachine):
         order = sorted(startable, key=lambda job_id: self.twin.key(self.twin.jobs[job_id], self.now_s))
         for job_id in self.twin.ids(None):
             told = explain(self.queue, JobId(job_id), self.now_s, lambda _: None)
-            assert (job_id not in startable) == any(isinstance(each, HeldByRule | LimitFull) for each in told)
+            assert (job_id not in startable) == any(
+                isinstance(each, HeldByRule | LimitFull | BatchFull) for each in told
+            )
             if job_id in startable:
                 [static] = [each.static for each in told if isinstance(each, Faded)]
                 assert static == startable[job_id]

@@ -7,7 +7,7 @@ import attrs
 from common.ids import JobId
 from common.queue.jobs import Job
 from common.queue.waithistory import Cause, Span, WaitKind
-from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit
+from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobqueue import JobQueue
 
@@ -30,6 +30,8 @@ def reason_of(queue: JobQueue, job_id: JobId, *, may_start: bool) -> Cause | Non
 def _in_line(queue: JobQueue, limits: tuple[Limit, ...], *, may_start: bool) -> Cause:
     for limit in limits:
         if len(queue.limit_usage.members(limit)) >= limit.count:
+            if isinstance(limit, BatchLimit):
+                return Cause(WaitKind.BATCH, names=(limit.name,), limit=limit.count)
             is_bucket = isinstance(limit, BucketLimit)
             return Cause(WaitKind.LIMIT, names=(limit.name,), limit=limit.count, is_bucket=is_bucket)
     return Cause(WaitKind.TURN if may_start else WaitKind.OBSTACLE)

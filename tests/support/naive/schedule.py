@@ -12,6 +12,7 @@ from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import BGL, Lock, LockLevel, LockMode
 from common.objects.filter import FilterRule
 from common.opcodes.registry import parse_opcode
+from common.queue.batch import batch_of
 from common.queue.filteractions import ActionKind
 from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
@@ -29,6 +30,8 @@ class NaiveJob:
     # None: without a process, and no task changes its file
     busy: Phase | None = None
     held: Mapping[Lock, LockMode] = attrs.field(factory=dict)
+    # held, and its process is gone: it counts against its batch
+    keeps_place: bool = False
 
     @property
     def has_process(self) -> bool:
@@ -63,10 +66,25 @@ class NaiveSchedule:
         rule = self.rule_for(job)
         if rule is not None and rule.action.limit is not None:
             found[f"rule {rule.rule.uuid}"] = rule.action.limit
+        batch = batch_of(job)
+        if batch is not None and batch.at_most is not None:
+            found[f"batch {batch.batch_id}"] = batch.at_most
         return found
 
     def members(self, limit: str) -> list[int]:
-        return [job_id for job_id, each in self.jobs.items() if each.has_process and limit in self.limits(each.job)]
+        found = [(job_id, each) for job_id, each in self.jobs.items() if limit in self.limits(each.job)]
+        is_batch = limit.startswith("batch ")
+        return [job_id for job_id, each in found if each.has_process or (is_batch and each.keeps_place)]
+
+    def stopped(self, failed: Mapping[str, int]) -> set[int]:
+        """The jobs that must not begin any more. Args: failed: number of failures by batch."""
+        found = ((job_id, each, batch_of(each.job)) for job_id, each in self.jobs.items())
+        return {
+            job_id
+            for job_id, each, batch in found
+            if batch is not None and batch.failures is not None and failed.get(batch.batch_id, 0) > batch.failures
+            if each.busy is None and each.job.next_index == 0
+        }
 
     def has_room(self, job: Job) -> bool:
         return all(len(self.members(name)) < count for name, count in self.limits(job).items())

@@ -6,6 +6,7 @@ from typing import Any
 from common.ids import JobId
 from common.objects.filter import FilterRule
 from common.queue.explanation import (
+    BatchFull,
     BeingWritten,
     Faded,
     HeldByRule,
@@ -29,6 +30,8 @@ def reason_text(reason: Reason) -> str:
             return f"rule {reason.uuid}: {reason.action.to_wire()}"
         case LimitFull():
             return f"limit {reason.name}: full with {listed(reason.members)}"
+        case BatchFull():
+            return f"batch {reason.batch}: full with {listed(reason.members)}"
         case NoFreeSlot():
             return f"slots: {reason.used} of {reason.slots}"
         case InLine():

@@ -36,7 +36,8 @@ Glossary:
     filter class     jobs whose opcodes have the same names, under the same ruling
     static match     what a rule says of a whole filter class by the names of its opcodes: never, maybe, always
     shortlist        the rules of a new chain that may apply to a filter class, and the ruling if none does
-    bucket, limit    a limit that a job names in its reasons; that, or the limit of a rule with RATE_LIMIT
+    bucket, batch    a limit that a job names in its reasons; jobs submitted together, of which only some run at once
+    limit            that of a bucket, of a batch, or of a rule with RATE_LIMIT
     admission        a job's limits, and whether it is paused; an admission class is open if it is not paused and none
                      of its limits is full
     needs            the locks that an opcode declares: names and kinds by level

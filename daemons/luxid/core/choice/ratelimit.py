@@ -1,7 +1,8 @@
 """Limits on how many jobs of a kind run at once, and the jobs that count against them.
 
-A limit is a bucket that jobs name in their reasons, or a filter rule with RATE_LIMIT. A job counts against each of
-its limits from its start until its process is gone, never while it waits. Nothing is stored: the counts follow
+A limit is a bucket that jobs name in their reasons, a filter rule with RATE_LIMIT, or a batch. A job counts against
+each of its limits from its start until its process is gone, never while it waits; against that of its batch until it
+has ended or waits again, because what it began on a node may outlive its process. Nothing is stored: the counts follow
 from the jobs that run, so they are right after a restart, too.
 
 Source: luxid.md 5.5, 6.2; DESIGN section 11.
@@ -18,7 +19,7 @@ from common.ids import JobId
 class Limit:
     """At most `count` jobs at once; one of the classes below."""
 
-    # text of the bucket, or uuid of the rule
+    # text of the bucket, uuid of the rule, or id of the batch
     name: str
     count: int
 
@@ -31,6 +32,11 @@ class BucketLimit(Limit):
 @attrs.frozen(cache_hash=True)
 class RuleLimit(Limit):
     """Limit set by the filter rule with this uuid."""
+
+
+@attrs.frozen(cache_hash=True)
+class BatchLimit(Limit):
+    """Limit of the batch with this id (`common.queue.batch`)."""
 
 
 class LimitUsage:

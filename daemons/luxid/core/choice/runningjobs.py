@@ -9,7 +9,7 @@ from common.ids import JobId
 from common.locks import Lock, LockMode
 from daemons.luxid.core.choice.aliases import Aliases
 from daemons.luxid.core.choice.needs import Needs
-from daemons.luxid.core.choice.ratelimit import LimitUsage
+from daemons.luxid.core.choice.ratelimit import BatchLimit, Limit, LimitUsage
 from daemons.luxid.core.choice.readyjobs import ReadyJobs
 from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.filters.filterclasses import FilterClass
@@ -23,18 +23,28 @@ class RunningJobs:
         self._ready = ready
         self._locks = locks
         self._limit_usage = limit_usage
+        # jobs whose process is gone, and that have neither ended nor wait again: they keep their places in batches
+        self.kept: dict[JobId, tuple[Limit, ...]] = {}
 
     def add(self, entry: Entry) -> None:
         """Count a job from now on: it has a process, or is about to."""
         job_id = entry.job.job_id
+        self.release(job_id)
         self._ready.close(self._limit_usage.enter(job_id, entry.limits))
         self._ready.names_changed(self._locks.declare(job_id, entry.needs))
 
     def remove(self, entry: Entry) -> None:
-        """Count a job no longer: its process is gone."""
+        """Count a job no longer, but for its batch: its process is gone."""
         job_id = entry.job.job_id
-        self._ready.open(self._limit_usage.leave(job_id, entry.limits))
+        if kept := tuple(limit for limit in entry.limits if isinstance(limit, BatchLimit)):
+            self.kept[job_id] = kept
+        self._ready.open(self._limit_usage.leave(job_id, [limit for limit in entry.limits if limit not in kept]))
         self._ready.names_changed(self._locks.leave(job_id))
+
+    def release(self, job_id: JobId) -> None:
+        """Count a job without a process no longer at all: it has ended, or waits for its turn again."""
+        if (kept := self.kept.pop(job_id, None)) is not None:
+            self._ready.open(self._limit_usage.leave(job_id, kept))
 
     def rule(self, entry: Entry, filter_class: FilterClass) -> None:
         """Put a new ruling on a job in force: it counts against the limits of that one."""

@@ -14,11 +14,12 @@ from typing import Final
 import attrs
 
 from common.objects.filter import FilterRule
+from common.queue.batch import batch_of
 from common.queue.filteractions import Action, ActionKind
 from common.queue.filters import CompiledRule, compile_chain
 from common.queue.jobs import Job
 from common.queue.reasons import rate_buckets
-from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, RuleLimit
+from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit, RuleLimit
 from daemons.luxid.core.filters.staticmatch import OpIds, StaticMatch, static_match_of
 
 
@@ -147,8 +148,11 @@ def _ruling(rule: CompiledRule) -> Ruling:
 
 
 def bucket_limits(job: Job) -> tuple[Limit, ...]:
-    """Return the buckets that the job names in its reasons."""
+    """Return the limits that the job names in its reasons: that of its batch, and buckets."""
     found = rate_buckets([op.input.get("reason") for op in job.ops])
+    batch = batch_of(job)
+    of_batch = (BatchLimit(batch.batch_id, batch.at_most),) if batch is not None and batch.at_most is not None else ()
     if not found:
-        return ()
-    return tuple(sorted((BucketLimit(bucket.text, bucket.limit) for bucket in found), key=lambda limit: limit.name))
+        return of_batch
+    buckets = sorted((BucketLimit(bucket.text, bucket.limit) for bucket in found), key=lambda limit: limit.name)
+    return (*of_batch, *buckets)

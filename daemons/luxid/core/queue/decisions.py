@@ -30,9 +30,11 @@ class Doomed:
     """A job whose next opcode can never start, and why."""
 
     job_id: JobId
-    # True: a job it depends on was canceled, so it is canceled too; else it fails
+    # True: it is canceled, as is a job it depends on, or its batch; else it fails
     is_canceled: bool
     reason: str
+    # whether failures of its batch are the cause, not a job it depends on
+    by_batch: bool = False
 
 
 @attrs.frozen

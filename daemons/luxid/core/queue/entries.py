@@ -9,8 +9,9 @@ Theory. Every job that has not ended has an entry, and the entry a phase:
     running   it has a process; takes a slot
 
 `STEPS` says which phase may follow on which; a job comes and goes as held. A ready job is one of `ReadyJobs`. A job
-counts against its limits, and its locks against others, from when it begins to start until its process is gone. All
-this is entered and left where the phase changes, and nowhere else.
+counts against its limits, and its locks against others, from when it begins to start until its process is gone;
+against the limit of its batch until it ends, or becomes ready or blocked. All this is entered and left where the phase
+changes, and nowhere else.
 
 Source: DESIGN section 6.
 """
@@ -51,6 +52,8 @@ STEPS: Final[Mapping[Phase, Mapping[Phase, str]]] = {
     },
 }
 _WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
+# a held job keeps its place in its batch, if it had one
+_WITHOUT_PLACE: Final = (Phase.READY, Phase.BLOCKED)
 
 
 class Entries:
@@ -93,6 +96,8 @@ class Entries:
         if entry.phase is not Phase.HELD:
             raise ValueError(f"job {job_id} is {entry.phase.value} and cannot end before it is held")
         self.history.leave(self._entries.pop(job_id))
+        if job_id in self._running_jobs.kept:
+            self._running_jobs.release(job_id)
         self._count[Phase.HELD] -= 1
 
     def move(self, entry: Entry, phase: Phase) -> None:
@@ -113,6 +118,8 @@ class Entries:
         self._count[before] -= 1
         entry.phase = phase
         self._count[phase] += 1
+        if job_id in self._running_jobs.kept and phase in _WITHOUT_PLACE:
+            self._running_jobs.release(job_id)
         if phase is Phase.READY:
             self._ready.add(entry)
             entry.filter_class.ready += 1

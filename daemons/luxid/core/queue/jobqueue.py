@@ -28,6 +28,7 @@ from daemons.luxid.core.choice.runningjobs import RunningJobs
 from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
+from daemons.luxid.core.queue.batchstops import BatchStops
 from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
 from daemons.luxid.core.queue.dependents import Waits, next_dependencies
 from daemons.luxid.core.queue.endedjobs import EndedJobs
@@ -71,6 +72,7 @@ class JobQueue:
         self.loads = self._judging.loads
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
+        self._stops = BatchStops()
         self.ended = EndedJobs()
         self._touched = 0
         # that of the newest entry
@@ -89,6 +91,12 @@ class JobQueue:
         """
         for entry, depends in [(self._entry(job), next_dependencies(job)) for job in jobs]:
             self._enqueue(entry.job, entry, depends)
+
+    def failed_before(self, jobs: Iterable[Job]) -> None:
+        """Take note of jobs, found at start, that have failed; all that have not ended are here already."""
+        self._stops.failed_before(jobs)
+        for job_id in self._stops.stopped():
+            self._stop(job_id)
 
     def adopt(self, job: Job) -> None:
         """A job found with a living process."""
@@ -136,6 +144,8 @@ class JobQueue:
             self._entries.drop(job_id)
         self.ended.put(job_id, state)
         self._judge_dependents(job_id, state)
+        for other in self._stops.end(job_id, state):
+            self._stop(other)
 
     def found(self, job_id: JobId, state: JobState | None) -> None:
         """Take the state of a job that is not in the queue and could not be told before; None: there is no such job."""
@@ -249,16 +259,27 @@ class JobQueue:
             self._last_tick = self._last_tick if tick == self._last_tick else tick
             entry = self._judging.new_entry(job, self._last_tick)
             self._entries.add(entry)
+            self._stops.enter(job)
         return entry
 
     def _enqueue(self, job: Job, entry: Entry, dependencies: Iterable[Dependency]) -> None:
         self._touched += 1
         self.hold(job.job_id)
         self._judging.renew(entry, job)
-        if (doomed := self._waits.begin(job.job_id, dependencies)) is not None:
+        if job.next_index == 0 and (why := self._stops.stop_of(job.job_id)) is not None:
+            self._doomed.append(Doomed(job.job_id, True, why, by_batch=True))
+        elif (doomed := self._waits.begin(job.job_id, dependencies)) is not None:
             self._doomed.append(doomed)
         elif not self._judging.is_rejected(entry):
             self._entries.move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
+
+    def _stop(self, job_id: JobId) -> None:
+        """End a job of a batch that has stopped, unless it has begun; one whose file is rewritten ends after that."""
+        entry, why = self._entries[job_id], self._stops.stop_of(job_id)
+        if why is not None and entry.phase in (Phase.READY, Phase.BLOCKED) and entry.job.next_index == 0:
+            self._touched += 1
+            self.hold(job_id)
+            self._doomed.append(Doomed(job_id, True, why, by_batch=True))
 
     def _judge_dependents(self, job_id: JobId, state: JobState | None) -> None:
         for dependent in self._waits.dependents(job_id):

@@ -25,6 +25,7 @@ DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
 FILTER_SOURCE: Final = "gnt:daemon:luxid:filter"
 DEPENDENCY_SOURCE: Final = "gnt:daemon:luxid:dependency"
+BATCH_SOURCE: Final = "gnt:daemon:luxid:batch"
 CANCEL_SOURCE: Final = "gnt:daemon:luxid:cancel"
 # the only states in a job with more to do and nothing under way
 _BETWEEN_OPCODES: Final = frozenset({JobState.SUCCESS, JobState.QUEUED})
@@ -101,6 +102,11 @@ def cancel_for(job: Job, caller: Caller, now: Timestamp, now_ns: int) -> Job:
 def cancel_dependent(job: Job, reason: str, now: Timestamp, now_ns: int) -> Job:
     """End a job that has no process because one that it depends on was canceled; the reason says which."""
     return cancel_queued(_told(job, DEPENDENCY_SOURCE, reason, now_ns), now)
+
+
+def cancel_stopped(job: Job, reason: str, now: Timestamp, now_ns: int) -> Job:
+    """End a job that has not begun because its batch stops; the reason says after which failures."""
+    return cancel_queued(_told(job, BATCH_SOURCE, reason, now_ns), now)
 
 
 def cancel_rejected(job: Job, uuid: str, now: Timestamp, now_ns: int) -> Job:

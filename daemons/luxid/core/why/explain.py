@@ -11,6 +11,7 @@ import attrs
 
 from common.ids import JobId
 from common.queue.explanation import (
+    BatchFull,
     BeingWritten,
     Faded,
     HeldByRule,
@@ -25,7 +26,7 @@ from common.queue.explanation import (
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from daemons.luxid.core.choice.clashes import clashing_locks
-from daemons.luxid.core.choice.ratelimit import BucketLimit, RuleLimit
+from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, RuleLimit
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.entry import Entry
@@ -90,6 +91,9 @@ def _limits(queue: JobQueue, entry: Entry) -> Iterator[Reason]:
     for limit in entry.limits:
         members = sorted(queue.limit_usage.members(limit))
         if len(members) < limit.count:
+            continue
+        if isinstance(limit, BatchLimit):
+            yield BatchFull(limit.name, len(members), limit.count, tuple(members))
             continue
         if rule is not None and isinstance(limit, RuleLimit):
             yield HeldByRule(rule.uuid, Action(entry.ruling.kind, limit.count), rule.reason_trail)

@@ -31,7 +31,7 @@ import attrs
 from common.objects.filter import FilterRule
 from common.queue.jobs import Job, to_seconds
 from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind
-from daemons.luxid.core.choice.ratelimit import BucketLimit, Limit, LimitUsage
+from daemons.luxid.core.choice.ratelimit import BatchLimit, BucketLimit, Limit, LimitUsage
 from daemons.luxid.core.queue.decisions import Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits
 from daemons.luxid.core.queue.entry import Entry, WaitingOn
@@ -223,6 +223,8 @@ def _cause(waiting_on: Phase | FilterRule, blocking: Cause | None) -> Cause:
 
 
 def _limit_cause(limit: Limit) -> Cause:
+    if isinstance(limit, BatchLimit):
+        return Cause(WaitKind.BATCH, names=(limit.name,), limit=limit.count)
     # the text of a bucket tells its limit and is the user's; a rule has a UUID
     return Cause(WaitKind.LIMIT, names=(limit.name,), limit=limit.count, is_bucket=isinstance(limit, BucketLimit))
 

@@ -1,0 +1,75 @@
+"""A batch: jobs submitted together, one a node, of which only some run at once, and which stop after failures.
+
+It travels with its jobs: the trail of the first opcode of each has an entry with the source `gantry:batch`, such as
+
+    id=5f2c8a10b4de;place=3;jobs=20;at-most=2;failures=0
+
+So it needs no file of its own, and is known again after a restart and on another master.
+
+Source: DESIGN section 13, "Fleet".
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+from common.queue.jobs import Job
+from common.queue.reasons import ReasonEntry
+
+SOURCE: Final = "gantry:batch"
+# at most 9 digits: more jobs than any queue has
+_TEXT: Final = re.compile(
+    r"id=([0-9a-zA-Z_-]{1,64});place=(\d{1,9});jobs=(\d{1,9})(?:;at-most=(\d{1,9}))?(?:;failures=(\d{1,9}))?", re.ASCII
+)
+
+
+@attrs.frozen
+class Batch:
+    """The batch of a job, and the job's place in it."""
+
+    batch_id: str
+    # number of the job in its submission, from 1
+    place: int
+    # number of jobs
+    size: int
+    # number of its jobs that may run at once, at least 1; None: no limit
+    at_most: int | None = None
+    # number of failures after which its other jobs still begin; None: any
+    failures: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The text of its entry."""
+        limits = (("at-most", self.at_most), ("failures", self.failures))
+        told = [f";{name}={count}" for name, count in limits if count is not None]
+        return f"id={self.batch_id};place={self.place};jobs={self.size}{''.join(told)}"
+
+
+def batch_entry(batch: Batch, at_ns: int) -> ReasonEntry:
+    """The entry with which a client names the batch of a job."""
+    return ReasonEntry(SOURCE, batch.text, at_ns)
+
+
+def batch_of_trail(trail: object) -> Batch | None:
+    """The batch that a trail of a job file names; None: it has no such entry, or one that cannot be read."""
+    for entry in trail if isinstance(trail, list | tuple) else ():
+        # this runs for each job of a long queue
+        if isinstance(entry, Sequence) and len(entry) > 1 and entry[0] == SOURCE:
+            return _read(entry[1])
+    return None
+
+
+def batch_of(job: Job) -> Batch | None:
+    """The batch of a job; None: it belongs to none."""
+    return batch_of_trail(job.ops[0].input.get("reason")) if job.ops else None
+
+
+def _read(text: object) -> Batch | None:
+    match = _TEXT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        return None
+    place, size, at_most, failures = (None if number is None else int(number) for number in match.groups()[1:])
+    # a limit of none would keep all its jobs for ever
+    return Batch(match[1], place or 0, size or 0, at_most or None, failures)
