@@ -125,6 +125,11 @@ class OpCode:
         """
         return BIG_LOCK if self.TAKES_BIG_LOCK else apply_rules(self.lock_rules(), self, resolve)
 
+    @property
+    def is_resumable(self) -> bool:
+        """Whether a new process of the job can go on with it in the middle, after the death of the one that ran it."""
+        return False
+
     def secret_parameters(self) -> Mapping[str, object] | None:
         """The values that the normal form hides; the job process receives them at its start. None: there are none."""
         name = shape_of(type(self)).secret

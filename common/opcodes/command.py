@@ -1,5 +1,6 @@
-"""OP_RUN_COMMAND: run any program as a job."""
+"""OP_RUN_COMMAND: run any program as a job, here or on a node."""
 
+import enum
 import re
 import shlex
 from collections.abc import Mapping
@@ -9,8 +10,8 @@ import attrs
 
 from common.access import Role
 from common.errors import InvalidRequest
-from common.lockdecl import LockDeclaration, Resolver, declare
-from common.locks import Lock, LockMode
+from common.lockdecl import LevelDeclaration, LockDeclaration, Resolver, Scope, declare
+from common.locks import Lock, LockLevel, LockMode, group_lock, member_lock
 from common.opcodes.base import OpCode, only_declarable, seconds
 from common.system.ulimits import ULIMITS
 from common.validation import Checked, says
@@ -25,6 +26,15 @@ LEAST_CPUS: Final = 0.01
 MOST_CPUS: Final = 8192
 # what a shell may read otherwise
 _QUOTED: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
+
+
+class OnFailover(enum.Enum):
+    """The treatment of a command that runs on a node while another node becomes the master."""
+
+    # it runs on, and the new master follows it to its end
+    LEAVE = "leave"
+    # it is ended, and its job fails
+    KILL = "kill"
 
 
 @says({"minItems": 1})
@@ -151,16 +161,41 @@ class OpRunCommand(OpCode):
     keep_locks: bool = False
     # name of the node to run it on, whose lock it then holds, shared; None: the master, without such a lock
     node: str | None = attrs.field(default=None, validator=_node_name)
+    # only with a node; default: "leave"
+    on_failover: OnFailover | None = None
 
     def __attrs_post_init__(self) -> None:
         if self.stdin_text is not None and self.stdin_path is not None:
             raise InvalidRequest("a command reads either stdin_text or stdin_path; give one of them")
+        if self.on_failover is not None and self.node is None:
+            raise InvalidRequest("on_failover is for commands on a node; name the node, or leave it out")
 
     def summary_value(self) -> str:
-        """The comment, as a submitter who names the work wants to see the name; else the command."""
-        if self.comment:
-            return _shortened(self.comment)
-        return _shortened(" ".join(self.argv) if self.shell else joined(self.argv))
+        """The comment, as a submitter who names the work wants to see the name; else the command. After the node."""
+        text = self.comment or (" ".join(self.argv) if self.shell else joined(self.argv))
+        return _shortened(text if self.node is None else f"{self.node}: {text}")
+
+    @property
+    def is_resumable(self) -> bool:
+        return self.node is not None
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
-        return declare(self.locks)
+        """As the base. The node's lock is among them, shared, unless `locks` wants it in another mode.
+
+        In `locks` it may be named by the node's name, as in `node`, or by its uuid.
+        """
+        if self.node is None:
+            return declare(self.locks)
+        by_name = member_lock(LockLevel.NODE, self.node)
+        mode = self.locks.get(by_name, LockMode.SHARED)
+        others = {lock: wanted for lock, wanted in self.locks.items() if lock != by_name}
+        whole_level = others.get(group_lock(LockLevel.NODE))
+        if whole_level is not None and whole_level.covers(mode):
+            return declare(others)
+        uuid = None if resolve is None else resolve(LockLevel.NODE, self.node)
+        if uuid is not None:
+            own = member_lock(LockLevel.NODE, uuid)
+            return declare({**others, own: LockMode.EXCLUSIVE if others.get(own) is LockMode.EXCLUSIVE else mode})
+        declared = declare(others)
+        unknown = (*declared.levels.get(LockLevel.NODE, ()), LevelDeclaration(mode, Scope.UNKNOWN))
+        return attrs.evolve(declared, levels={**declared.levels, LockLevel.NODE: unknown})
