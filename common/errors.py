@@ -41,6 +41,12 @@ class InvalidRequest(GantryError):
     code = "invalid"
 
 
+class TagError(InvalidRequest):
+    """a tag breaks the rules of tags"""
+
+    wire_name = "TagError"
+
+
 class UnknownMethod(InvalidRequest):
     """no such method"""
 

@@ -20,10 +20,11 @@ from common.objects.config import Config
 from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
 from common.objects.index import ConfigIndex
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
-from common.objects.kinds import AdminState, AdminStateSource, NodeUuid
+from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
+from common.query.kinds import TagKind
 from protocol.blocking import BlockingClient
 from protocol.dial import pauses
 from protocol.messages import Request
@@ -47,7 +48,9 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.config import ReadConfig, RedistributeConfig
+from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.nodes import ChangeNodes
+from protocol.wconfd.tags import ChangeTags
 
 R = TypeVar("R")
 V = TypeVar("V", Cluster, Node, NodeGroup, Network, AnyInstance, AnyDisk)
@@ -176,6 +179,20 @@ class UnitConfig(ConfigIndex):
             candidate_pool_size=candidate_pool_size,
         )
         self._ask(call)
+
+    def change_groups(self, groups: Sequence[NodeGroup] = (), *, removed: Sequence[GroupUuid] = ()) -> None:
+        """Add, replace and remove node groups in one change.
+
+        Args: groups: as they should be; a new one with the serial number 0.
+        """
+        self._ask(ChangeGroups(groups=tuple(map(to_json, groups)), removed=tuple(removed)))
+
+    def change_tags(self, kind: TagKind, uuid: str, *, added: Sequence[str] = (), removed: Sequence[str] = ()) -> None:
+        """Add tags to an object and remove tags from it, whatever else of it has changed since it was read.
+
+        Args: uuid: ignored for the cluster.
+        """
+        self._make(ChangeTags(kind=kind, uuid=uuid, added=tuple(added), removed=tuple(removed)))
 
     def redistribute(self) -> tuple[str, ...]:
         """Have the configuration sent to all nodes again; return the names of those that were not reached."""

@@ -34,11 +34,13 @@ from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers, tell_config
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
+from daemons.wconfd.handlers.groups import GroupHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.metrics import MetricHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
+from daemons.wconfd.handlers.tags import TagHandlers
 from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
@@ -163,6 +165,8 @@ def make_handlers(
         file=ConfigFileHandlers(config, locks),
         changes=ChangeHandlers(short_lock, reservations),
         nodes=NodeHandlers(short_lock),
+        groups=GroupHandlers(short_lock),
+        tags=TagHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
         metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally()),

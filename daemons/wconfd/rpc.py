@@ -11,11 +11,13 @@ from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
+from daemons.wconfd.handlers.groups import GroupHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.metrics import MetricHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
+from daemons.wconfd.handlers.tags import TagHandlers
 from protocol.peer import Peer
 from protocol.serving.route import AnyRoute, Route
 from protocol.wconfd.changes import (
@@ -57,6 +59,7 @@ from protocol.wconfd.config import (
 )
 from protocol.wconfd.copies import VerifyConfigCopies
 from protocol.wconfd.explain import ExplainHoldings, ExplainWait
+from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.locks import (
     CleanupLocks,
     DownGradeLocksLevel,
@@ -94,6 +97,7 @@ from protocol.wconfd.reservations import (
     ReserveMac,
 )
 from protocol.wconfd.subscribe import Subscribe
+from protocol.wconfd.tags import ChangeTags
 
 
 @attrs.frozen
@@ -107,6 +111,8 @@ class Handlers:
     file: ConfigFileHandlers
     changes: ChangeHandlers
     nodes: NodeHandlers
+    groups: GroupHandlers
+    tags: TagHandlers
     reservations: ReservationHandlers
     cluster: ClusterHandlers
     metrics: MetricHandlers
@@ -168,6 +174,8 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(UpdateNetwork, to.changes.update_network, role=Role.FULL),
         Route(UpdateDisk, to.changes.update_disk, role=Role.FULL),
         Route(ChangeNodes, to.nodes.change_nodes, role=Role.FULL),
+        Route(ChangeGroups, to.groups.change_groups, role=Role.FULL),
+        Route(ChangeTags, to.tags.change_tags, role=Role.FULL),
         Route(ReplaceFilter, to.changes.replace_filter, role=Role.FULL),
         Route(DeleteFilter, to.changes.delete_filter, role=Role.FULL),
         Route(SetJobLimits, to.changes.set_job_limits, role=Role.FULL),

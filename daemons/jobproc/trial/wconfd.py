@@ -10,6 +10,7 @@ from typing import Final, Self, TypedDict, assert_never, cast
 
 from common.errors import RemoteError
 from common.locks import Lock, LockLevel, member_lock
+from common.query.kinds import TagKind
 from protocol.messages import AnyRequest
 from protocol.wconfd.changes import (
     AddInstance,
@@ -31,7 +32,9 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.nodes import ChangeNodes
+from protocol.wconfd.tags import ChangeTags
 
 # request -> table of the object that it replaces, and the level of the locks that guard it
 _TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {
@@ -40,6 +43,13 @@ _TABLES: Final[Mapping[type[AnyRequest], tuple[str, LockLevel]]] = {
     UpdateNetwork: ("networks", LockLevel.NETWORK),
     UpdateInstance: ("instances", LockLevel.INSTANCE),
     UpdateDisk: ("disks", LockLevel.INSTANCE),
+}
+# kind of objects with tags -> table of them, and the level of the locks that guard them; the cluster's have no lock
+_TAGGED: Final[Mapping[TagKind, tuple[str, LockLevel]]] = {
+    TagKind.NODE: ("nodes", LockLevel.NODE),
+    TagKind.NODEGROUP: ("nodegroups", LockLevel.NODEGROUP),
+    TagKind.NETWORK: ("networks", LockLevel.NETWORK),
+    TagKind.INSTANCE: ("instances", LockLevel.INSTANCE),
 }
 # requests by which a unit can change something through `UnitConfig`
 _Change = (
@@ -55,6 +65,8 @@ _Change = (
     | AddTcpUdpPort
     | UpdateCall
     | ChangeNodes
+    | ChangeGroups
+    | ChangeTags
 )
 _FIRST_PORT: Final = 11000
 
@@ -66,6 +78,7 @@ class _Object(TypedDict, total=False):
     name: str
     serial_no: int
     mtime: float
+    tags: Sequence[str]
     # an instance
     disks: list[str]
     primary_node: str
@@ -135,6 +148,10 @@ class FakeWconfd:
                 return self._replace(update)
             case ChangeNodes():
                 return self._change_nodes(request)
+            case ChangeGroups():
+                return self._change_groups(request)
+            case ChangeTags():
+                self._change_tags(request)
             case _:
                 assert_never(request)
         return True
@@ -178,6 +195,25 @@ class FakeWconfd:
         candidates = {uuid for uuid, node in nodes.items() if node.get("master_candidate")}
         self._cluster["candidate_certs"] = {uuid: text for uuid, text in certificates.items() if uuid in candidates}
         return self.config["serial_no"], self.config.get("mtime", 0)
+
+    def _change_groups(self, request: ChangeGroups) -> object:
+        groups = self._table("nodegroups")
+        for fresh in (cast(_Object, dict(group)) for group in request.groups):
+            self.guard(member_lock(LockLevel.NODEGROUP, fresh["uuid"]))
+            groups[fresh["uuid"]] = {**fresh, "serial_no": fresh["serial_no"] + 1}
+        for uuid in request.removed:
+            self.guard(member_lock(LockLevel.NODEGROUP, uuid))
+            del groups[self._known(groups, uuid, "nodegroups")["uuid"]]
+        return self.config["serial_no"], self.config.get("mtime", 0)
+
+    def _change_tags(self, request: ChangeTags) -> None:
+        tagged = self._cluster
+        if request.kind is not TagKind.CLUSTER:
+            table, level = _TAGGED[request.kind]
+            tagged = self._known(self._table(table), request.uuid, table)
+            self.guard(member_lock(level, self._guarding_name(level, table, tagged)))
+        tagged["tags"] = sorted((set(tagged.get("tags", ())) | set(request.added)) - set(request.removed))
+        tagged["serial_no"] += 1
 
     def _set_instance(self, request: SetInstanceStatus | SetInstancePrimaryNode) -> object:
         instance = self._instance(request.instance)

@@ -3,7 +3,6 @@
 Source: DESIGN section 13.
 """
 
-from collections.abc import Mapping
 from typing import Final
 
 import attrs
@@ -12,10 +11,10 @@ from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.node import Node
 from common.system.log import get_log
-from daemons.wconfd.core.config.deliveries import Delivery, Stamp
+from daemons.wconfd.core.config.deliveries import Stamp
 from daemons.wconfd.core.config.nodechanges import NodeChange, change_nodes
+from daemons.wconfd.handlers.deliveredcalls import delivery_of
 from daemons.wconfd.shortlock import ShortLock
-from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from protocol.wconfd.nodes import ChangeNodes
 
@@ -38,12 +37,6 @@ class NodeHandlers:
         def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
             return change_nodes(config, change, now, told)
 
-        stamp = await self._short_lock.update(_delivery(call), step)
+        stamp = await self._short_lock.update(delivery_of(call), step)
         _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
         return stamp
-
-
-def _delivery(call: ChangeNodes) -> Delivery:
-    value = reply_to_wire(call)
-    assert isinstance(value, Mapping)
-    return Delivery.of(value)
