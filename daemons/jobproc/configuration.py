@@ -20,7 +20,7 @@ from common.objects.config import Config
 from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
 from common.objects.index import ConfigIndex
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
-from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NodeUuid
+from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NetworkUuid, NodeUuid
 from common.objects.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
@@ -49,6 +49,7 @@ from protocol.wconfd.changes import (
 )
 from protocol.wconfd.config import ReadConfig, RedistributeConfig
 from protocol.wconfd.groups import ChangeGroups
+from protocol.wconfd.networks import ChangeNetworks
 from protocol.wconfd.nodes import ChangeNodes
 from protocol.wconfd.tags import ChangeTags
 
@@ -193,6 +194,13 @@ class UnitConfig(ConfigIndex):
         Args: uuid: ignored for the cluster.
         """
         self._make(ChangeTags(kind=kind, uuid=uuid, added=tuple(added), removed=tuple(removed)))
+
+    def change_networks(self, networks: Sequence[Network] = (), *, removed: Sequence[NetworkUuid] = ()) -> None:
+        """Add, replace and remove networks in one change; what instances have taken of their pools stays.
+
+        Args: networks: as they should be; a new one with the serial number 0.
+        """
+        self._ask(ChangeNetworks(networks=tuple(map(to_json, networks)), removed=tuple(removed)))
 
     def redistribute(self) -> tuple[str, ...]:
         """Have the configuration sent to all nodes again; return the names of those that were not reached."""

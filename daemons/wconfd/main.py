@@ -37,6 +37,7 @@ from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.groups import GroupHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.metrics import MetricHandlers
+from daemons.wconfd.handlers.networks import NetworkHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
@@ -167,6 +168,7 @@ def make_handlers(
         nodes=NodeHandlers(short_lock),
         groups=GroupHandlers(short_lock),
         tags=TagHandlers(short_lock),
+        networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
         metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally()),

@@ -14,6 +14,7 @@ from daemons.wconfd.handlers.explaining import ExplainingHandlers
 from daemons.wconfd.handlers.groups import GroupHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.metrics import MetricHandlers
+from daemons.wconfd.handlers.networks import NetworkHandlers
 from daemons.wconfd.handlers.nodes import NodeHandlers
 from daemons.wconfd.handlers.reloading import ConfigFileHandlers
 from daemons.wconfd.handlers.reservations import ReservationHandlers
@@ -79,6 +80,7 @@ from protocol.wconfd.locks import (
     WaitLocks,
 )
 from protocol.wconfd.metrics import ReadMetrics
+from protocol.wconfd.networks import ChangeNetworks
 from protocol.wconfd.nodes import ChangeNodes
 from protocol.wconfd.reservations import (
     AllocateDrbdMinor,
@@ -113,6 +115,7 @@ class Handlers:
     nodes: NodeHandlers
     groups: GroupHandlers
     tags: TagHandlers
+    networks: NetworkHandlers
     reservations: ReservationHandlers
     cluster: ClusterHandlers
     metrics: MetricHandlers
@@ -176,6 +179,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(ChangeNodes, to.nodes.change_nodes, role=Role.FULL),
         Route(ChangeGroups, to.groups.change_groups, role=Role.FULL),
         Route(ChangeTags, to.tags.change_tags, role=Role.FULL),
+        Route(ChangeNetworks, to.networks.change_networks, role=Role.FULL),
         Route(ReplaceFilter, to.changes.replace_filter, role=Role.FULL),
         Route(DeleteFilter, to.changes.delete_filter, role=Role.FULL),
         Route(SetJobLimits, to.changes.set_job_limits, role=Role.FULL),

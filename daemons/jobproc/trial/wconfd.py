@@ -11,6 +11,7 @@ from typing import Final, Self, TypedDict, assert_never, cast
 from common.errors import RemoteError
 from common.locks import Lock, LockLevel, member_lock
 from common.query.kinds import TagKind
+from common.shapes import JsonObject
 from protocol.messages import AnyRequest
 from protocol.wconfd.changes import (
     AddInstance,
@@ -33,6 +34,7 @@ from protocol.wconfd.changes import (
 )
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.groups import ChangeGroups
+from protocol.wconfd.networks import ChangeNetworks
 from protocol.wconfd.nodes import ChangeNodes
 from protocol.wconfd.tags import ChangeTags
 
@@ -67,6 +69,7 @@ _Change = (
     | ChangeNodes
     | ChangeGroups
     | ChangeTags
+    | ChangeNetworks
 )
 _FIRST_PORT: Final = 11000
 
@@ -149,9 +152,11 @@ class FakeWconfd:
             case ChangeNodes():
                 return self._change_nodes(request)
             case ChangeGroups():
-                return self._change_groups(request)
+                return self._change_table("nodegroups", LockLevel.NODEGROUP, request.groups, request.removed)
             case ChangeTags():
                 self._change_tags(request)
+            case ChangeNetworks():
+                return self._change_table("networks", LockLevel.NETWORK, request.networks, request.removed)
             case _:
                 assert_never(request)
         return True
@@ -196,14 +201,14 @@ class FakeWconfd:
         self._cluster["candidate_certs"] = {uuid: text for uuid, text in certificates.items() if uuid in candidates}
         return self.config["serial_no"], self.config.get("mtime", 0)
 
-    def _change_groups(self, request: ChangeGroups) -> object:
-        groups = self._table("nodegroups")
-        for fresh in (cast(_Object, dict(group)) for group in request.groups):
-            self.guard(member_lock(LockLevel.NODEGROUP, fresh["uuid"]))
-            groups[fresh["uuid"]] = {**fresh, "serial_no": fresh["serial_no"] + 1}
-        for uuid in request.removed:
-            self.guard(member_lock(LockLevel.NODEGROUP, uuid))
-            del groups[self._known(groups, uuid, "nodegroups")["uuid"]]
+    def _change_table(self, name: str, level: LockLevel, given: Sequence[JsonObject], removed: Sequence[str]) -> object:
+        table = self._table(name)
+        for fresh in (cast(_Object, dict(value)) for value in given):
+            self.guard(member_lock(level, fresh["uuid"]))
+            table[fresh["uuid"]] = {**fresh, "serial_no": fresh["serial_no"] + 1}
+        for uuid in removed:
+            self.guard(member_lock(level, uuid))
+            del table[self._known(table, uuid, name)["uuid"]]
         return self.config["serial_no"], self.config.get("mtime", 0)
 
     def _change_tags(self, request: ChangeTags) -> None:
