@@ -39,6 +39,11 @@ class OpNetworkAdd(OnNetwork):
     conflicts_check: bool = True
     tags: tuple[NonEmpty, ...] = ()
 
+    def lock_rules(self) -> LockRules:
+        # the network's lock is named by a uuid that it gets when the job runs
+        rules: LockRules = {LockLevel.NETWORK: SOME_EXCLUSIVE}
+        return {LockLevel.NODE: ALL_SHARED, **rules} if self.conflicts_check else rules
+
 
 @attrs.frozen(kw_only=True)
 class OpNetworkRemove(OnNetwork):
@@ -78,11 +83,6 @@ class OpNetworkConnect(OpCode):
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
-    LOCKS: ClassVar[LockRules] = {
-        LockLevel.NODEGROUP: shared("group_name"),
-        LockLevel.INSTANCE: SOME_SHARED,
-        LockLevel.NETWORK: shared("network_name"),
-    }
 
     group_name: NonEmpty
     network_name: NonEmpty
@@ -91,6 +91,12 @@ class OpNetworkConnect(OpCode):
     network_vlan: str = ""
     conflicts_check: bool = True
 
+    def lock_rules(self) -> LockRules:
+        rules: LockRules = {LockLevel.NODEGROUP: exclusive("group_name")}
+        if not self.conflicts_check:
+            return rules
+        return {**rules, LockLevel.INSTANCE: SOME_SHARED, LockLevel.NETWORK: shared("network_name")}
+
 
 @attrs.frozen(kw_only=True)
 class OpNetworkDisconnect(OpCode):
@@ -98,7 +104,7 @@ class OpNetworkDisconnect(OpCode):
 
     SUBMIT_ROLE: ClassVar[Role] = Role.ADMIN
     SUMMARY: ClassVar[str | None] = "network_name"
-    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_EXCLUSIVE}
+    LOCKS: ClassVar[LockRules] = {LockLevel.NODEGROUP: exclusive("group_name"), LockLevel.INSTANCE: SOME_SHARED}
 
     group_name: NonEmpty
     network_name: NonEmpty

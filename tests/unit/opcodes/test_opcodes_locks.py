@@ -8,6 +8,7 @@ Named differences from the column:
 - TAGS_GET without `use_locking`: nothing, as it really takes; the column says everything, exclusively.
 - INSTANCE_FAILOVER, INSTANCE_MIGRATE: parameters do not tell the instance's nodes, but it has some: unknown, never all.
 - TEST_DELAY: the nodes that it names, and none under `no_locks`: what our own unit takes.
+- NETWORK_ADD, NETWORK_CONNECT, NETWORK_DISCONNECT: their real locks, which our own units take.
 - new instances go by their name, which is their lock's, and not unknown.
 """
 
@@ -199,17 +200,24 @@ ROWS: Final[list[tuple[str, dict[str, Any], str, str]]] = [
     ("TEST_DELAY", {"duration": 1, "on_nodes": ["n1"], "no_locks": False}, "N:X{n1}", "="),
     ("TEST_DELAY", {"duration": 1, "on_node_uuids": ["u1"], "no_locks": False}, "N:X{u1}", "="),
     ("TEST_JQUEUE", {}, "N:X?", "="),
-    ("NETWORK_ADD", {"network_name": "new", "network": "192.0.2.0/24"}, "G:S* W:X?", "="),
+    ("NETWORK_ADD", {"network_name": "new", "network": "192.0.2.0/24"}, "N:S* W:X?", "="),
+    ("NETWORK_ADD", {"network_name": "new", "network": "192.0.2.0/24", "conflicts_check": False}, "W:X?", "="),
     ("NETWORK_REMOVE", NETWORK, "G:S* W:X?", "G:S* W:X{uuid-w1}"),
     ("NETWORK_SET_PARAMS", NETWORK, "W:X?", "W:X{uuid-w1}"),
     ("NETWORK_RENAME", {**NETWORK, "new_name": "new"}, "W:X?", "W:X{uuid-w1}"),
     (
         "NETWORK_CONNECT",
         {**GROUP, **NETWORK, "network_mode": "bridged", "network_link": "br0"},
-        "I:S? G:S? W:S?",
-        "I:S? G:S{uuid-g1} W:S{uuid-w1}",
+        "I:S? G:X? W:S?",
+        "I:S? G:X{uuid-g1} W:S{uuid-w1}",
     ),
-    ("NETWORK_DISCONNECT", {**GROUP, **NETWORK}, "I:X? G:X?", "I:X? G:X{uuid-g1}"),
+    (
+        "NETWORK_CONNECT",
+        {**GROUP, **NETWORK, "network_mode": "bridged", "network_link": "br0", "conflicts_check": False},
+        "G:X?",
+        "G:X{uuid-g1}",
+    ),
+    ("NETWORK_DISCONNECT", {**GROUP, **NETWORK}, "I:S? G:X?", "I:S? G:X{uuid-g1}"),
 ]
 # state their locks as a parameter
 OURS: Final = {"OP_RUN_COMMAND", "OP_TEST_DUMMY"}

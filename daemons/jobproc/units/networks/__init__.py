@@ -1,0 +1,1 @@
+"""The opcodes on networks; what values are good is in `networkvalues`, finding objects in `networklookup`."""
