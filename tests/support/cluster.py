@@ -15,9 +15,9 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import orjson
 
@@ -33,9 +33,11 @@ from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request, reply_to_wire
 from tests.support.leftovers import processes_under
+from tests.support.preloaded import ForkedDaemon, start_daemon
 from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")
+Daemon = subprocess.Popen[bytes] | ForkedDaemon
 CHECKOUT = Path(__file__).resolve().parents[2]
 ALL = tuple(daemon.name for daemon in start_order())
 FINAL = ("success", "error", "canceled")
@@ -44,12 +46,15 @@ FINAL = ("success", "error", "canceled")
 class Cluster:
     """One installation; a context manager that leaves no process behind."""
 
+    # whether daemons are forked from a process that has loaded their code: the tests' way; benchmarks start programs
+    FORKS: ClassVar[bool] = False
+
     def __init__(self, root: Path, *, settings: str = "", descriptors: int | None = None) -> None:
         # at most so many for each daemon, and for what it starts; None: as the test has
         self._descriptors = descriptors
         self.root = root
         self.paths = Paths.under_root(root)
-        self.daemons: dict[str, subprocess.Popen[bytes]] = {}
+        self.daemons: dict[str, Daemon] = {}
         # modules that are run instead of a daemon's own, by its name
         self.modules: dict[str, str] = {}
         # options with which a daemon is started, by its name
@@ -184,36 +189,33 @@ class Cluster:
             self._clients[path] = BlockingClient(path)
         return self._clients[path]
 
-    def _start_one(self, name: str) -> subprocess.Popen[bytes]:
+    def _start_one(self, name: str) -> Daemon:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ready:
             address = self.root / f"ready-{name}"
             address.unlink(missing_ok=True)
             ready.bind(str(address))
             ready.settimeout(0.1)
             # a file, since the job processes keep it open when the fork server is gone
+            env = {**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)}
             with self._errors(name).open("wb") as errors:
-                daemon = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-P",
-                        "-m",
-                        self._module(name),
-                        "--root",
-                        str(self.root),
-                        *self.options.get(name, ()),
-                    ],
-                    env={**os.environ, "PYTHONPATH": str(CHECKOUT), "NOTIFY_SOCKET": str(address)},
-                    stderr=errors,
-                    preexec_fn=self._limit if self._descriptors else None,
-                )
+                daemon = self._launch(name, env, errors.fileno())
             wait_until(lambda: daemon.poll() is not None or _says_ready(ready), what=f"{name} is ready")
         if daemon.returncode is not None:
             text = self._errors(name).read_text()
             raise AssertionError(f"{name} ended with {daemon.returncode}: {text}\n{self.log(name)[-2000:]}")
         return daemon
 
-    def _module(self, name: str) -> str:
-        return self.modules.get(name, daemon_named(name).module)
+    def _launch(self, name: str, env: Mapping[str, str], errors: int) -> Daemon:
+        arguments = ["--root", str(self.root), *self.options.get(name, ())]
+        if self.FORKS and name not in self.modules:
+            return start_daemon(daemon_named(name).module, arguments, env, errors, limit=self._descriptors)
+        module = self.modules.get(name, daemon_named(name).module)
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", module, *arguments],
+            env=env,
+            stderr=errors,
+            preexec_fn=self._limit if self._descriptors else None,
+        )
 
     def _limit(self) -> None:
         assert self._descriptors

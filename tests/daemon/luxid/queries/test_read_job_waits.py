@@ -147,7 +147,10 @@ def test_what_a_killed_luxid_knew_is_unknown_and_what_one_that_was_stopped_knew_
     job_id = cluster.submit(dummy(depends=after(first, wanted=("success", "error"))))
     has_waited(cluster, job_id, "dependency")
 
-    cluster.restart("luxid", number)
+    cluster.kill("luxid", number)
+    gone_at = time.monotonic()
+    wait_until(lambda: time.monotonic() - gone_at > SHORTEST_S, what="its absence is worth telling")
+    cluster.start("luxid")
     has_waited(cluster, job_id, "dependency")
     cluster.luxi(CancelJob(first, kill=True))
 
