@@ -186,6 +186,11 @@ class Paths:
         return self.waits / str(job_id // WAITS_FILE_JOBS)
 
     @property
+    def node_commands(self) -> Path:
+        """The commands that masters run on this node, and their output; ours."""
+        return self.data / "commands"
+
+    @property
     def damaged(self) -> Path:
         """Unreadable job files that were moved away; ours."""
         return self.data / "queue-damaged"

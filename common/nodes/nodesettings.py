@@ -71,3 +71,5 @@ class NodedSettings:
     idle_timeout_s: float = attrs.field(default=60.0, validator=positive)
     # time for calls under way when the daemon is told to stop
     stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)
+    # days after which ended commands that no master has had removed are forgotten
+    keep_commands_days: float = attrs.field(default=7.0, validator=positive)

@@ -102,6 +102,36 @@ class Livelock:
         _held[path] = livelock
         return livelock
 
+    @classmethod
+    def take(cls, path: Path) -> Self | None:
+        """Lock a file of this name, made if it is missing, for a holder that others know by the name; 0600.
+
+        None: another process has it, or probes it. The holder may write into `fd`; this process must not open the
+        file once more.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        name = os.path.abspath(path)
+        while True:
+            fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if _is_at(fd, name):
+                    break
+                # removed since it was opened
+                os.close(fd)
+            except BlockingIOError:
+                os.close(fd)
+                return None
+            except BaseException:
+                os.close(fd)
+                raise
+        livelock = cls(name, fd)
+        _held[name] = livelock
+        return livelock
+
     @contextlib.contextmanager
     def lent(self) -> Iterator[int]:
         """Within this context a forked child keeps the descriptor and its flock: it stands in for this process.
@@ -176,6 +206,14 @@ def _try_lock(path: str) -> None:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     finally:
         os.close(fd)
+
+
+def _is_at(fd: int, path: str) -> bool:
+    """Whether this open file is still the one at the path."""
+    try:
+        return os.path.samestat(os.fstat(fd), os.stat(path))
+    except FileNotFoundError:
+        return False
 
 
 @contextlib.contextmanager

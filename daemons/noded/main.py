@@ -5,6 +5,7 @@ Source: DESIGN sections 12 and 13; noded.md 1.
 
 import os
 import signal
+from collections.abc import Callable
 from typing import Final
 
 import trio
@@ -19,10 +20,12 @@ from common.system.daemons.running import find_supervisor
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.noded.callers import Callers
+from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.nodefiles import SsconfFiles
 from daemons.noded.files.places import Places
 from daemons.noded.files.queuefiles import QueueFiles
+from daemons.noded.handlers.commands import CommandHandlers
 from daemons.noded.handlers.facts import FactsHandlers
 from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
@@ -65,7 +68,8 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     callers = Callers(paths.ssconf_file("master_candidates_certs"), paths.server_pem)
     epochs = Epochs(paths.epoch_file)
     is_leaving = trio.Event()
-    handlers = make_handlers(settings, queue, epochs, is_leaving)
+    commands = NodeCommands(settings)
+    handlers = make_handlers(settings, queue, epochs, is_leaving, commands)
     table = rows(handlers)
     app = Application(Procedures(table, callers, epochs), Bodies(rules.max_body_bytes, rules.body_timeout_s))
     connections = Connections(app, TlsIdentity(paths), rules)
@@ -75,7 +79,9 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     with open_listener(rules.address, rules.port, where="'address' and 'port' in [noded]") as listener:
         async with trio.open_nursery() as writers:
             await writers.start(queue.run)
+            await writers.start(commands.run)
             async with trio.open_nursery() as nursery:
+                nursery.start_soon(_at_the_end, commands.tell_last_news)
                 nursery.start_soon(connections.serve, listener)
                 nursery.start_soon(gate.run)
                 nursery.start_soon(_end_after, is_leaving, paths)
@@ -85,7 +91,9 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
             writers.cancel_scope.cancel()
 
 
-def make_handlers(settings: Settings, queue: QueueFiles, epochs: Epochs, is_leaving: trio.Event) -> Handlers:
+def make_handlers(
+    settings: Settings, queue: QueueFiles, epochs: Epochs, is_leaving: trio.Event, commands: NodeCommands
+) -> Handlers:
     """The handlers of a node. Args: is_leaving: is set when the node has left the cluster."""
     paths, own_name = settings.paths, settings.cluster.own_name
     places = Places(paths, wire_names(settings))
@@ -97,10 +105,11 @@ def make_handlers(settings: Settings, queue: QueueFiles, epochs: Epochs, is_leav
         facts=FactsHandlers(),
         instances=InstanceHandlers(),
         mastership=MastershipHandlers(settings, epochs),
-        membership=MembershipHandlers(paths, queue, own_name, is_leaving.set),
+        membership=MembershipHandlers(paths, queue, own_name, is_leaving.set, commands.leave),
         verifying=VerifyHandlers(paths, places, own_name, settings.noded.port, version),
         work=WorkHandlers(paths),
         renewal=RenewalHandlers(paths, own_name),
+        commands=CommandHandlers(commands),
     )
 
 
@@ -132,6 +141,14 @@ def _remove_leftovers(paths: Paths) -> None:
             continue
         if left:
             _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")
+
+
+async def _at_the_end(act: Callable[[], None]) -> None:
+    """Do this as soon as the daemon is told to end, while calls under way are still being finished."""
+    try:
+        await trio.sleep_forever()
+    finally:
+        act()
 
 
 async def _end_after(is_leaving: trio.Event, paths: Paths) -> None:

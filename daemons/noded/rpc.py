@@ -15,6 +15,7 @@ from common.nodes.epochs import parse_epoch
 from common.system.inthread import in_thread
 from daemons.noded.callers import Callers
 from daemons.noded.epochs import Epochs
+from daemons.noded.handlers.commands import CommandHandlers
 from daemons.noded.handlers.facts import FactsHandlers
 from daemons.noded.handlers.instances import InstanceHandlers
 from daemons.noded.handlers.mastership import MastershipHandlers
@@ -26,6 +27,7 @@ from daemons.noded.handlers.uploads import UploadHandlers
 from daemons.noded.handlers.verifying import VerifyHandlers
 from daemons.noded.handlers.work import WorkHandlers
 from protocol.noded.call import AnyCall, read_request
+from protocol.noded.commands import FollowCommand, ForgetCommands, ListCommands, StartCommand, StopCommand
 from protocol.noded.facts import BridgesExist, ExportList, NodeHasIpAddress, NodeInfo
 from protocol.noded.files import GetFileInfo, UploadFile, UploadFileSingle, WriteSsconfFiles
 from protocol.noded.instances import AllInstancesInfo, InstanceConsoleInfo, InstanceInfo, InstanceList
@@ -90,6 +92,7 @@ class Handlers:
     verifying: VerifyHandlers
     work: WorkHandlers
     renewal: RenewalHandlers
+    commands: CommandHandlers
 
 
 def rows(to: Handlers) -> Sequence[AnyRow]:
@@ -133,6 +136,11 @@ def rows(to: Handlers) -> Sequence[AnyRow]:
         Row(GetWatcherPause, to.work.watcher_pause),
         Row(SetWatcherPause, to.work.set_watcher_pause, changes=True),
         Row(HooksRunner, to.work.run_hooks),
+        Row(StartCommand, to.commands.start, changes=True),
+        Row(FollowCommand, to.commands.follow),
+        Row(StopCommand, to.commands.stop, changes=True),
+        Row(ForgetCommands, to.commands.forget, changes=True),
+        Row(ListCommands, to.commands.states),
     ]
 
 

@@ -7,7 +7,7 @@ import datetime
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -39,13 +39,27 @@ _log: Final = get_log(__name__)
 
 
 class MembershipHandlers:
-    """Args: own_name: the name of this node. end: ends this daemon, after its replies."""
+    """The node and its cluster.
 
-    def __init__(self, paths: Paths, queue: QueueFiles, own_name: str, end: Callable[[], None]) -> None:
+    Args:
+        own_name: the name of this node.
+        end: ends this daemon, after its replies.
+        leave_commands: removes what is kept of commands. Raises: Conflict: one may run.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        queue: QueueFiles,
+        own_name: str,
+        end: Callable[[], None],
+        leave_commands: Callable[[], Awaitable[None]],
+    ) -> None:
         self._paths = paths
         self._queue = queue
         self._own_name = own_name
         self._end = end
+        self._leave_commands = leave_commands
 
     async def demote(self, _: NodeDemoteFromMc) -> None:
         """Put config.data aside; the queue stays. Raises: Conflict: this node is the master. OSError."""
@@ -54,9 +68,11 @@ class MembershipHandlers:
     async def leave_cluster(self, _: NodeLeaveCluster) -> str:
         """Remove the files of the cluster, jobs and what lies beside them included, and end.
 
-        Raises: Conflict: this node is the master. OSError: some are left; the call can be repeated.
+        Raises: Conflict: this node is the master, or a command may run here. OSError: some are left; the call can be
+            repeated.
         """
         await in_thread(self._refuse_master)
+        await self._leave_commands()
         await self._queue.purge()
         await in_thread(self._remove_files)
         # without certificates no caller is obeyed any more, but one that was heard before may have brought a job

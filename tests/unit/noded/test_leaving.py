@@ -26,12 +26,16 @@ class LateQueue(QueueFiles):
             self.late.write_bytes(b"{}")
 
 
+async def nothing_runs() -> None:
+    pass
+
+
 def test_a_job_that_comes_while_the_node_leaves_is_removed(tmp_path: Path) -> None:
     paths = Paths.under_root(tmp_path)
     paths.make_folders()
     queue = LateQueue(paths)
     ended = trio.Event()
-    handlers = MembershipHandlers(paths, queue, "node2.test", ended.set)
+    handlers = MembershipHandlers(paths, queue, "node2.test", ended.set, nothing_runs)
 
     trio.run(handlers.leave_cluster, NodeLeaveCluster(modify_ssh_setup=False))
 

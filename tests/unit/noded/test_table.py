@@ -9,6 +9,7 @@ from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import ssconf_values
 from common.paths import Paths
 from common.settings import Settings
+from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
 from daemons.noded.files.places import SSCONF_KEYS
 from daemons.noded.files.queuefiles import QueueFiles
@@ -20,11 +21,6 @@ from protocol.noded.statefiles import PREFIX
 # known by their class, and carried out by no handler yet
 NOT_YET = {
     "etc_hosts_modify",
-    "gantry_follow_command",
-    "gantry_forget_commands",
-    "gantry_list_commands",
-    "gantry_start_command",
-    "gantry_stop_command",
     "node_activate_master_ip",
     "node_change_master_netmask",
     "node_deactivate_master_ip",
@@ -35,7 +31,8 @@ NOT_YET = {
 def test_each_call_has_one_row_or_is_one_of_those_to_come(tmp_path: Path) -> None:
     settings = Settings(Paths.under_root(tmp_path))
     queue, epochs = QueueFiles(settings.paths), Epochs(settings.paths.epoch_file)
-    names = [row.call_class.METHOD for row in rows(make_handlers(settings, queue, epochs, trio.Event()))]
+    commands = NodeCommands(settings)
+    names = [row.call_class.METHOD for row in rows(make_handlers(settings, queue, epochs, trio.Event(), commands))]
 
     assert len(names) == len(set(names))
     assert {kind.METHOD for kind in call_classes()} - set(names) == NOT_YET

@@ -1,0 +1,1 @@
+"""Commands on this node: their records, their runners, their output."""

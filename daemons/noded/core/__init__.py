@@ -1,0 +1,1 @@
+"""What noded decides, without files and clocks."""
