@@ -121,11 +121,16 @@ def with_wishes(op: OpInput, wishes: Wishes, command: str) -> OpInput:
 
 
 def submit_jobs(
-    jobs: Sequence[Sequence[OpInput]], wishes: Wishes, succeeded: Callable[[Sequence[JobId]], None] | None = None
+    jobs: Sequence[Sequence[OpInput]],
+    wishes: Wishes,
+    succeeded: Callable[[Sequence[JobId]], None] | None = None,
+    nodes: Sequence[str] = (),
 ) -> int:
     """Submit, print the ids, and follow the jobs if wanted; return the exit code.
 
-    Args: succeeded: called when the jobs were followed and all have ended well.
+    Args:
+        succeeded: called when the jobs were followed and all have ended well.
+        nodes: for each job its node; empty: they are not told by nodes.
     """
     if wishes.is_waiting:
         # imported late: most submissions are not followed; imported now, Ctrl-C works as soon as the id is printed
@@ -133,8 +138,11 @@ def submit_jobs(
     with open_luxid() as client:
         answers = send_jobs(client, jobs, wishes)
     ids = taken(answers)
-    _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else answers, wishes)
-    code = tell_refused(answers)
+    if nodes:
+        _tell_ids(ids, _by_node(nodes, answers), wishes)
+    else:
+        _tell_ids(ids, ids[0] if ids and len(jobs) == 1 else answers, wishes)
+    code = tell_refused(answers, nodes)
     if not wishes.is_waiting:
         return code
     if not ids:
@@ -210,11 +218,22 @@ def _tell_ids(ids: Sequence[int], answer: object, wishes: Wishes) -> None:
         remark(f"watch with: {command_line(job_program(), 'watch', *ids)}")
 
 
-def tell_refused(answers: Sequence[SubmitAnswer]) -> int:
+def _by_node(nodes: Sequence[str], answers: Sequence[SubmitAnswer]) -> list[dict[str, object]]:
+    """The wire form of what became of each node's job."""
+    return [
+        {"node": node, "id": answer.job_id}
+        if isinstance(answer, Submitted)
+        else {"node": node, "refused": answer.message}
+        for node, answer in zip(nodes, answers, strict=True)
+    ]
+
+
+def tell_refused(answers: Sequence[SubmitAnswer], nodes: Sequence[str] = ()) -> int:
     """Report the jobs that were not taken; return the exit code."""
     code = 0
     for place, answer in enumerate(answers):
         if isinstance(answer, Refused):
-            complain(f"job {place + 1} of {len(answers)} was not taken: {answer.message}")
+            which = f"the job for {nodes[place]}" if nodes else f"job {place + 1} of {len(answers)}"
+            complain(f"{which} was not taken: {answer.message}")
             code = 1
     return code

@@ -16,7 +16,7 @@ from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
 from common.wire import structure
-from protocol.luxi.queries import QueryJobs, QueryNodes
+from protocol.luxi.queries import QueryGroups, QueryJobs, QueryNodes
 from protocol.wconfd.locks import ListAllLocks
 
 PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-cluster")
@@ -70,6 +70,17 @@ def _node_items(incomplete: str) -> list[CompletionItem]:
         rows = client.call(QueryNodes((), ("name",)), timeout_s=_PATIENCE_S)
     names = [str(name) for (name,) in rows]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST_ITEMS]
+
+
+def complete_groups(incomplete: str) -> list[CompletionItem]:
+    """The names of node groups that begin with the typed text."""
+    return _quietly(lambda: _group_items(incomplete))
+
+
+def _group_items(incomplete: str) -> list[CompletionItem]:
+    with open_luxid() as client:
+        rows = client.call(QueryGroups((), ("name",)), timeout_s=_PATIENCE_S)
+    return [CompletionItem(str(name)) for (name,) in rows if str(name).startswith(incomplete)][:_MOST_ITEMS]
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:

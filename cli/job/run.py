@@ -1,7 +1,6 @@
 """`gnt-job run`: run a command as a job."""
 
 import os
-import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,104 +8,17 @@ from typing import Unpack
 
 import click
 
+from cli.choosing.commandargs import CPUS, DEPENDENCY, SIZE, ULIMIT, VARIABLE
 from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
+from cli.connection import open_luxid
 from cli.durations import POSITIVE_DURATION
-from cli.query import JOB_ID
+from cli.fleet.fleetoptions import FleetWish, fleet_options, read_fleet_wish
 from cli.remote.remoteoptions import is_remote
+from cli.screen import remark
 from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
 from common.errors import InvalidRequest
-from common.queue.jobs import FINAL_NAMES, JobState
-from common.system.ulimits import ULIMITS
-
-
-class DependencyType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`ID` or `ID:status,...`: a job, and the states that it may end in; success if left out."""
-
-    name = "dependency"
-
-    def convert(
-        self, value: str | list[object], param: click.Parameter | None, ctx: click.Context | None
-    ) -> list[object]:
-        if isinstance(value, list):
-            return value
-        number, _, names = value.partition(":")
-        statuses = [name for name in names.split(",") if name] or [JobState.SUCCESS.value]
-        wrong = next((name for name in statuses if name not in FINAL_NAMES), None)
-        if wrong is not None:
-            self.fail(f"no job ends as '{wrong}'; write {', '.join(sorted(FINAL_NAMES))}", param, ctx)
-        return [JOB_ID.convert(number, param, ctx), statuses]
-
-
-class EnvironmentType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`NAME=VALUE`; `NAME` alone takes its value from this environment."""
-
-    name = "variable"
-
-    def convert(
-        self, value: str | tuple[str, str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, str]:
-        if isinstance(value, tuple):
-            return value
-        name, equals, text = value.partition("=")
-        if not name:
-            self.fail(f"'{value}' names no variable; write NAME=VALUE", param, ctx)
-        if not equals and name not in os.environ:
-            self.fail(f"'{name}' is not set here; write {name}=VALUE", param, ctx)
-        return name, text if equals else os.environ[name]
-
-
-class SizeType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`512M`: bytes; K, M, G or T multiply by powers of 1024."""
-
-    name = "size"
-
-    def convert(self, value: str | int, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if isinstance(value, int):
-            return value
-        match = _SIZE.fullmatch(value)
-        if match is None:
-            self.fail(f"'{value}' is not a size; write bytes, or a number with K, M, G or T", param, ctx)
-        return int(float(match[1]) * 1024 ** _UNITS.index(match[2].upper()))
-
-
-class CpusType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`1.5`: a number of processors; `nan` and `inf` are refused, as JSON does not have them."""
-
-    name = "float"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        if isinstance(value, float):
-            return value
-        if _CPUS.fullmatch(value) is None:
-            self.fail(f"'{value}' is not a number of processors; write one such as 2 or 0.5", param, ctx)
-        return float(value)
-
-
-class UlimitType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
-    """`nofile=1024:4096`: soft and hard limit, or both; `unlimited` for none."""
-
-    name = "limit"
-
-    def convert(
-        self, value: str | tuple[str, list[int]], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, list[int]]:
-        if isinstance(value, tuple):
-            return value
-        name, _, text = value.partition("=")
-        numbers = ["-1" if number == "unlimited" else number for number in text.split(":")]
-        if name not in ULIMITS:
-            self.fail(f"there is no limit '{name}'; they are {', '.join(ULIMITS)}", param, ctx)
-        if len(numbers) > 2 or not all(_NUMBER.fullmatch(number) for number in numbers):
-            self.fail(f"'{value}' is not a limit; write {name}=SOFT[:HARD], each a number or unlimited", param, ctx)
-        return name, [int(number) for number in numbers]
-
-
-_UNITS = ("", "K", "M", "G", "T")
-_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)([KMGT]?)(?:i?B)?", re.ASCII | re.IGNORECASE)
-_CPUS = re.compile(r"\d{1,4}(\.\d{1,6})?|\.\d{1,6}", re.ASCII)
-_NUMBER = re.compile(r"-1|\d{1,19}", re.ASCII)
-SIZE = SizeType()
+from protocol.luxi.submission import OpInput
 
 
 def read_standard_input() -> str:
@@ -132,14 +44,18 @@ def read_standard_input() -> str:
         "gnt-job run --reason rate-limit:2:backup -- backup web1",
         "gnt-job run --memory 2G --cpus 1.5 --nice 10 -- make -j4",
         "gnt-job run --stdin /srv/dump.sql --stderr apart --wait -- mysql web",
+        "gnt-job run --node web1 --node web2 --wait -- uptime",
+        "gnt-job run --node-group web --at-most 2 --stop-on-failure --wait -- apt-get --yes upgrade",
+        "gnt-job run --each-node --lock 'node/{node}' -- reboot-if-needed",
     ),
 )
 @click.option("--lock", "locks", type=LOCK, multiple=True, help="Hold this lock, NAME[:shared|exclusive]; repeatable.")
+@fleet_options
 @click.option(
     "--after",
     "--depend",
     "depends",
-    type=DependencyType(),
+    type=DEPENDENCY,
     multiple=True,
     help="Start after job ID has succeeded, or has ended as ID:success|error|canceled,... says; repeatable.",
 )
@@ -148,7 +64,7 @@ def read_standard_input() -> str:
     "--cwd",
     metavar="DIR",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Run it there; here if left out, with --remote in /.",
+    help="Run it there; here if left out, with --remote or on a node in /.",
 )
 @click.option(
     "--stdin",
@@ -164,12 +80,12 @@ def read_standard_input() -> str:
     help="Standard error with the output (default), or kept by itself: gnt-job output --stderr.",
 )
 @click.option("--memory", type=SIZE, help="Memory limit of all its processes together: 512M, 2G.")
-@click.option("--cpus", type=CpusType(), help="Limit of processors at once: 2, 0.5.")
+@click.option("--cpus", type=CPUS, help="Limit of processors at once: 2, 0.5.")
 @click.option("--nice", type=click.IntRange(-20, 19), help="Niceness, 19 is the lowest priority; below 0 only as root.")
 @click.option(
-    "--ulimit", "ulimits", type=UlimitType(), multiple=True, help="A limit, NAME=SOFT[:HARD], nofile=4096; repeatable."
+    "--ulimit", "ulimits", type=ULIMIT, multiple=True, help="A limit, NAME=SOFT[:HARD], nofile=4096; repeatable."
 )
-@click.option("--env", type=EnvironmentType(), multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
+@click.option("--env", type=VARIABLE, multiple=True, help="Set a variable, NAME=VALUE; repeatable.")
 @click.option("--shell", is_flag=True, help="Join the words by blanks and give them to /bin/sh.")
 @click.option("--user", metavar="NAME", help="Run it as this user; needs daemons that run as root.")
 @click.option(
@@ -203,6 +119,12 @@ def run_command(
     exit_codes: Sequence[int],
     detach: bool,
     keep_locks: bool,
+    node_names: Sequence[str],
+    node_groups: Sequence[str],
+    is_each_node: bool,
+    at_most: int | None,
+    is_stopping: bool,
+    max_failures: int | None,
     **options: Unpack[FollowOptions],
 ) -> int:
     """Run COMMAND as a job, under locks and after other jobs; print the job's id.
@@ -211,8 +133,12 @@ def run_command(
     and SHELL of its user, GANTRY_JOB_ID and its like, and what --env adds; umask 022, at most 1024 open files, no
     other limits, niceness 0; this folder or --cwd; nothing on standard input.
 
+    On nodes each has a job of its own, all in one submission; the id of each is printed. In the name of a lock
+    {node} stands for the job's node. Users, folders and programs are those of the node.
+
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
+    fleet = read_fleet_wish(node_names, node_groups, is_each_node, at_most, is_stopping, max_failures)
     if stdin_from is not None and stdin_text is not None:
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
@@ -224,13 +150,13 @@ def run_command(
     op: dict[str, object] = {
         "OP_ID": "OP_RUN_COMMAND",
         "argv": list(words),
-        "cwd": _place(cwd, "--cwd") if is_remote() else os.path.abspath(cwd or Path.cwd()),
+        "cwd": _place(cwd, "--cwd", fleet) if _is_elsewhere(fleet) else os.path.abspath(cwd or Path.cwd()),
         "shell": shell,
         "env": dict(env),
         "locks": lock_modes(locks),
         "timeout": timeout,
         "user": user,
-        "stdin_path": _place(stdin_from, "--stdin"),
+        "stdin_path": _place(stdin_from, "--stdin", fleet),
         "stdin_text": stdin_text,
         "memory": memory,
         "cpus": cpus,
@@ -242,20 +168,37 @@ def run_command(
         "keep_locks": keep_locks or None,
         "depends": [list(dependency) for dependency in depends] or None,
     }
-    return submit_jobs(
-        [[with_wishes({key: value for key, value in op.items() if value is not None}, wishes, "run")]], wishes
-    )
+    whole = with_wishes({key: value for key, value in op.items() if value is not None}, wishes, "run")
+    return _submit_to_nodes(whole, fleet, wishes) if fleet.has_nodes else submit_jobs([[whole]], wishes)
 
 
-def _place(path: Path | None, option: str) -> str | None:
+def _submit_to_nodes(op: OpInput, fleet: FleetWish, wishes: Wishes) -> int:
+    # imported late: most commands run on no node
+    from cli.fleet.batching import jobs_for
+    from cli.fleet.nodechoice import choose_nodes
+
+    with open_luxid() as client:
+        chosen = choose_nodes(client, fleet)
+    for name, why in chosen.left_out:
+        remark(f"left out: {name} ({why})")
+    return submit_jobs(jobs_for(op, chosen.names, fleet), wishes, nodes=chosen.names if fleet.is_batch else ())
+
+
+def _is_elsewhere(fleet: FleetWish) -> bool:
+    """Whether the command does not run on this machine, or not only."""
+    return is_remote() or fleet.has_nodes
+
+
+def _place(path: Path | None, option: str, fleet: FleetWish) -> str | None:
     """The path for the opcode, which has none that depend on the current folder.
 
     Raises: click.UsageError: the folder is one of this machine, and the job runs on another.
     """
     if path is None:
         return None
-    if is_remote() and not path.is_absolute():
-        raise click.UsageError(f"{option} '{path}' is on the other machine; write a path that begins with /")
+    if _is_elsewhere(fleet) and not path.is_absolute():
+        where = "the node" if fleet.has_nodes else "the other machine"
+        raise click.UsageError(f"{option} '{path}' is on {where}; write a path that begins with /")
     return os.path.abspath(path)
 
 

@@ -94,6 +94,8 @@ class FakeLuxid:
         self.waits: dict[int, list[dict[str, Any]]] | None = {}
         # uuid -> rule
         self.rules: dict[str, dict[str, Any]] = {}
+        # fields of the nodes
+        self.nodes: list[dict[str, Any]] = []
         self._changed = trio.Event()
         # False: as a luxid of Ganeti
         self.has_feed = True
@@ -229,6 +231,8 @@ class FakeLuxid:
         if call.what is QueryKind.FILTER:
             things: list[Any] = list(self.rules.values())
             read: Callable[[Any, str], Any] = _cell_of_rule
+        elif call.what is QueryKind.NODE:
+            things, read = list(self.nodes), lambda node, name: node[name]
         else:
             things = [job for job in self.jobs.values() if "archived" in call.fields or not job.archived]
             read = _cell_of_job

@@ -1,0 +1,1 @@
+"""One command on many nodes: which nodes, one job for each, and how far they are."""
