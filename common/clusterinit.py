@@ -4,6 +4,7 @@ Source: wconfd.md 6.1, 6.2 and 7.9; luxid.md 3.
 """
 
 import re
+import secrets
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -113,8 +114,21 @@ def _new_uuids() -> NewUuids:
     return NewUuids(cluster=str(uuid.uuid4()), node=NodeUuid(str(uuid.uuid4())), group=GroupUuid(str(uuid.uuid4())))
 
 
+def make_key(paths: Paths) -> None:
+    """Make the key for questions about the configuration, for a cluster of an earlier release.
+
+    Durability: on return it survives a loss of power.
+    """
+    write_files([FileWrite(paths.hmac_key, _new_key(), CONFIG_MODE)])
+
+
+def _new_key() -> bytes:
+    return f"{secrets.token_hex(20)}\n".encode()
+
+
 def _state_files(paths: Paths) -> Iterator[tuple[Path, bytes, int]]:
     yield paths.locks_data, NO_LOCKS, _PRIVATE_MODE
     yield paths.tempres_data, NO_RESERVATIONS, _PRIVATE_MODE
     yield paths.version_file, f"{QUEUE_VERSION}\n".encode(), _PRIVATE_MODE
     yield paths.serial_file, _FIRST_SERIAL, _PRIVATE_MODE
+    yield paths.hmac_key, _new_key(), CONFIG_MODE

@@ -68,6 +68,11 @@ class Paths:
         return self.data / "rapi.pem"
 
     @property
+    def hmac_key(self) -> Path:
+        """The secret that signs questions about the configuration, and their answers."""
+        return self.data / "hmac.key"
+
+    @property
     def client_pem(self) -> Path:
         """Key and certificate of this node."""
         return self.data / "client.pem"

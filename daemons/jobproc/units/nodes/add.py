@@ -1,7 +1,7 @@
 """OP_NODE_ADD: takes a node into the cluster, or takes one that is there anew.
 
 The node's daemon must run with the cluster's certificate. The configuration, ssconf and the queue reach the node
-by the copies that all nodes get.
+by the copies that all nodes get; the other files that nodes share are sent by the job.
 
 Source: opcodes.md 4 and 6.2, NODE_ADD; noded.md 3.
 """
@@ -25,6 +25,7 @@ from daemons.jobproc.units.base import LogicalUnit
 from daemons.jobproc.units.nodes.addresses import check_free, check_homes, checked_address, primary_address
 from daemons.jobproc.units.nodes.parameters import changed_parameters
 from daemons.jobproc.units.nodes.unsupported import refuse_states
+from daemons.jobproc.units.sharedfiles import send_shared_files
 
 
 class NodeAddUnit(LogicalUnit[OpNodeAdd]):
@@ -57,6 +58,9 @@ class NodeAddUnit(LogicalUnit[OpNodeAdd]):
     def run(self, context: UnitContext) -> None:
         node = self._node
         context.config.change_nodes([node], certificates=self._certificates, may_fall_short=True)
+        # such as the key of confd
+        for text in send_shared_files(context, [node.name]):
+            context.feedback(f"warning: {text}; send it again with: gnt-cluster redist-conf")
         if node.master_candidate:
             context.feedback(f"node '{node.name}' becomes a master candidate")
         elif self.op.readd and (fault := self._calls.demote(node)):
