@@ -7,6 +7,7 @@ Source: DESIGN sections 11 and 12.
 """
 
 import enum
+from collections.abc import Collection
 from typing import Final
 
 import attrs
@@ -20,6 +21,16 @@ class Place(enum.Enum):
     MASTER = "master"
     CANDIDATES = "candidates"
     ALL = "all"
+
+
+class Feature(enum.Enum):
+    """What the settings may switch on, and some daemons are only for."""
+
+    # more than one machine
+    NODES = "nodes"
+    HTTP = "http"
+    # questions about the configuration
+    QUESTIONS = "questions"
 
 
 @attrs.frozen
@@ -37,10 +48,8 @@ class Daemon:
     settings: str | None = None
     # names of the daemons that must be ready before this one is started
     started_after: tuple[str, ...] = ()
-    # whether it runs only in a cluster that may have more than one machine
-    is_for_many: bool = False
-    # whether it runs only where the settings enable HTTP
-    is_for_web: bool = False
+    # what it is for; None: it always runs
+    feature: Feature | None = None
     # whether the others are of no use without it
     is_needed: bool = True
 
@@ -54,7 +63,7 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         log_file="node-daemon.log",
         runs_on=Place.ALL,
         settings="noded",
-        is_for_many=True,
+        feature=Feature.NODES,
     ),
     Daemon(
         name="wconfd",
@@ -93,7 +102,17 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         runs_on=Place.CANDIDATES,
         settings="rapid",
         started_after=("luxid",),
-        is_for_web=True,
+        feature=Feature.HTTP,
+        is_needed=False,
+    ),
+    Daemon(
+        name="confd",
+        module="daemons.confd.main",
+        pid_file="ganeti-confd.pid",
+        log_file="conf-daemon.log",
+        runs_on=Place.CANDIDATES,
+        settings="confd",
+        feature=Feature.QUESTIONS,
         is_needed=False,
     ),
 )
@@ -114,22 +133,18 @@ def daemon_named(name: str) -> Daemon:
     raise NotFound(f"there is no daemon '{name}'; known are {known}")
 
 
-def start_order(place: Place = Place.MASTER, *, has_nodes: bool = False, has_web: bool = False) -> tuple[Daemon, ...]:
+def start_order(place: Place = Place.MASTER, features: Collection[Feature] = ()) -> tuple[Daemon, ...]:
     """Return the daemons of such a node in the order of their start: each after the daemons that it needs.
 
     Stop them in the opposite order.
 
-    Args:
-        has_nodes: whether the cluster may have more than one machine.
-        has_web: whether HTTP is enabled.
+    Args: features: those that are switched on.
     """
     kinds = list(Place)
     waiting = [
         daemon
         for daemon in DAEMONS
-        if kinds.index(daemon.runs_on) >= kinds.index(place)
-        and (has_nodes or not daemon.is_for_many)
-        and (has_web or not daemon.is_for_web)
+        if kinds.index(daemon.runs_on) >= kinds.index(place) and (daemon.feature is None or daemon.feature in features)
     ]
     ordered: list[Daemon] = []
     while waiting:

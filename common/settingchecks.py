@@ -11,6 +11,8 @@ from common.validation import Checked
 
 # values of `cgroups`: the best version that works, one version only, or none
 WAYS_TO_HOLD: Final = ("auto", "v2", "v1", "off")
+# values of `enabled` where it depends on the rest of the settings
+SWITCHES: Final = ("auto", "yes", "no")
 # highest number of a TCP port
 _LAST_PORT: Final = 65535
 
@@ -39,3 +41,8 @@ def way_to_hold(_: object, field: Checked, value: str) -> None:
 def port(_: object, field: Checked, value: int) -> None:
     if not 1 <= value <= _LAST_PORT:
         raise ValueError(f"{field.name} must be a port from 1 to {_LAST_PORT}")
+
+
+def switch(_: object, field: Checked, value: str) -> None:
+    if value not in SWITCHES:
+        raise ValueError(f"{field.name} must be one of {', '.join(SWITCHES)}")

@@ -13,8 +13,9 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from common.access import Access, Grantee, Role, grant
+from common.daemons import Feature
 from common.errors import InvalidRequest, NotFound
-from common.nodes.nodesettings import ClusterSettings, NodedSettings
+from common.nodes.nodesettings import ClusterSettings, ConfdSettings, NodedSettings, is_on
 from common.paths import Paths
 from common.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingvalues import READERS, Gid, Uid
@@ -162,10 +163,27 @@ class Settings:
     cluster: ClusterSettings = attrs.field(factory=ClusterSettings)
     noded: NodedSettings = attrs.field(factory=NodedSettings)
     rapid: RapidSettings = attrs.field(factory=RapidSettings)
+    confd: ConfdSettings = attrs.field(factory=ConfdSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
     # root folder of a private installation; None: it is the system's
     root: Path | None = attrs.field(default=None, eq=False)
+
+    @property
+    def features(self) -> frozenset[Feature]:
+        """What is switched on."""
+        has_nodes = self.cluster.has_nodes
+        switches = {
+            Feature.NODES: has_nodes,
+            Feature.HTTP: self.rapid.enabled,
+            Feature.QUESTIONS: is_on(self.confd.enabled, has_nodes=has_nodes),
+        }
+        return frozenset(feature for feature, is_set in switches.items() if is_set)
+
+    @property
+    def confd_address(self) -> str:
+        """The address at which confd listens; empty: all."""
+        return self.confd.address or self.noded.address
 
 
 # name of a table -> its class, by the fields of `Settings`

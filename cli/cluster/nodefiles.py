@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from common.daemons import start_order
+from common.daemons import Feature, start_order
 from common.errors import GantryError
 from common.paths import QUEUE_VERSION, Paths
 from protocol.dial import dial
@@ -77,7 +77,7 @@ def _queue(paths: Paths) -> Iterator[str]:
 
 def _sockets(paths: Paths, *, has_web: bool = False) -> Iterator[str]:
     # in the order of stopping: each daemon before those that it needs
-    for daemon in reversed(start_order(has_web=has_web)):
+    for daemon in reversed(start_order(features=[Feature.HTTP] if has_web else [])):
         if daemon.socket is None:
             continue
         try:

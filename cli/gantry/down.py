@@ -14,7 +14,7 @@ from cli.gantry.pids import end_process
 from cli.live.followers import until_ended
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
-from common.daemons import start_order
+from common.daemons import Feature, start_order
 from common.errors import Unavailable
 from common.ids import JobId
 from common.paths import Paths
@@ -61,9 +61,7 @@ def _tell(text: str, *, was_up: bool, left: int) -> None:
 
 
 def _daemons(paths: Paths) -> list[tuple[str, int]]:
-    found = [
-        (daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order(has_nodes=True, has_web=True))
-    ]
+    found = [(daemon.name, find_daemon(paths, daemon.name)) for daemon in reversed(start_order(features=list(Feature)))]
     return [(name, running.pid) for name, running in found if running is not None]
 
 

@@ -20,7 +20,7 @@ from cli.gantry.pids import end_process
 from cli.gantry.up import start_supervisor, tell
 from cli.listening import listens
 from cli.screen import complain, remark, say_json
-from common.daemons import start_order
+from common.daemons import Feature, start_order
 from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
 from common.installation import has_systemd, take_up
 from common.nodes.joiningfiles import JoiningFiles, JoiningPlan
@@ -71,7 +71,7 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
         plan = JoiningPlan(token.id, name)
         admitted = door.ask(_request(files, plan, token, door.own_address), Admitted)
         with as_root_again():
-            written = settle_settings(settings, NodeSettings(name, door.own_address, admitted.port))
+            written = settle_settings(settings, NodeSettings(name, door.own_address, admitted.port, admitted.shared))
         files.install(admitted.certificate, admitted.cluster_certificate, admitted.ssconf)
         tell(f"admitted    as '{name}' at {door.own_address} to the cluster '{admitted.cluster_name}'")
         if written is not None:
@@ -98,7 +98,7 @@ def _make_room(settings: Settings, files: JoiningFiles, token: TokenText, *, is_
     if not is_forced:
         files.refuse_member()
         return
-    for daemon in start_order(has_nodes=True, has_web=True):
+    for daemon in start_order(features=list(Feature)):
         if find_daemon(settings.paths, daemon.name) is not None:
             raise Conflict(f"{daemon.name} still runs for the cluster before; end it: {command_line('gantry', 'down')}")
     aside = files.put_aside()

@@ -12,10 +12,10 @@ from cli.commands import Command
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_REACHED
 from cli.screen import remark, say
-from common.daemons import SUPERVISOR_MODULE, WARNING, start_order
+from common.daemons import SUPERVISOR_MODULE, WARNING, Feature, Place, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
-from common.nodes.nodeplace import daemons_here
+from common.nodes.nodeplace import daemons_here, place_of
 from common.nodes.ownaddress import own_address
 from common.paths import Paths
 from common.settings import Settings
@@ -75,7 +75,7 @@ def _tell_status(settings: Settings) -> int:
 
 
 def _refuse_others(paths: Paths) -> None:
-    for daemon in start_order(has_nodes=True, has_web=True):
+    for daemon in start_order(features=list(Feature)):
         if (running := find_daemon(paths, daemon.name)) is not None:
             raise Conflict(
                 f"{daemon.name} runs already with pid {running.pid}, and no supervisor keeps it; "
@@ -90,6 +90,7 @@ def _make_cluster(settings: Settings) -> None:
             from common.nodes.clustercertificates import make_missing
 
             make_missing(paths, node)
+            _make_key(settings)
         return
     # imported late: it is needed once in the life of an installation
     from common.clusterinit import create_cluster
@@ -97,6 +98,16 @@ def _make_cluster(settings: Settings) -> None:
     has_nodes, has_web = settings.cluster.has_nodes, settings.rapid.enabled
     create_cluster(paths, _CLUSTER, node, primary_ip=own_address(settings), has_nodes=has_nodes, has_web=has_web)
     tell(f"cluster     made   '{_CLUSTER}' with the node '{node}' in {paths.data}")
+
+
+def _make_key(settings: Settings) -> None:
+    if settings.paths.hmac_key.exists() or place_of(settings) is not Place.MASTER:
+        return
+    # imported late: only clusters of earlier releases have none
+    from common.clusterinit import make_key
+
+    make_key(settings.paths)
+    tell("key         made   for confd; send it to the other nodes with: gnt-cluster redist-conf")
 
 
 def _up_here() -> NoReturn:

@@ -3,16 +3,20 @@
 Source: DESIGN section 13, "Joining".
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import attrs
 
+from common.asciijson import ascii_json
 from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
 from common.errors import Conflict
 from common.settings import SYSTEM_FILE, Settings
 
+# name of a table -> its keys and values
+Tables = Mapping[str, Mapping[str, object]]
 _MODE: Final = 0o644
 
 
@@ -23,6 +27,8 @@ class NodeSettings:
     node_name: str
     address: str
     port: int
+    # tables of what else is the same on all nodes, see `shared_tables`
+    shared: Tables = attrs.field(factory=dict)
 
     @property
     def text(self) -> str:
@@ -30,7 +36,23 @@ class NodeSettings:
         return (
             f'[cluster]\nreplication = "nodes"\nnode_name = "{self.node_name}"\n\n'
             f'[noded]\naddress = "{self.address}"\nport = {self.port}\n'
-        )
+        ) + "".join(f"\n[{name}]\n{_lines(table)}" for name, table in self.shared.items())
+
+
+def shared_tables(settings: Settings) -> Tables:
+    """What all nodes have in common besides the port of their node daemons, as far as it is not the default."""
+    found: dict[str, dict[str, object]] = {}
+    for name, own in (("confd", settings.confd),):
+        usual = type(own)()
+        values: dict[str, object] = {"enabled": own.enabled, "port": own.port}
+        if changed := {key: value for key, value in values.items() if value != getattr(usual, key)}:
+            found[name] = changed
+    return found
+
+
+def _lines(table: Mapping[str, object]) -> str:
+    # strings and numbers are written alike in JSON and TOML
+    return "".join(f"{key} = {ascii_json(value).decode()}\n" for key, value in table.items())
 
 
 def settle_settings(settings: Settings, wanted: NodeSettings) -> Path | None:

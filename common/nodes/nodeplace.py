@@ -32,8 +32,7 @@ def place_of(settings: Settings) -> Place:
 
 def daemons_here(settings: Settings) -> tuple[Daemon, ...]:
     """The daemons of this node, in the order of their start. Raises: as `place_of`."""
-    has_nodes, has_web = settings.cluster.has_nodes, settings.rapid.enabled
-    return start_order(place_of(settings), has_nodes=has_nodes, has_web=has_web)
+    return start_order(place_of(settings), settings.features)
 
 
 def why_not_master(settings: Settings) -> str | None:

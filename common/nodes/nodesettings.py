@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from common.settingchecks import not_negative, port, positive
+from common.settingchecks import not_negative, port, positive, switch
 from common.validation import Checked
 
 # one machine; copies of files on the candidates
@@ -18,6 +18,11 @@ _LATER: Final = "etcd"
 # moments of the reply to a change: after an attempt to copy it, after it is durable here
 AFTER_ATTEMPT: Final = "attempt"
 AFTER_LOCAL: Final = "local"
+
+
+def is_on(enabled: str, *, has_nodes: bool) -> bool:
+    """Whether a daemon runs. Args: enabled: its switch, see `common.settingchecks.SWITCHES`."""
+    return has_nodes if enabled == "auto" else enabled == "yes"
 
 
 def _way_to_replicate(_: object, field: Checked, value: str) -> None:
@@ -73,3 +78,12 @@ class NodedSettings:
     stop_timeout_s: float = attrs.field(default=5.0, validator=not_negative)
     # days after which ended commands that no master has had removed are forgotten
     keep_commands_days: float = attrs.field(default=7.0, validator=positive)
+
+
+@attrs.frozen
+class ConfdSettings:
+    # whether it runs; automatically: where there may be more than one machine
+    enabled: str = attrs.field(default="auto", validator=switch)
+    # address to listen at; empty: that of noded
+    address: str = ""
+    port: int = attrs.field(default=1814, validator=port)

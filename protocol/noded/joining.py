@@ -58,6 +58,8 @@ class Admitted:
     ssconf: Mapping[str, str]
     # of all node daemons
     port: int
+    # tables of settings that all nodes have in common
+    shared: Mapping[str, Mapping[str, object]] = attrs.field(factory=dict)
 
 
 @attrs.frozen

@@ -25,7 +25,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryNodes
 from protocol.luxi.submission import SubmitJob
 from tests.cli.command import Background, Ended, run
-from tests.support.machines.nodes import HOST, NOW, free_port
+from tests.support.machines.nodes import HOST, LEAN, NOW, free_port
 from tests.support.wait import wait_until
 
 
@@ -34,7 +34,7 @@ class Machines:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        own = '[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+        own = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
         noded = f'[noded]\naddress = "{HOST}"\nport = {free_port()}\njoin_port = {free_port()}\n'
         self.root(1).mkdir()
         (self.root(1) / "gantry.toml").write_text(own + noded)
@@ -109,6 +109,8 @@ def test_a_command_that_was_killed_is_repeated_and_the_cluster_has_three_candida
     assert list(machines.roles().items())[:3] == [("node1.test", "M"), ("node2.test", "C"), ("node3.test", "C")]
     machines.until_same(2, 3)
     assert all(has_key(machines.paths(number).server_pem.read_bytes()) for number in (1, 2, 3))
+    # what only redist-conf would send otherwise
+    assert len({machines.paths(number).hmac_key.read_bytes() for number in (1, 2, 3)}) == 1
     again = machines.gantry(3, *command)
     assert again.code == 1
     assert "a node of the cluster 'gantry' already" in again.err

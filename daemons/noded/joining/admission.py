@@ -19,6 +19,7 @@ import trio
 from common.daemons import Place
 from common.errors import Conflict, DamagedFile, NotFound, Unavailable
 from common.nodes.certificates import certificates_in, digest_of, public_digest_of, sign_request
+from common.nodes.joinsettings import shared_tables
 from common.nodes.jointoken import JoinToken, TokenUse, wrong_token
 from common.nodes.jointokenfiles import JoinTokenFiles, with_job
 from common.nodes.nodeplace import place_of
@@ -112,6 +113,7 @@ class Admission:
             cluster_name=_text(paths.ssconf_file("cluster_name")).strip(),
             ssconf={key: _text(path) for key, path in ssconf.items() if path.exists()},
             port=self._settings.noded.port,
+            shared=shared_tables(self._settings),
         )
 
     def _repeated(self, call: Join, token: JoinToken, found: TokenUse) -> JoinToken:

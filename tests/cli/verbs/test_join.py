@@ -9,7 +9,7 @@ import pytest
 from common.nodes.certificates import fingerprint_of, is_signed_by
 from common.paths import Paths
 from tests.cli.command import Ended, run
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST, LEAN, free_port
 
 NODE2 = ("--node", "node2.test", "--address", "127.0.0.2")
 
@@ -19,7 +19,7 @@ class Machines:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        own = '[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+        own = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
         self.settings = f'{own}[noded]\naddress = "{HOST}"\nport = {free_port()}\njoin_port = {free_port()}\n'
         self.root(1).mkdir()
         (self.root(1) / "gantry.toml").write_text(self.settings)

@@ -8,12 +8,12 @@ import pytest
 from common.nodes.certificates import digest_of
 from common.paths import Paths
 from tests.cli.command import Ended, run
-from tests.support.machines.nodes import HOST, free_port
+from tests.support.machines.nodes import HOST, LEAN, free_port
 
 
 @pytest.fixture
 def root(tmp_path: Path) -> Iterator[Path]:
-    names = '[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+    names = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
     (tmp_path / "gantry.toml").write_text(f'{names}[noded]\naddress = "{HOST}"\nport = {free_port()}\n')
     yield tmp_path
     gantry(tmp_path, "down")
@@ -56,7 +56,7 @@ def test_certificates_are_made_when_a_cluster_of_one_machine_gets_more(tmp_path:
     gantry(tmp_path, "cluster", "init", "--node", "node1.test", "lab")
     paths = Paths.under_root(tmp_path)
     assert not paths.server_pem.exists()
-    names = '[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+    names = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
     (tmp_path / "gantry.toml").write_text(f'{names}[noded]\naddress = "{HOST}"\nport = {free_port()}\n')
 
     try:

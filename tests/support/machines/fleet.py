@@ -18,7 +18,7 @@ from common.paths import Paths
 from protocol.wconfd.changes import UpdateCluster, UpdateNode
 from protocol.wconfd.config import GetObject, ReadConfig
 from tests.support.cluster import Cluster
-from tests.support.machines.nodes import NOW, free_port
+from tests.support.machines.nodes import LEAN, NOW, free_port
 from tests.support.machines.simulated import add_nodes
 from tests.support.wait import wait_until
 
@@ -181,7 +181,7 @@ class Fleet:
         return self._port
 
     def _settings(self, name: str, ip: str, cluster: str = "") -> str:
-        own = f'[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n{cluster}'
+        own = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "{name}"\n{cluster}'
         return f'{own}[noded]\naddress = "{ip}"\nport = {self._port}\n'
 
     def new_node(self) -> FleetNode:

@@ -23,6 +23,8 @@ from tests.support.wait import PATIENCE_S
 
 HOST: Final = "127.0.0.1"
 NAME: Final = "node2.test"
+# settings of a node that runs no more than it needs: ports of these daemons are the same on all nodes
+LEAN: Final = '[confd]\nenabled = "no"\n'
 # what names of files begin with, see noded.md 7
 VIRTUAL: Final = "/###-VIRTUAL-PATH-###,"
 NOW: Final = datetime.datetime.now(datetime.UTC)
@@ -46,7 +48,7 @@ class Node:
         # time that a caller waits for anything
         self.patience_s = PATIENCE_S
         self.root = root
-        text = f'[cluster]\nreplication = "nodes"\nnode_name = "{NAME}"\n'
+        text = f'{LEAN}[cluster]\nreplication = "nodes"\nnode_name = "{NAME}"\n'
         self.cluster = Cluster(root, settings=f'{text}[noded]\naddress = "{HOST}"\nport = {self.port}\n{settings}')
         self.paths: Paths = self.cluster.paths
         self.server_pem = server_pem or make_cluster_certificate(NOW)

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import common.daemons
-from common.daemons import DAEMONS, Daemon, Place, daemon_named, start_order
+from common.daemons import DAEMONS, Daemon, Feature, Place, daemon_named, start_order
 from common.errors import NotFound
 from common.settings import Settings
 
@@ -33,7 +33,8 @@ def unit(name: str) -> configparser.ConfigParser:
 def test_no_two_daemons_share_a_name_or_a_file(daemon: Daemon) -> None:
     others = [other for other in DAEMONS if other is not daemon]
     for field in ("name", "module", "pid_file", "log_file", "socket"):
-        assert getattr(daemon, field) not in [getattr(other, field) for other in others]
+        own = getattr(daemon, field)
+        assert own is None or own not in [getattr(other, field) for other in others]
 
 
 @BY_NAME
@@ -79,14 +80,14 @@ def test_the_master_runs_what_candidates_run_and_those_what_all_nodes_run(monkey
 
 
 def test_what_is_for_many_machines_does_not_run_on_one_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    rows = (row("m"), attrs.evolve(row("n", runs_on=Place.ALL), is_for_many=True))
+    rows = (row("m"), attrs.evolve(row("n", runs_on=Place.ALL), feature=Feature.NODES))
     monkeypatch.setattr(common.daemons, "DAEMONS", rows)
 
     assert [daemon.name for daemon in start_order()] == ["m"]
-    assert [daemon.name for daemon in start_order(has_nodes=True)] == ["m", "n"]
-    assert [daemon.name for daemon in start_order(Place.ALL, has_nodes=True)] == ["n"]
+    assert [daemon.name for daemon in start_order(features=[Feature.NODES])] == ["m", "n"]
+    assert [daemon.name for daemon in start_order(Place.ALL, features=[Feature.NODES])] == ["n"]
 
 
 def test_an_unknown_daemon_is_refused_with_those_there_are() -> None:
-    with pytest.raises(NotFound, match="no daemon 'luxidd'; known are noded, wconfd, forkserver, luxid, rapid"):
+    with pytest.raises(NotFound, match="no daemon 'luxidd'; known are noded, wconfd, forkserver, luxid, rapid, confd"):
         daemon_named("luxidd")

@@ -1,0 +1,1 @@
+"""confd: answers signed questions about the configuration, from memory; on master candidates."""

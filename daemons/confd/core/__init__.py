@@ -1,0 +1,1 @@
+"""What a datagram is answered with; no I/O, no clock."""

@@ -1,0 +1,194 @@
+"""The answer to each question, from a catalogue.
+
+Source: confd.md 3 and 4.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
+
+from common.asciijson import ascii_json
+from common.objects.codec import to_json
+from common.objects.kinds import Hypervisor
+from common.objects.node import Node
+from daemons.confd.core.catalogue import Catalogue, Entry, Names, NoEntry
+from daemons.confd.core.pointer import NoPlace, find
+from protocol.confd.questions import Argument, Fault, MasterField, Question, Reply, Role, Status, Terms
+
+T = TypeVar("T", bound=Entry)
+_Answer = Callable[[Catalogue, Argument], Reply]
+# names and defaults of Ganeti's collectors
+_COLLECTORS: Final = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
+# names of `MasterField` in Ganeti's texts
+_FIELD_NAMES: Final = ("ReqFieldName", "ReqFieldIp", "ReqFieldMNodePip")
+_INTERVAL_US: Final = 5_000_000
+_XEN: Final = frozenset((Hypervisor.XEN_PVM, Hypervisor.XEN_HVM))
+
+
+class _Wrong(Exception):
+    """Args: answer: that of an error."""
+
+    def __init__(self, answer: object) -> None:
+        super().__init__(answer)
+        self.answer = answer
+
+
+def answer(catalogue: Catalogue, question: Question, argument: Argument) -> Reply:
+    """Answer a question; each question has an answer, which may be an error."""
+    try:
+        return _ANSWERS[question](catalogue, argument)
+    except _Wrong as error:
+        return Reply(Status.ERROR, error.answer)
+
+
+def _ping(catalogue: Catalogue, _: Argument) -> Reply:
+    return Reply(Status.OK, catalogue.config.version)
+
+
+def _node_role(catalogue: Catalogue, argument: Argument) -> Reply:
+    name = _text(argument)
+    try:
+        node = catalogue.nodes.find(name)
+    except NoEntry as error:
+        details = "Failure: prerequisites not met for this operation:\nerror type: ECodeNoEnt, error details:\n"
+        raise _Wrong(f"{details}{error}") from None
+    master = catalogue.master
+    # the name as it was sent: neither a uuid nor a short name is the master's
+    role = Role.MASTER if master is not None and name == master.name else _role(node)
+    return Reply(Status.OK, role.value, catalogue.serial)
+
+
+def _role(node: Node) -> Role:
+    if node.drained:
+        return Role.DRAINED
+    if node.offline:
+        return Role.OFFLINE
+    return Role.CANDIDATE if node.master_candidate else Role.REGULAR
+
+
+def _node_by_instance_ip(catalogue: Catalogue, argument: Argument) -> Reply:
+    if not isinstance(argument, Terms):
+        raise _Wrong(Fault.ARGUMENT.value)
+    link = catalogue.default_link if argument.link is None else argument.link
+    serial = catalogue.serial
+    if argument.ip is not None:
+        home = catalogue.home_of(argument.ip, link)
+        if home is None:
+            raise _Wrong(Fault.UNKNOWN_ENTRY.value)
+        return Reply(Status.OK, home, serial)
+    homes = [catalogue.home_of(ip, link) for ip in argument.ips]
+    unknown = [Status.ERROR.value, Fault.UNKNOWN_ENTRY.value, 0]
+    return Reply(Status.OK, [unknown if home is None else [Status.OK.value, home, serial] for home in homes], serial)
+
+
+def _master(catalogue: Catalogue, argument: Argument) -> Reply:
+    master = catalogue.master
+    if master is None:
+        raise _Wrong(Fault.UNKNOWN_ENTRY.value)
+    if argument is None:
+        return Reply(Status.OK, master.name, catalogue.serial)
+    if isinstance(argument, str):
+        raise _Wrong(Fault.ARGUMENT.value)
+    values = {
+        MasterField.NAME: master.name,
+        MasterField.IP: catalogue.config.cluster.master_ip,
+        MasterField.NODE_IP: master.primary_ip,
+    }
+    try:
+        return Reply(Status.OK, [values[MasterField(field)] for field in argument.fields], catalogue.serial)
+    except ValueError:
+        raise _Wrong(Fault.ARGUMENT.value) from None
+
+
+def _node_ips(catalogue: Catalogue, _: Argument) -> Reply:
+    return Reply(Status.OK, catalogue.node_ips, catalogue.serial)
+
+
+def _candidate_ips(catalogue: Catalogue, _: Argument) -> Reply:
+    return Reply(Status.OK, catalogue.candidate_ips, catalogue.serial)
+
+
+def _instance_ips(catalogue: Catalogue, argument: Argument) -> Reply:
+    link = catalogue.default_link if argument is None else _text(argument)
+    return Reply(Status.OK, catalogue.instance_ips(link), catalogue.serial)
+
+
+def _node_drbd(catalogue: Catalogue, argument: Argument) -> Reply:
+    node = _found(catalogue.nodes, argument)
+    return Reply(Status.OK, [minor.to_wire() for minor in catalogue.minors_of(node)], node.serial_no)
+
+
+def _node_instances(catalogue: Catalogue, argument: Argument) -> Reply:
+    node = _found(catalogue.nodes, argument)
+    instances = [[to_json(each) for each in some] for some in catalogue.instances_of(node)]
+    return Reply(Status.OK, instances, node.serial_no)
+
+
+def _instance_disks(catalogue: Catalogue, argument: Argument) -> Reply:
+    instance = _found(catalogue.instances, argument)
+    return Reply(Status.OK, [to_json(disk) for disk in catalogue.disks(instance)], instance.serial_no)
+
+
+def _config(catalogue: Catalogue, argument: Argument) -> Reply:
+    try:
+        return Reply(Status.OK, find(catalogue.document, _text(argument)), catalogue.serial)
+    except NoPlace:
+        raise _Wrong(Fault.ARGUMENT.value) from None
+
+
+def _collectors(catalogue: Catalogue, _: Argument) -> Reply:
+    cluster = catalogue.config.cluster
+    has_xen = not _XEN.isdisjoint(cluster.enabled_hypervisors)
+    found: dict[str, object] = {}
+    for name in sorted({*_COLLECTORS, *cluster.data_collectors}):
+        given = cluster.data_collectors.get(name)
+        is_active = (given is None or given.active) and (has_xen or name != "inst-status-xen")
+        found[name] = {"active": is_active, "interval": _INTERVAL_US if given is None else given.interval}
+    return Reply(Status.OK, found, catalogue.serial)
+
+
+def _text(argument: Argument) -> str:
+    if isinstance(argument, str):
+        return argument
+    raise _Wrong(f"Invalid query type {'EmptyQuery' if argument is None else f'DictQuery ({_shown(argument)})'}")
+
+
+def _shown(terms: Terms) -> str:
+    """As Ganeti's program shows it, which is what its users know."""
+    ip, link = (f"Just {_quoted(each)}" if each is not None else "Nothing" for each in (terms.ip, terms.link))
+    ips, fields = ",".join(map(_quoted, terms.ips)), ",".join(map(_field_name, terms.fields))
+    return (
+        f"ConfdReqQ {{confdReqQIp = {ip}, confdReqQIpList = [{ips}], confdReqQLink = {link}, "
+        f"confdReqQFields = [{fields}]}}"
+    )
+
+
+def _quoted(text: str) -> str:
+    return ascii_json(text).decode()
+
+
+def _field_name(number: int) -> str:
+    return dict(enumerate(_FIELD_NAMES)).get(number, str(number))
+
+
+def _found(names: Names[T], argument: Argument) -> T:
+    try:
+        return names.find(_text(argument))
+    except NoEntry as error:
+        what = str(error).partition(" ")[0]
+        raise _Wrong(f'{what} not found in the configuration: OpPrereqError "{error}" ECodeNoEnt') from None
+
+
+_ANSWERS: Final[Mapping[Question, _Answer]] = {
+    Question.PING: _ping,
+    Question.NODE_ROLE: _node_role,
+    Question.NODE_BY_INSTANCE_IP: _node_by_instance_ip,
+    Question.MASTER: _master,
+    Question.NODE_IPS: _node_ips,
+    Question.CANDIDATE_IPS: _candidate_ips,
+    Question.INSTANCE_IPS: _instance_ips,
+    Question.NODE_DRBD: _node_drbd,
+    Question.NODE_INSTANCES: _node_instances,
+    Question.INSTANCE_DISKS: _instance_disks,
+    Question.CONFIG: _config,
+    Question.COLLECTORS: _collectors,
+}

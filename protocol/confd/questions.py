@@ -1,0 +1,186 @@
+"""Questions and answers: the texts inside the datagrams, typed.
+
+Source: confd.md 2 to 4.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeVar
+
+import attrs
+import orjson
+
+from common.asciijson import ascii_json
+
+PROTOCOL: Final = 1
+E = TypeVar("E", bound=enum.IntEnum)
+
+
+class Question(enum.IntEnum):
+    """The kinds of questions; values are those of the wire."""
+
+    PING = 0
+    NODE_ROLE = 1
+    NODE_BY_INSTANCE_IP = 2
+    MASTER = 3
+    NODE_IPS = 4
+    CANDIDATE_IPS = 5
+    INSTANCE_IPS = 6
+    NODE_DRBD = 7
+    NODE_INSTANCES = 8
+    INSTANCE_DISKS = 9
+    CONFIG = 10
+    COLLECTORS = 11
+
+
+class Status(enum.IntEnum):
+    OK = 0
+    ERROR = 1
+    # never sent
+    NOT_IMPLEMENTED = 2
+
+
+class Fault(enum.IntEnum):
+    """Answers of an error that are numbers."""
+
+    UNKNOWN_ENTRY = 0
+    INTERNAL = 1
+    ARGUMENT = 2
+
+
+class Role(enum.IntEnum):
+    """The role of a node."""
+
+    MASTER = 0
+    CANDIDATE = 1
+    OFFLINE = 2
+    DRAINED = 3
+    REGULAR = 4
+
+
+class MasterField(enum.IntEnum):
+    """What can be asked of the master."""
+
+    NAME = 0
+    IP = 1
+    NODE_IP = 2
+
+
+@attrs.frozen
+class Terms:
+    """An argument with several parts; each may be missing."""
+
+    link: str | None = None
+    ip: str | None = None
+    ips: tuple[str, ...] = ()
+    # numbers of `MasterField`; unknown ones are refused with the answer
+    fields: tuple[int, ...] = ()
+
+
+# None: nothing
+Argument = str | Terms | None
+
+
+@attrs.frozen
+class Request:
+    question: Question
+    # chosen by the client, salt of the reply
+    rsalt: str
+    argument: Argument = None
+
+    def to_text(self) -> str:
+        """The text; with the newline of Ganeti's Python library."""
+        given = _terms_to_wire(self.argument) if isinstance(self.argument, Terms) else self.argument
+        wire = {"protocol": PROTOCOL, "type": self.question.value, "query": given, "rsalt": self.rsalt}
+        return ascii_json(wire).decode() + "\n"
+
+
+@attrs.frozen
+class Reply:
+    status: Status
+    # JSON-able; of an error a number of `Fault` or the reason
+    answer: object
+    # serial number of the object that was asked about; 0 for errors
+    serial: int = 0
+
+    def to_text(self) -> str:
+        wire = {"protocol": PROTOCOL, "status": self.status.value, "answer": self.answer, "serial": self.serial}
+        return ascii_json(wire).decode()
+
+
+def read_request(text: str) -> Request | None:
+    """Read the text of a request; None: it is none."""
+    value = _object(text)
+    if value is None or not _is_int(value.get("protocol")):
+        return None
+    question, rsalt = _member(Question, value.get("type")), value.get("rsalt")
+    if question is None or not isinstance(rsalt, str):
+        return None
+    given = value.get("query")
+    if given is None or isinstance(given, str):
+        return Request(question, rsalt, given)
+    terms = _terms(given)
+    return None if terms is None else Request(question, rsalt, terms)
+
+
+def read_reply(text: str) -> Reply | None:
+    """Read the text of a reply; None: it is none."""
+    value = _object(text)
+    if value is None or "answer" not in value or not _is_int(value.get("protocol")):
+        return None
+    status, serial = _member(Status, value.get("status")), value.get("serial")
+    if status is None or not isinstance(serial, int) or isinstance(serial, bool):
+        return None
+    return Reply(status, value["answer"], serial)
+
+
+def _object(text: str) -> Mapping[str, object] | None:
+    try:
+        value = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _is_int(value: object) -> bool:
+    return type(value) is int
+
+
+def _member(kind: type[E], value: object) -> E | None:
+    # a bool is an int in Python, and equal to 0 or 1
+    return next((member for member in kind if _is_int(value) and member == value), None)
+
+
+def _terms(value: object) -> Terms | None:
+    if not isinstance(value, dict):
+        return None
+    link, ip, ips, fields = (value.get(key) for key in ("0", "1", "2", "3"))
+    if not (link is None or isinstance(link, str)) or not (ip is None or isinstance(ip, str)):
+        return None
+    if not _is_list(ips) or not all(isinstance(each, str) for each in ips or ()):
+        return None
+    numbers = [_number(each) for each in fields or ()] if _is_list(fields) else [None]
+    if None in numbers:
+        return None
+    return Terms(link, ip, tuple(ips or ()), tuple(number for number in numbers if number is not None))
+
+
+def _is_list(value: object) -> bool:
+    return value is None or isinstance(value, list)
+
+
+def _number(value: object) -> int | None:
+    """A field's number: Ganeti's server wants integers, its tool sends digits."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 9:
+        return int(value)
+    return value if isinstance(value, int) and _is_int(value) else None
+
+
+def _terms_to_wire(terms: Terms) -> dict[str, object]:
+    parts: Sequence[tuple[str, object]] = (
+        ("0", terms.link),
+        ("1", terms.ip),
+        ("2", list(terms.ips) or None),
+        ("3", list(terms.fields) or None),
+    )
+    return {key: value for key, value in parts if value is not None}
