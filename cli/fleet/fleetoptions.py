@@ -4,16 +4,13 @@ Source: DESIGN section 13, "Fleet".
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypedDict
+from typing import TypedDict
 
 import attrs
 import click
 
+from cli.choosing.namecompletion import complete_group, complete_node
 from cli.options import F, with_options
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 
 @attrs.frozen
@@ -60,7 +57,7 @@ def fleet_options(function: F) -> F:
             "node_names",
             metavar="NAME",
             multiple=True,
-            shell_complete=_complete_node,
+            shell_complete=complete_node,
             help="Run it on this node, under its lock (shared); repeatable: one job a node.",
         ),
         click.option(
@@ -68,7 +65,7 @@ def fleet_options(function: F) -> F:
             "node_groups",
             metavar="NAME",
             multiple=True,
-            shell_complete=_complete_group,
+            shell_complete=complete_group,
             help="Run it on each node of this group that is neither offline nor drained; repeatable.",
         ),
         click.option(
@@ -123,18 +120,3 @@ def read_fleet_wish(
         option = "--at-most" if at_most is not None else "--stop-on-failure" if is_stopping else "--max-failures"
         raise click.UsageError(f"{option} is for several nodes; name them by --node, --node-group or --each-node")
     return wish
-
-
-def _complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    from cli.gantry.completion import complete_nodes
-
-    # no command runs while the shell asks, so its context is not yet the current one
-    with ctx.scope(cleanup=False):
-        return complete_nodes(incomplete)
-
-
-def _complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    from cli.gantry.completion import complete_groups
-
-    with ctx.scope(cleanup=False):
-        return complete_groups(incomplete)

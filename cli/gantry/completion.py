@@ -15,11 +15,12 @@ from cli.exitcodes import DONE
 from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
+from common.query.kinds import QueryKind
 from common.wire import structure
-from protocol.luxi.queries import QueryGroups, QueryJobs, QueryNodes
+from protocol.luxi.queries import Query, QueryJobs
 from protocol.wconfd.locks import ListAllLocks
 
-PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-cluster")
+PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-network", "gnt-cluster")
 SHELLS: Final = ("bash", "zsh", "fish")
 _PATIENCE_S: Final = 0.5
 _MOST_ITEMS: Final = 200
@@ -60,27 +61,16 @@ def _job_items(incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(str(row[0]), help=f"{row[1]} {text}") for row, text in rows_with_texts]
 
 
-def complete_nodes(incomplete: str) -> list[CompletionItem]:
-    """The names of nodes that begin with the typed text."""
-    return _quietly(lambda: _node_items(incomplete))
+def complete_names(kind: QueryKind, incomplete: str) -> list[CompletionItem]:
+    """The names of objects of this kind that begin with the typed text."""
+    return _quietly(lambda: _name_items(kind, incomplete))
 
 
-def _node_items(incomplete: str) -> list[CompletionItem]:
+def _name_items(kind: QueryKind, incomplete: str) -> list[CompletionItem]:
     with open_luxid() as client:
-        rows = client.call(QueryNodes((), ("name",)), timeout_s=_PATIENCE_S)
-    names = [str(name) for (name,) in rows]
+        found = client.call(Query(kind, ("name",), None), timeout_s=_PATIENCE_S)
+    names = [str(name) for (name,) in found.values()]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST_ITEMS]
-
-
-def complete_groups(incomplete: str) -> list[CompletionItem]:
-    """The names of node groups that begin with the typed text."""
-    return _quietly(lambda: _group_items(incomplete))
-
-
-def _group_items(incomplete: str) -> list[CompletionItem]:
-    with open_luxid() as client:
-        rows = client.call(QueryGroups((), ("name",)), timeout_s=_PATIENCE_S)
-    return [CompletionItem(str(name)) for (name,) in rows if str(name).startswith(incomplete)][:_MOST_ITEMS]
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:

@@ -8,9 +8,9 @@ from typing import Unpack
 
 import click
 
+from cli.choosing.values import KEY_VALUES, YES_NO
 from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.node.words import KEY_VALUES, YES_NO
 from cli.submission import SubmitOptions, submit_options
 
 

@@ -8,12 +8,12 @@ from typing import Final
 
 import click
 
+from cli.choosing.namecompletion import complete_node
 from cli.choosing.objectchoice import object_filter
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
-from cli.node.words import complete_node
 from cli.screen import say, say_json
 from common.printable import printable
 from common.query.kinds import QueryKind

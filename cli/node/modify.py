@@ -8,10 +8,11 @@ from typing import Unpack
 
 import click
 
+from cli.choosing.namecompletion import complete_node
+from cli.choosing.values import KEY_VALUES, YES_NO
 from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.context import wants_json
-from cli.node.words import KEY_VALUES, YES_NO, complete_node
 from cli.screen import say, say_json
 from cli.submission import SubmitOptions, submit_options
 

@@ -7,9 +7,9 @@ from typing import Unpack
 
 import click
 
+from cli.choosing.namecompletion import complete_node
 from cli.clusterjobs import carry_out
 from cli.commands import Command
-from cli.node.words import complete_node
 from cli.submission import SubmitOptions, submit_options
 
 

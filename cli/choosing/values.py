@@ -1,16 +1,12 @@
-"""Arguments and options of several verbs of `gnt-node`.
+"""Values of options of several programs: yes or no, and named values.
 
 Source: cli.md 1.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import Final
 
 import click
-
-if TYPE_CHECKING:
-    # what completes a word imports it; the start of every other command does without
-    from click.shell_completion import CompletionItem
 
 
 class YesNoType(click.ParamType):  # type: ignore[type-arg]  # generic in newer releases of click only
@@ -51,14 +47,5 @@ class KeyValuesType(click.ParamType):  # type: ignore[type-arg]  # as above
         return "NAME=VALUE,..."
 
 
-YES_NO = YesNoType()
-KEY_VALUES = KeyValuesType()
-
-
-def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
-    """The names of nodes for an argument."""
-    from cli.gantry.completion import complete_nodes
-
-    # no command runs while the shell asks, so its context is not yet the current one
-    with ctx.scope(cleanup=False):
-        return complete_nodes(incomplete)
+YES_NO: Final = YesNoType()
+KEY_VALUES: Final = KeyValuesType()
