@@ -1,4 +1,4 @@
-"""Jobs of one opcode that changes the cluster: followed to the end, unless the user does not want to wait.
+"""Jobs of one opcode each that change the cluster: followed to the end, unless the user does not want to wait.
 
 Source: cli.md 1.2.
 """
@@ -23,14 +23,24 @@ def carry_out(
 
     Args: tell: prints the opcode's result, after a success.
     """
-    is_waiting = options["is_waiting"] or not options["is_ganeti_form"]
-    wishes = attrs.evolve(Wishes(**options, program=program), is_waiting=is_waiting)
+    wishes = _wishes(options, program)
 
     def succeeded(job_ids: Sequence[JobId]) -> None:
         if tell is not None:
             tell(_result(job_ids[0]))
 
     return submit_jobs([[with_wishes(op, wishes, verb)]], wishes, succeeded)
+
+
+def carry_out_each(ops: Sequence[OpInput], options: SubmitOptions, program: str, verb: str) -> int:
+    """Carry out opcodes by a job each; otherwise as `carry_out`."""
+    wishes = _wishes(options, program)
+    return submit_jobs([[with_wishes(op, wishes, verb)] for op in ops], wishes)
+
+
+def _wishes(options: SubmitOptions, program: str) -> Wishes:
+    is_waiting = options["is_waiting"] or not options["is_ganeti_form"]
+    return attrs.evolve(Wishes(**options, program=program), is_waiting=is_waiting)
 
 
 def _result(job_id: JobId) -> object:

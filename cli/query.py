@@ -71,6 +71,13 @@ def jobs_now(job_ids: Sequence[int] | None, fields: Sequence[str], statuses: Seq
         return query_jobs(client, job_ids, fields, statuses)
 
 
+def group_names() -> list[str]:
+    """The names of all node groups."""
+    with open_luxid() as client:
+        found = client.call(Query(QueryKind.GROUP, ("name",), None))
+    return [str(name) for (name,) in found.values()]
+
+
 def missing(rows: Sequence[Row]) -> list[int]:
     """The ids of those rows whose job does not exist."""
     return [row["id"] for row in rows if row["status"] is None]

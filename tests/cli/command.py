@@ -17,6 +17,7 @@ _MODULES: Final = {
     "gnt-job": "job.main",
     "gnt-filter": "filter.main",
     "gnt-debug": "debug.main",
+    "gnt-network": "network.main",
     "gnt-node": "node.main",
     "gnt-cluster": "cluster.main",
 }

@@ -9,6 +9,7 @@ import cli.gantry.main
 import cli.gantry.token
 import cli.gantry.user
 import cli.job.main
+import cli.network.main
 import cli.node.main
 from cli.commands import Verb
 
@@ -20,6 +21,7 @@ GROUPS = {
     "gantry.tokens": cli.gantry.token.VERBS,
     "gantry.users": cli.gantry.user.VERBS,
     "job": cli.job.main.VERBS,
+    "network": cli.network.main.VERBS,
     "node": cli.node.main.VERBS,
 }
 ALL = [(group, name, verb) for group, verbs in GROUPS.items() for name, verb in verbs.items()]

@@ -1,0 +1,1 @@
+"""The program `gnt-network`: one module for each verb."""
