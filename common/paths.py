@@ -54,6 +54,11 @@ class Paths:
         return self.data / "locks.data"
 
     @property
+    def ghosts_data(self) -> Path:
+        """Guards of locks, and the dead owners that they make ghosts of; ours."""
+        return self.data / "ghosts.data"
+
+    @property
     def tempres_data(self) -> Path:
         return self.data / "tempres.data"
 

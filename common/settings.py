@@ -67,6 +67,8 @@ class WconfdSettings:
     lock_journal: bool = True
     # number of shared grants that may pass a pending exclusive request, if `fair`
     max_bypass: int = attrs.field(default=16, validator=not_negative)
+    # time after which a ghost's locks are released without a word of its node; 0: never
+    ghost_s: float = attrs.field(default=0.0, validator=not_negative)
 
 
 @attrs.frozen

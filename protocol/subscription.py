@@ -15,6 +15,7 @@ from common.locks import Owner
 from common.wire import structure
 from protocol.client import Client
 from protocol.dial import FIRST_PAUSE_S, LONGEST_PAUSE_S
+from protocol.wconfd.ghosts import GHOSTS_CHANGED, Ghost
 from protocol.wconfd.locks import Owned
 from protocol.wconfd.subscribe import LOCKS_CHANGED, Holdings, Subscribe
 
@@ -41,7 +42,14 @@ class ConfigChanged:
     filters_changed: bool
 
 
-Event = Snapshot | LocksChanged | ConfigChanged
+@attrs.frozen
+class GhostsChanged:
+    """All ghosts, after a change of them. A snapshot does not tell them: ask for them by `ListGhosts` after it."""
+
+    ghosts: tuple[Ghost, ...]
+
+
+Event = Snapshot | LocksChanged | ConfigChanged | GhostsChanged
 
 _UNAVAILABLE: Final = Unavailable.code
 
@@ -115,7 +123,9 @@ def _typed(method: str, params: list[object]) -> Event | None:
             return LocksChanged(structure(rows, tuple[Holdings, ...], LOCKS_CHANGED))
         case "configChanged", [int() as serial, bool() as filters_changed]:
             return ConfigChanged(serial, filters_changed)
-        case (("locksChanged" | "configChanged"), _):
+        case "ghostsChanged", [ghosts]:
+            return GhostsChanged(structure(ghosts, tuple[Ghost, ...], GHOSTS_CHANGED))
+        case (("locksChanged" | "configChanged" | "ghostsChanged"), _):
             raise ProtocolError(f"{method} came with parameters of another shape: {params!r}")
         case _:
             return None

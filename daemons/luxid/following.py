@@ -15,7 +15,7 @@ from common.system.log import get_log
 from daemons.luxid.configcache import ConfigurationMissing
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.livejobs import LiveJobs
-from protocol.subscription import ConfigChanged, LocksChanged, Snapshot, WconfdEvents
+from protocol.subscription import ConfigChanged, Event, GhostsChanged, LocksChanged, Snapshot, WconfdEvents
 from protocol.wconfd.subscribe import Holdings
 
 _log: Final = get_log(__name__)
@@ -46,7 +46,7 @@ class Following:
                 return
             await self._take(event)
 
-    async def _take(self, event: Snapshot | LocksChanged | ConfigChanged) -> None:
+    async def _take(self, event: Event) -> None:
         self._jobs.news.reasons_changed()
         match event:
             case Snapshot(holdings=holdings):
@@ -61,6 +61,9 @@ class Following:
                 self._on_config()
                 if filters_changed:
                     await self._refresh_rules()
+            case GhostsChanged():
+                # changes of their locks are told apart
+                pass
             case _:
                 assert_never(event)
 

@@ -13,6 +13,7 @@ import orjson
 from common.errors import DamagedFile, InvalidRequest
 from common.objects.codec import decode_config
 from daemons.wconfd.core.config.verify import find_problems
+from daemons.wconfd.core.locks.guardrows import decode_guards
 from daemons.wconfd.core.locks.journal import replay
 from daemons.wconfd.core.locks.lockstate import LockRows, rebuild
 from daemons.wconfd.core.reservations import tempres
@@ -23,7 +24,7 @@ Problem = tuple[str, str]
 
 _USAGE: Final = """usage: gantry-wconfd --check FILE...
 
-Checks config.data, locks.data and tempres.data files, also copies of them under names that begin so. The
+Checks config.data, locks.data, ghosts.data and tempres.data files, also copies of them under names that begin so. The
 journal of a locks.data is checked with it; it lies beside it, as locks.data.journal.
 Ends with 0 if all are sound, with 1 if any is not; for each problem a line says file, place and reason.
 """
@@ -94,6 +95,13 @@ def _check_reservations(path: Path) -> Iterator[Problem]:
         yield _place_and_reason(error)
 
 
+def _check_guards(path: Path) -> Iterator[Problem]:
+    try:
+        decode_guards(path.read_bytes())
+    except DamagedFile as error:
+        yield _place_and_reason(error)
+
+
 def _place_and_reason(error: DamagedFile) -> Problem:
     where = str(error.fields["where"])
     return where, error.message.partition(f" at {where}: ")[2] or error.message
@@ -102,5 +110,6 @@ def _place_and_reason(error: DamagedFile) -> Problem:
 _CHECKS: Final[Mapping[str, Callable[[Path], Iterator[Problem]]]] = {
     "config.data": _check_config,
     "locks.data": _check_locks,
+    "ghosts.data": _check_guards,
     "tempres.data": _check_reservations,
 }

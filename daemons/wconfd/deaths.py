@@ -6,22 +6,23 @@ in any table. Each dead owner that it finds after the start is a missed event, a
 A death that could not be recorded (a full disk) is retried each second.
 The livelock of a process that never requested anything is also deleted, after the event of its death or at the start,
 once it is old enough: the maker of a younger one may not have locked it yet. The livelocks of living processes stay,
-luxid's and this daemon's included.
+luxid's and this daemon's included. So does the livelock of a ghost: no later process may get its name, or it would
+be taken for the owner of what the ghost holds.
 
-Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN section 5.
+Source: daemons design, "Liveness"; wconfd.md 6.4; DESIGN sections 5 and 14.
 """
 
 import contextlib
 import itertools
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final, Protocol, assert_never
 
 import trio
 
-from common.errors import GantryError
+from common.errors import GantryError, Unavailable
 from common.locks import Owner
 from common.system.deathprobe import is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, Life, is_alive, probe
@@ -87,7 +88,7 @@ class Deaths:
                     paths = self._locks.known.paths_named([name])
                     for path in paths:
                         nursery.start_soon(self._probe, path)
-                    if not paths and (left_s := self._spared_for_s(name)) is not None:
+                    if not paths and name not in self._haunted() and (left_s := self._spared_for_s(name)) is not None:
                         nursery.start_soon(self._remove_later, str(self._folder / name), left_s)
 
     async def sweep(self, every_s: float) -> None:
@@ -111,6 +112,17 @@ class Deaths:
         Raises: nothing; failed writes are retried soon.
         """
         return await self._bury_all(self._dead())
+
+    async def make_sure(self, owners: Iterable[Owner]) -> None:
+        """Bury those of these owners that have died, although no event may have told of it yet.
+
+        Raises: Unavailable: it could not be recorded. An owner that lives stays.
+        """
+        dead = [path for path in {owner.livelock for owner in owners} if await is_found_dead(path)]
+        if dead:
+            await self._bury_all(dead)
+        if unburied := self._unburied.intersection(dead):
+            raise Unavailable(f"the death of the owner of '{min(unburied)}' could not be recorded; repeat the call")
 
     def _dead(self) -> list[str]:
         return [path for path in self._locks.known.paths() if not is_alive(path)]
@@ -157,7 +169,8 @@ class Deaths:
     async def _remove_later(self, path: str, pause_s: float) -> None:
         """Delete the livelock of a process that has just closed it, if it is dead."""
         await trio.sleep(pause_s)
-        _remove_if_dead(path)
+        if os.path.basename(path) not in self._haunted():
+            _remove_if_dead(path)
 
     async def _probe(self, path: str) -> None:
         if await is_found_dead(path):
@@ -169,6 +182,7 @@ class Deaths:
         try:
             for owner in await self._locks.bury(owners):
                 _log.info("owner.died", owner=owner, livelock=path)
+                self._tell_ghost(owner)
             for table, owner in itertools.product(self._tables, owners):
                 if await table.drop_owner(owner):
                     _log.info("owner.dropped", owner=owner, livelock=path)
@@ -179,16 +193,27 @@ class Deaths:
             self._has_unburied.set()
             _log.error("owner.not_freed", livelock=path, reason=error, retry_s=RETRY_S)
         # an owner may name any path; only livelocks in our folder may be deleted
-        if Path(path).parent == self._folder:
+        if Path(path).parent == self._folder and os.path.basename(path) not in self._haunted():
             _remove_if_dead(path)
+
+    def _tell_ghost(self, owner: Owner) -> None:
+        if guarded := self._locks.state.guards.of(owner):
+            nodes = ",".join(sorted({guard.node for guard in guarded.guards}))
+            effect = "its locks are kept until nothing of it runs there"
+            _log.warning("ghost.raised", owner=owner, nodes=nodes, keys=len(guarded.guards), effect=effect)
+
+    def _haunted(self) -> frozenset[str]:
+        """Names of the livelocks of ghosts."""
+        return frozenset(os.path.basename(owner.livelock) for owner in self._locks.state.guards.ghosts)
 
     def _remove_stale_files(self) -> None:
         """Delete livelocks without a holder: of owners that had no locks, and of crashes during creation."""
         young = time.time() - self._grace_s
+        haunted = self._haunted()
         with contextlib.suppress(OSError):
             for entry in os.scandir(self._folder):
                 with contextlib.suppress(OSError):
-                    if entry.stat().st_mtime < young:
+                    if entry.stat().st_mtime < young and entry.name not in haunted:
                         _remove_if_dead(entry.path)
 
 

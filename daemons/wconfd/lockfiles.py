@@ -32,6 +32,7 @@ from common.durable.durably import durably
 from common.errors import DamagedFile
 from common.locks import Owner
 from common.system.log import get_log
+from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
 from daemons.wconfd.core.locks.journal import Replayed, digest, encode_changes, encode_header, encode_next, replay
 from daemons.wconfd.core.locks.lockstate import LockRows, encode, rebuild
 from daemons.wconfd.core.locks.pending import LockState
@@ -63,7 +64,7 @@ class FoundLocks:
     journal: Replayed | None
 
 
-def read_locks(path: Path, max_bypass: int | None = None) -> FoundLocks:
+def read_locks(path: Path, max_bypass: int | None = None, guards: Guards = NO_GUARDS) -> FoundLocks:
     """Read `locks.data` and its journal, even while a daemon writes them; changes nothing.
 
     Raises:
@@ -74,7 +75,7 @@ def read_locks(path: Path, max_bypass: int | None = None) -> FoundLocks:
     try:
         rows = LockRows.read(content)
         replayed = None if journal is None else _replay(path, journal, content, rows)
-        state = rebuild(rows, max_bypass)
+        state = rebuild(rows, max_bypass, guards)
     except DamagedFile as error:
         if "path" in error.fields:
             raise
@@ -143,15 +144,19 @@ class LockFiles:
             self._set_limit()
 
     @classmethod
-    def load(cls, path: Path, *, max_bypass: int | None, has_journal: bool) -> tuple[Self, LockState]:
+    def load(
+        cls, path: Path, *, max_bypass: int | None, has_journal: bool, guards: Guards = NO_GUARDS
+    ) -> tuple[Self, LockState]:
         """Read the locks; without a file no locks are held.
 
+        Args:
+            guards: those of `ghosts.data`.
         Raises:
             DamagedFile: with the path, the place, and what to do; it is never replaced by an empty file.
             OSError: a file cannot be read, or not be written when reading it granted a request.
         """
         try:
-            found = read_locks(path, max_bypass)
+            found = read_locks(path, max_bypass, guards)
         except FileNotFoundError:
             _log.warning("locks.missing", path=path, effect="nobody holds anything")
             return cls(path, None, has_journal=has_journal), LockState.fair(max_bypass)

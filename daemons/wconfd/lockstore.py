@@ -1,13 +1,11 @@
-"""The locks in memory and on disk, and the callers that sleep until theirs are granted.
+"""The locks in memory and on disk, with the guards that keep some of them beyond their owners' deaths.
 
-A grant is reported only when it is durable: first to the sleepers of
-`wait_granted`, then by SIGHUP to owners of Ganeti's kind, then to the caller whose change freed the locks.
+A change is told only when it is durable: first as news (`locknews`), then to the caller that made it.
 
-Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN section 8.
+Source: daemons design, "Locking"; wconfd.md 5.4, 6.1, 6.3; DESIGN sections 8 and 14.
 """
 
-import os
-import signal
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Self
@@ -16,19 +14,18 @@ import attrs
 import orjson
 import trio
 
-from common.asciijson import ascii_json
 from common.errors import Unavailable
 from common.locks import Lock, LockLevel, LockMode, LockRequest, Owner
-from common.system.livelock import is_alive
 from common.system.log import get_log
+from daemons.wconfd.core.locks import ghostrules
+from daemons.wconfd.core.locks.ghostrules import Made, Outcome
 from daemons.wconfd.core.locks.pending import LockState
-from daemons.wconfd.core.locks.waiting import Change, free_all, free_level, try_update
+from daemons.wconfd.core.locks.waiting import Change, free_level, try_update
+from daemons.wconfd.guardfile import GuardFile
 from daemons.wconfd.lockfiles import LockFiles
+from daemons.wconfd.locknews import LockNews
 from daemons.wconfd.owners import KnownOwners
-from daemons.wconfd.since import Since
 from daemons.wconfd.steps import StepStatistics, StepWriter
-from protocol.stream import Publisher
-from protocol.wconfd.subscribe import LOCKS_CHANGED
 
 # small file (up to SMALL_BYTES): rewrite it SOON_S after a change, spending at most 1/PART of the time; larger: after
 # QUIET_S without changes, plus a second for each QUIET_BYTES of it
@@ -40,39 +37,29 @@ QUIET_BYTES: Final = 10 * 2**20
 # seconds after a failed rewrite
 PAUSE_S: Final = 5.0
 
+GHOSTS_DATA: Final = "ghosts.data"
 _log: Final = get_log(__name__)
 
-# a change of the locks by a function of the core
+# a change of the locks by a function of the core: of one owner, or of several
 LockStep = Callable[[LockState], Change]
-
-
-@attrs.frozen
-class _Made:
-    """An owner's change of the locks."""
-
-    owner: Owner
-    change: Change
-    # False: it was refused, or changed nothing
-    has_effect: bool
-
-
-# result of one step of the writer
-_Answer = tuple[_Made, ...]
+LockSteps = Callable[[LockState], Outcome]
 
 
 class LockStore:
     """The only holder of the lock state. Make one with `load`; start `run` before the first change."""
 
-    def __init__(self, path: Path, state: LockState, files: LockFiles) -> None:
+    def __init__(
+        self, path: Path, state: LockState, files: LockFiles, guard_file: GuardFile, *, ghost_s: float = 0.0
+    ) -> None:
         self._path = path
         self._files = files
+        self._guard_file = guard_file
         self._writer = StepWriter(state, self._write, self._tell)
         self.known = KnownOwners(state.owners())
-        self.since = Since()
-        # sends `locksChanged`, and all other events for subscribers
-        self.publisher = Publisher()
-        # owners that sleep until their pending request is gone
-        self._sleepers: dict[Owner, trio.Event] = {}
+        self.news = LockNews(lambda: self.state, ghost_s)
+        self.since = self.news.since
+        self.publisher = self.news.publisher
+        self.wait_granted = self.news.wait_granted
         self._is_degraded = False
         # instants on trio's clock of the last change, and of the first since `locks.data` was made whole
         self._changed_at = self._first_changed_at = 0.0
@@ -80,17 +67,20 @@ class LockStore:
         self._has_changed = trio.Event()
 
     @classmethod
-    def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True) -> Self:
-        """Read the locks, before trio runs.
+    def load(cls, path: Path, *, max_bypass: int | None = None, has_journal: bool = True, ghost_s: float = 0.0) -> Self:
+        """Read the locks, and the guards from `ghosts.data` beside them, before trio runs.
 
         Args:
             max_bypass: see `core.fairness`; None: exactly as in Ganeti.
             has_journal: False: `locks.data` is made whole at each change.
+            ghost_s: seconds that a ghost is given; 0: no end.
 
-        Raises: as `LockFiles.load`.
+        Raises: as `LockFiles.load` and `GuardFile.load`.
         """
-        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal)
-        return cls(path, state, files)
+        guard_file = GuardFile.load(path.with_name(GHOSTS_DATA))
+        guards = guard_file.guards
+        files, state = LockFiles.load(path, max_bypass=max_bypass, has_journal=has_journal, guards=guards)
+        return cls(path, state, files, guard_file, ghost_s=ghost_s)
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Run the writer; for `nursery.start`.
@@ -124,33 +114,35 @@ class LockStore:
         Durability: on return the change survives a loss of power.
         """
 
-        def alone(state: LockState) -> tuple[LockState, _Answer]:
+        def alone(state: LockState) -> Outcome:
             change = step(state)
-            return change.state, (_Made(owner, change, change.state is not state),)
+            return Outcome(change.state, (Made(owner, change),))
 
         self.known.meet(owner)
-        (made,) = await self._writer.change(alone)
-        return made.change
+        return (await self.carry_out(alone)).made[0].change
+
+    async def carry_out(self, step: LockSteps) -> Outcome:
+        """Change the locks of several owners by a function of the core. Raises, Durability: as `change`."""
+
+        def stepped(state: LockState) -> tuple[LockState, Outcome]:
+            outcome = step(state)
+            return outcome.state, outcome if outcome.state is not state else attrs.evolve(outcome, has_effect=False)
+
+        return await self._writer.change(stepped)
 
     async def bury(self, owners: Collection[Owner]) -> tuple[Owner, ...]:
         """Free the locks and requests of dead owners, in one change; return the owners that had any.
 
-        Its place among the changes is fixed before the first checkpoint.
+        Those that have guards become ghosts. Its place among the changes is fixed before the first checkpoint.
 
         Raises, Durability: as `change`.
         """
-
-        def free(state: LockState) -> tuple[LockState, _Answer]:
-            made: list[_Made] = []
-            for owner in (owner for owner in owners if state.knows(owner)):
-                change = free_all(state, owner)
-                made.append(_Made(owner, change, True))
-                state = change.state
-            return state, tuple(made)
-
         if self._writer.is_idle and not any(map(self.state.knows, owners)):
             return ()
-        return tuple(made.owner for made in await self._writer.change(free))
+        now = time.time()
+        return tuple(
+            made.owner for made in (await self.carry_out(lambda state: ghostrules.bury(state, owners, now))).made
+        )
 
     async def settled(self) -> None:
         """Wait until all changes begun before this call are durable. Raises: as `change`, if there are any."""
@@ -160,13 +152,6 @@ class LockStore:
         """Keep only these owners and those that hold or wait, unless a change is under way."""
         if self._writer.is_idle:
             self.known.keep(self.state.owners() | others)
-
-    async def wait_granted(self, owner: Owner, timeout_s: float) -> bool:
-        """Sleep until the owner has no pending request; return False if it still has one when the time is over."""
-        with trio.move_on_after(timeout_s):
-            while self.state.pending_of(owner):
-                await self._sleepers.setdefault(owner, trio.Event()).wait()
-        return self.state.pending_of(owner) is None
 
     def rows(self) -> list[orjson.Fragment]:
         """`[owner, [[lock, mode], ...]]` of all owners with locks, in owner order."""
@@ -185,12 +170,14 @@ class LockStore:
 
     def _write(self, state: LockState, answers: Sequence[object]) -> None:
         """Write in the writer's thread."""
-        made = [(each.owner, each.change) for each in _with_effect(answers)]
+        made = [(each.owner, each.change) for each in _made(answers)]
         try:
-            if made:
-                self._files.write(self.state, state, made)
-            else:
+            self._guard_file.prepare(self.state, state)
+            if not made:
                 self._files.make_whole(state)
+                self._guard_file.tidy(state.guards)
+            elif not state.has_locks_of(self.state):
+                self._files.write(self.state, state, made)
         except OSError as error:
             if made:
                 self._is_degraded = True
@@ -224,7 +211,7 @@ class LockStore:
         return self._changed_at + QUIET_S + self._files.snapshot_size / QUIET_BYTES
 
     async def _try_make_whole(self) -> bool:
-        if not self._files.is_whole:
+        if not self._files.is_whole or not self._guard_file.is_exactly(self.state.guards):
             try:
                 await self._writer.flush()
             except Unavailable as error:
@@ -235,49 +222,18 @@ class LockStore:
     def _finish(self) -> None:
         try:
             self._files.finish(self.state)
+            self._guard_file.tidy(self.state.guards)
         except OSError as error:
             _log.warning("locks.not_whole", path=self._path, reason=error, effect="the journal beside it counts")
 
     def _tell(self, answers: Sequence[object]) -> None:
-        """Wake callers whose pending requests are gone: granted, given up, or dropped with a dead owner."""
         self._changed_at = trio.current_time()
         if not self._has_changed.is_set():
             self._first_changed_at = self._changed_at
             self._has_changed.set()
-        made = _with_effect(answers)
-        for each in made:
-            self.since.note(each.owner, each.change, self.state)
-            for owner in (each.owner, *each.change.granted):
-                self._wake(owner)
-        self._publish(dict.fromkeys(owner for each in made for owner in (each.owner, *each.change.granted)))
-        for owner in (owner for each in made for owner in each.change.granted):
-            _log.debug("lock.granted", owner=owner)
-            _hang_up(owner)
-
-    def _publish(self, changed: Collection[Owner]) -> None:
-        if self.publisher and changed:
-            self.publisher.publish(LOCKS_CHANGED, [self._row(owner) for owner in changed])
-
-    def _row(self, owner: Owner) -> orjson.Fragment:
-        holdings = self.state.table.holdings_of(owner)
-        return orjson.Fragment(holdings.row if holdings else ascii_json([owner.to_wire(), []]))
-
-    def _wake(self, owner: Owner) -> None:
-        if owner in self._sleepers and self.state.pending_of(owner) is None:
-            self._sleepers.pop(owner).set()
+        self.news.tell(_made(answers))
 
 
-def _with_effect(answers: Sequence[object]) -> list[_Made]:
-    changes = (each for answer in answers if isinstance(answer, tuple) for each in answer)
-    return [each for each in changes if isinstance(each, _Made) and each.has_effect]
-
-
-def _hang_up(owner: Owner) -> None:
-    """Send SIGHUP to the pid of an owner of Ganeti's kind; a dead owner's pid may belong to another process now."""
-    # 0 and negative numbers would mean whole groups of processes
-    if owner.pid is None or owner.pid <= 1 or owner.pid == os.getpid() or not is_alive(owner.livelock):
-        return
-    try:
-        os.kill(owner.pid, signal.SIGHUP)
-    except (OSError, OverflowError) as error:
-        _log.debug("owner.not_signalled", owner=owner, pid=owner.pid, reason=error)
+def _made(answers: Sequence[object]) -> list[Made]:
+    """All that was done to owners by the steps that changed anything."""
+    return [made for answer in answers if isinstance(answer, Outcome) and answer.has_effect for made in answer.made]

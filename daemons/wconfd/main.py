@@ -29,11 +29,13 @@ from daemons.wconfd.core.reservations.identifiers import RandomBytes
 from daemons.wconfd.core.reservations.minors import without_written
 from daemons.wconfd.deaths import Deaths
 from daemons.wconfd.distribution import Distribution, LocalDistribution
+from daemons.wconfd.ghostends import end_ghosts
 from daemons.wconfd.handlers.changes import ChangeHandlers
 from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers, tell_config
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
+from daemons.wconfd.handlers.ghosts import GhostHandlers
 from daemons.wconfd.handlers.groups import GroupHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.metrics import MetricHandlers
@@ -106,7 +108,9 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
         check_copies(config.config)
     rules = settings.wconfd
     max_bypass = rules.max_bypass if rules.fair else None
-    locks = LockStore.load(paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal)
+    locks = LockStore.load(
+        paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal, ghost_s=rules.ghost_s
+    )
     reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
     short_lock = ShortLock(config, locks, livelock.path)
@@ -123,6 +127,8 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
             await reservations.change(lambda state: (without_written(config.config, state), None))
             await nursery.start(deaths.follow)
             nursery.start_soon(deaths.sweep, rules.sweep_s)
+            if rules.ghost_s:
+                nursery.start_soon(end_ghosts, locks, rules.ghost_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             tally = CallTally()
             to = make_handlers(locks, config, deaths, reservations, short_lock, tally=tally)
@@ -160,6 +166,7 @@ def make_handlers(
     """The handlers over these stores. `tally`: the counts of the service; None: they are nobody's."""
     return Handlers(
         locks=LockHandlers(locks, deaths),
+        ghosts=GhostHandlers(locks, deaths),
         explaining=ExplainingHandlers(locks),
         events=EventHandlers(locks, config),
         config=ConfigHandlers(config, locks),
@@ -185,7 +192,8 @@ def _tell_work(stores: Mapping[str, LockStore | ConfigStore | ReservationStore],
 
 def _remove_leftovers(paths: Paths) -> None:
     """Remove unfinished files of an earlier wconfd that was killed; no other one is running now."""
-    own = {paths.config_data.name, paths.locks_data.name, journal_of(paths.locks_data).name, paths.tempres_data.name}
+    files = (paths.config_data, paths.locks_data, journal_of(paths.locks_data), paths.ghosts_data, paths.tempres_data)
+    own = {path.name for path in files}
     prefix = paths.ssconf_file("").name
     if left := remove_leftovers(paths.data, lambda name: name in own or name.startswith(prefix)):
         _log.info("writes.cut_off", files=",".join(sorted(set(left))), effect="each file is as it was before")

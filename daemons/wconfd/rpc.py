@@ -11,6 +11,7 @@ from daemons.wconfd.handlers.cluster import ClusterHandlers
 from daemons.wconfd.handlers.config import ConfigHandlers
 from daemons.wconfd.handlers.events import EventHandlers
 from daemons.wconfd.handlers.explaining import ExplainingHandlers
+from daemons.wconfd.handlers.ghosts import GhostHandlers
 from daemons.wconfd.handlers.groups import GroupHandlers
 from daemons.wconfd.handlers.locks import LockHandlers
 from daemons.wconfd.handlers.metrics import MetricHandlers
@@ -60,6 +61,7 @@ from protocol.wconfd.config import (
 )
 from protocol.wconfd.copies import VerifyConfigCopies
 from protocol.wconfd.explain import ExplainHoldings, ExplainWait
+from protocol.wconfd.ghosts import AdoptLocks, GuardLocks, LayGuards, ListGhosts, RaiseGhosts
 from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.locks import (
     CleanupLocks,
@@ -107,6 +109,7 @@ class Handlers:
     """The handlers, by noun."""
 
     locks: LockHandlers
+    ghosts: GhostHandlers
     explaining: ExplainingHandlers
     events: EventHandlers
     config: ConfigHandlers
@@ -143,6 +146,11 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(OpportunisticLockUnion, to.locks.opportunistic_lock_union, role=Role.FULL),
         Route(GuardedOpportunisticLockUnion, to.locks.guarded_opportunistic_lock_union, role=Role.FULL),
         Route(CleanupLocks, to.locks.cleanup_locks, role=Role.FULL),
+        Route(GuardLocks, to.ghosts.guard_locks, role=Role.FULL),
+        Route(LayGuards, to.ghosts.lay_guards, role=Role.FULL),
+        Route(AdoptLocks, to.ghosts.adopt_locks, role=Role.FULL),
+        Route(RaiseGhosts, to.ghosts.raise_ghosts, role=Role.FULL),
+        Route(ListGhosts, to.ghosts.list_ghosts, role=Role.READ),
         Route(Subscribe, to.events.subscribe, role=Role.READ),
         Route(ExplainWait, to.explaining.explain_wait, role=Role.READ),
         Route(ExplainHoldings, to.explaining.explain_holdings, role=Role.READ),

@@ -3,6 +3,7 @@
 After the reply come notifications. `locksChanged` has `[[owner, [[lock, mode], ...]], ...]`: each owner
 whose holdings or pending request changed, with all its present holdings, in the order of the changes.
 `configChanged` has the serial number, and whether filter rules or limits of jobs changed.
+`ghostsChanged` has all ghosts, whenever one comes, changes or goes (`protocol.wconfd.ghosts`).
 
 Source: DESIGN section 8.
 """

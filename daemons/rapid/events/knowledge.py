@@ -20,7 +20,7 @@ from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, QueueState, job_
 from protocol.rapid.events import DaemonsState, Topic
 from protocol.rapid.jobs import LIST_FIELDS
 from protocol.rapid.jobvalues import job_object
-from protocol.subscription import ConfigChanged, LocksChanged, Snapshot
+from protocol.subscription import ConfigChanged, Event, GhostsChanged, LocksChanged, Snapshot
 from protocol.wconfd.locks import Owned
 
 # fields of jobs in events
@@ -58,7 +58,7 @@ class Knowledge:
         if self._take_queue(changes.queue):
             self._log.add(Topic.QUEUE, Topic.QUEUE.value, self._told(Topic.QUEUE))
 
-    def locks_changed(self, event: Snapshot | LocksChanged | ConfigChanged) -> None:
+    def locks_changed(self, event: Event) -> None:
         """A change in wconfd, or its state after a connection was made."""
         match event:
             case Snapshot(holdings=holdings):
@@ -69,8 +69,8 @@ class Knowledge:
             case LocksChanged(holdings=holdings):
                 told = self._take_holdings(holdings)
                 self._log.add(Topic.LOCKS, Topic.LOCKS.value, {"all": False, "locks": told})
-            case ConfigChanged():
-                # luxid's feed tells what follows from it
+            case ConfigChanged() | GhostsChanged():
+                # luxid's feed, and the locks, tell what follows from it
                 pass
             case _:
                 assert_never(event)

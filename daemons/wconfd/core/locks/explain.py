@@ -69,7 +69,7 @@ def _wait(state: LockState, pending: PendingRequest, held_since: SinceOfLock, wa
         asked=tuple(pending.requests),
         waiting_since=waiting_since(owner),
         in_the_way=tuple(rows[row] for row in order),
-        held_back_by=tuple(state.fairness.ahead_of(state.table, owner, pending.requests)),
+        held_back_by=tuple(state.ahead_of(owner, pending.requests)),
     )
 
 

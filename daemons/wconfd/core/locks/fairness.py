@@ -23,6 +23,10 @@ is what the second exception is for. Thus each step, or two, leads to a greater 
 not do to exempt the owners for which the overdue request waits directly: they may in turn wait for an owner that
 holds a later lock and is held back.
 
+A ghost (`ghostrules`) may hold its locks for hours. An overdue request that waits for one holds nobody back
+meanwhile, or everything that it wants would stand still; others pass it then, without a bound. When a ghost comes, the
+requests behind such an overdue one are tried again, so that none is behind it.
+
 Counts are not stored. A request that no holder keeps out, and that is yet pending in `locks.data`, was held back by an
 overdue one, which is assumed to be overdue again after a restart (`lockstate`). All other counts begin anew, so a
 restart may cost a request some more passes and nothing else: safety does not rest on the counts.
@@ -30,7 +34,7 @@ restart may cost a request some more passes and nothing else: safety does not re
 Without a bound all of this is empty, and the behaviour is exactly Ganeti's (wconfd.md 5.3).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 import attrs
@@ -107,25 +111,37 @@ class Fairness:
         ripe = [request for owner, request in passed.items() if after._passes[owner] == self.max_bypass]
         return after._ripened(sorted(ripe, key=lambda request: request.place)) if ripe else after
 
-    def ahead_of(self, table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> list[Owner]:
+    def ahead_of(
+        self, table: LockTable, owner: Owner, requests: Sequence[LockRequest], ghosts: Collection[Owner] = ()
+    ) -> list[Owner]:
         """The overdue owners that hold this request back, in owner order. Cost: O(overdue requests)."""
         if not self.overdue or owner in self.overdue:
             return []
         found = _holding_back(self.overdue.values(), table, owner, requests)
-        return sorted((request.owner for request in found), key=Owner.sort_key)
+        return sorted(
+            (request.owner for request in found if not _waits_for(table, request, ghosts)), key=Owner.sort_key
+        )
 
-    def assuming_overdue(self, table: LockTable, owner: Owner, requests: Sequence[LockRequest]) -> "Fairness":
+    def waiting_for(self, table: LockTable, ghosts: Collection[Owner]) -> list[Owner]:
+        """The overdue owners that wait for a ghost, in owner order. Cost: O(overdue requests)."""
+        found = (request.owner for request in self.overdue.values() if _waits_for(table, request, ghosts))
+        return sorted(found, key=Owner.sort_key)
+
+    def assuming_overdue(
+        self, table: LockTable, owner: Owner, requests: Sequence[LockRequest], ghosts: Collection[Owner] = ()
+    ) -> "Fairness":
         """Mark as overdue the pending request that must have held this one back, since no holder blocks it.
 
         As far as can be known: one that is pending, and conflicts with no overdue request.
 
         Cost: O(pending requests).
         """
-        if self.max_bypass is None or self.ahead_of(table, owner, requests):
+        if self.max_bypass is None or self.ahead_of(table, owner, requests, ghosts):
             return self
         pending = {other: request for others in self._wanted.values() for other, request in others.items()}
         found = sorted(_holding_back(pending.values(), table, owner, requests), key=lambda request: request.place)
-        possible = [request for request in found if not self._conflicts_with_overdue(request)]
+        able = (request for request in found if not _waits_for(table, request, ghosts))
+        possible = [request for request in able if not self._conflicts_with_overdue(request)]
         return self._ripened(possible[:1])
 
     def _ripened(self, requests: Iterable[PendingRequest]) -> "Fairness":
@@ -155,6 +171,13 @@ def _holding_back(
         and request.conflicts_with(asked)
         and (top is None or _is_before_floor(table, top, request))
     ]
+
+
+def _waits_for(table: LockTable, request: PendingRequest, ghosts: Collection[Owner]) -> bool:
+    if not ghosts:
+        return False
+    walls = (table.wall(gate) for gate in gates_of(request.requests))
+    return any(ghost in wall for wall in walls if wall for ghost in ghosts if ghost != request.owner)
 
 
 def _uncovered(table: LockTable, owner: Owner, requests: Iterable[LockRequest]) -> dict[Lock, LockMode]:

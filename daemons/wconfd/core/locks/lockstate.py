@@ -14,6 +14,7 @@ import orjson
 
 from common.errors import DamagedFile, GantryError, InvalidRequest, LockRuleViolation
 from common.locks import Lock, LockMode, LockRequest, Owner, owned_from_wire
+from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.core.locks.requests import PendingRequest
 from daemons.wconfd.core.locks.table import LockTable, update_locks
@@ -91,7 +92,7 @@ def decode(content: bytes, max_bypass: int | None = None) -> LockState:
     return rebuild(LockRows.read(content), max_bypass)
 
 
-def rebuild(rows: LockRows, max_bypass: int | None = None) -> LockState:
+def rebuild(rows: LockRows, max_bypass: int | None = None, guards: Guards = NO_GUARDS) -> LockState:
     """The state that these rows say.
 
     A pending request that breaks a rule, or is its owner's second, is dropped; neither occurs in a file
@@ -100,6 +101,7 @@ def rebuild(rows: LockRows, max_bypass: int | None = None) -> LockState:
 
     Args:
         max_bypass: see `fairness`.
+        guards: those of owners that hold nothing are dropped.
     Raises: DamagedFile: two owners hold what only one can; `where` is the place of the second, as `$[0][3]`.
     """
     table = LockTable()
@@ -108,7 +110,10 @@ def rebuild(rows: LockRows, max_bypass: int | None = None) -> LockState:
             table = _with_owner(table, owner, [LockRequest(lock, mode) for lock, mode in modes.items()])
         except GantryError as error:
             raise _damaged(f"$[0][{index}]", error.message) from error
-    return _with_pending(LockState.fair(max_bypass).with_table(table), rows.requests())
+    for owner, _ in guards:
+        if not table.modes_of(owner):
+            guards = guards.without(owner)
+    return _with_pending(LockState.fair(max_bypass).with_table(table).with_guards(guards), rows.requests())
 
 
 def _read_each(place: str, values: list[object], read: Callable[[object], None]) -> None:

@@ -7,7 +7,7 @@ holds.) The theory is in `waiting`.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import attrs
@@ -15,6 +15,7 @@ from immutables import Map
 
 from common.locks import Lock, LockRequest, Owner
 from daemons.wconfd.core.locks.fairness import Fairness
+from daemons.wconfd.core.locks.guards import NO_GUARDS, Guards
 from daemons.wconfd.core.locks.requests import PendingRequest, Place, Standing
 from daemons.wconfd.core.locks.table import Gate, LockTable
 
@@ -50,6 +51,8 @@ class LockState:
     # requests parked at each spot, in order; derived, no empty queue
     _queues: Map[Spot, tuple[PendingRequest, ...]] = attrs.field(default=_NO_QUEUES, eq=False, repr=False)
     fairness: Fairness = attrs.field(factory=Fairness, eq=False, repr=False)
+    # guards of owners that hold locks; not a part of `locks.data`
+    guards: Guards = NO_GUARDS
 
     @classmethod
     def fair(cls, max_bypass: int | None) -> "LockState":
@@ -90,20 +93,37 @@ class LockState:
 
     def with_table(self, table: LockTable) -> "LockState":
         """The same requests over another table, in which every parked one is kept out too."""
-        return LockState(table, self._parked, self._queues, self.fairness)
+        return LockState(table, self._parked, self._queues, self.fairness, self.guards)
+
+    def with_guards(self, guards: Guards) -> "LockState":
+        """The same locks and requests; the very same state if these are its guards already."""
+        return self if guards is self.guards else attrs.evolve(self, guards=guards)
+
+    def has_locks_of(self, other: "LockState") -> bool:
+        """Whether locks and requests are those of the other, neither of them changed since. Cost: O(1)."""
+        return self.table is other.table and self._parked is other._parked
 
     def obstacle(self, owner: Owner, requests: tuple[LockRequest, ...]) -> Spot | None:
         """Where this request is kept out; None if it is free to go. Cost: O(requests), and of overdue ones."""
         gate = self.table.shut_gate(owner, requests)
         if gate is not None:
             return gate
-        ahead = self.fairness.ahead_of(self.table, owner, requests)
+        ahead = self.ahead_of(owner, requests)
         return Behind(ahead[0]) if ahead else None
 
     def in_the_way(self, owner: Owner, requests: tuple[LockRequest, ...]) -> tuple[Owner, ...]:
         """The holders in the way, in owner order; if there are none, the overdue that go first."""
         holders = self.table.blockers(owner, requests)
-        return holders or tuple(self.fairness.ahead_of(self.table, owner, requests))
+        return holders or tuple(self.ahead_of(owner, requests))
+
+    def ahead_of(self, owner: Owner, requests: Sequence[LockRequest]) -> list[Owner]:
+        """The overdue owners that hold this request back, in owner order."""
+        return self.fairness.ahead_of(self.table, owner, requests, self.guards.ghosts)
+
+    def held_back_in_vain(self) -> list[PendingRequest]:
+        """The requests that are parked behind overdue ones which wait for a ghost. Cost: O(overdue requests)."""
+        late = self.fairness.waiting_for(self.table, self.guards.ghosts)
+        return [request for owner in late for request in self.held_back_by(owner)]
 
     def parked(self, request: PendingRequest, spot: Spot) -> "LockState":
         """With this request pending, kept out at `spot`; its owner has no other."""
@@ -118,7 +138,8 @@ class LockState:
 
         None: none can have. For a state that is read from a file; the owner has no other pending request.
         """
-        fairness = self.fairness.assuming_overdue(self.table, request.owner, request.requests)
+        ghosts = self.guards.ghosts
+        fairness = self.fairness.assuming_overdue(self.table, request.owner, request.requests, ghosts)
         state = attrs.evolve(self, fairness=fairness)
         spot = state.obstacle(request.owner, request.requests)
         return state.parked(request, spot) if spot else None
@@ -154,14 +175,15 @@ class LockState:
         queue = self._queues.get(spot, ())
         at = bisect_left(queue, request.place, key=_place)
         queues = self._queues.set(spot, (*queue[:at], request, *queue[at:]))
-        return LockState(self.table, self._parked.set(request.owner, _Parked(request, spot)), queues, fairness)
+        parked = self._parked.set(request.owner, _Parked(request, spot))
+        return LockState(self.table, parked, queues, fairness, self.guards)
 
     def _taken(self, parked: _Parked, fairness: Fairness) -> "LockState":
         queue = self._queues[parked.spot]
         at = bisect_left(queue, parked.request.place, key=_place)
         left = (*queue[:at], *queue[at + 1 :])
         queues = self._queues.set(parked.spot, left) if left else self._queues.delete(parked.spot)
-        return LockState(self.table, self._parked.delete(parked.request.owner), queues, fairness)
+        return LockState(self.table, self._parked.delete(parked.request.owner), queues, fairness, self.guards)
 
 
 def _place(request: PendingRequest) -> Place:

@@ -70,10 +70,18 @@ class Settling:
         changed = {lock: mode for lock, mode in modes.items() if before.get(lock) is not mode}
         self._moves.append(Move(owner, changed))
         self._state = self._state.with_table(change.table)
+        if self._state.guards and not change.table.modes_of(owner):
+            # who holds nothing has no guards
+            self._state = self._state.with_guards(self._state.guards.without(owner))
         if self._state.is_fair:
             shared = [lock for lock, mode in changed.items() if mode is LockMode.SHARED and lock not in before]
             self._state = self._state.after_shared(shared)
         self._open(change.opened)
+        return self
+
+    def try_held_back(self) -> "Settling":
+        """Try again the requests behind those that wait for a ghost; call this when one has come."""
+        self._try_again(self._state.held_back_in_vain())
         return self
 
     def change(self) -> Change:
