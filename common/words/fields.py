@@ -40,6 +40,10 @@ class Row(TypedDict, total=False):
     # of the entries of all reason trails
     reason: Sequence[str]
     user: str
+    # "": the command runs on the master, or the job has none
+    node: str
+    # "": the job belongs to none
+    batch: str
     # [seconds, microseconds]
     received_ts: object
     start_ts: object
@@ -153,6 +157,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     "opid": _plain("opid", "OPCODE_ID"),
     "reason": _plain("reason", "REASON"),
     "user": _plain("user", "USER"),
+    "node": _plain("node", "NODE"),
+    "batch": _plain("batch", "BATCH"),
     "ops": _plain("ops", "OPCODES"),
     "opresult": _plain("opresult", "OPCODE_RESULT"),
     "opstatus": _plain("opstatus", "OPCODE_STATUS"),

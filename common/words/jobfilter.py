@@ -1,6 +1,6 @@
 """Filters for jobs: the users' names for luxid's fields.
 
-Source: luxid.md 7.3; the fields `opid`, `summary_text`, `reason`, `reason_text` and `user` are ours.
+Source: luxid.md 7.3; the fields `opid`, `summary_text`, `reason`, `reason_text`, `user`, `node` and `batch` are ours.
 """
 
 import re

@@ -23,7 +23,7 @@ LIST_FIELDS: Final = ("id", "status", "summary", "user", "priority", "received_t
 # fields of one job that names none
 JOB_FIELDS: Final = (
     *LIST_FIELDS,
-    *("archived", "ops", "opstatus", "opresult", "oplog", "opstart", "opexec", "opend", "oppriority"),
+    *("node", "batch", "archived", "ops", "opstatus", "opresult", "oplog", "opstart", "opexec", "opend", "oppriority"),
 )
 
 
@@ -55,6 +55,10 @@ class Job(Lenient):
     archived: bool | None = None
     # submitter, if known
     user: str | None = None
+    # node on which its command runs; empty for the master
+    node: str | None = None
+    # id shared by the jobs that were submitted together for many nodes; empty: none
+    batch: str | None = None
     # each opcode in a word
     summary: tuple[str, ...] | None = None
     summary_text: str | None = None

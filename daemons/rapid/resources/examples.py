@@ -6,7 +6,17 @@ Source: CHOICES 1.
 from collections.abc import Mapping
 from typing import Final
 
+from common.queue.batch import Batch
+
 _HELLO: Final = {"OP_ID": "OP_RUN_COMMAND", "argv": ["echo", "hello"]}
+
+_NODES: Final = ((1, "web1"), (2, "web2"))
+
+
+def _batch(place: int) -> list[list[object]]:
+    """The reason trail of a job of a batch; its time is of no importance."""
+    return [["gantry:batch", Batch("any-name-of-your-own", place, 2, at_most=1, failures=0).text, 0]]
+
 
 # (verb, path) -> name of the example -> body
 EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
@@ -14,6 +24,9 @@ EXAMPLES: Final[Mapping[tuple[str, str], Mapping[str, object]]] = {
         "a command": {"jobs": [{"ops": [_HELLO]}]},
         "two jobs, the second after the first": {
             "jobs": [{"ops": [_HELLO]}, {"ops": [{**_HELLO, "depends": [[-1, ["success"]]]}]}]
+        },
+        "on two nodes, one at a time, and not on the second if the first fails": {
+            "jobs": [{"ops": [{**_HELLO, "node": node, "reason": _batch(place)}]} for place, node in _NODES]
         },
     },
     ("POST", "/3/jobs/query"): {

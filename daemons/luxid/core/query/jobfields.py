@@ -1,6 +1,6 @@
 """The fields of a job as clients ask for them by name.
 
-Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text` and `user` are ours.
+Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text`, `user`, `node` and `batch` are ours.
 """
 
 import bisect
@@ -11,6 +11,7 @@ import attrs
 
 from common.errors import PrerequisiteError
 from common.opcodes.base import without_unset
+from common.queue.batch import batch_of
 from common.queue.jobs import Job, JobOp, JobState, LogEntry, Timestamp, job_state
 from common.queue.submitter import submitter
 from daemons.luxid.core.choice.readings import reading_of
@@ -85,6 +86,11 @@ def _reasons(job: Job) -> list[str]:
     return list(dict.fromkeys(entry[1] for entry in entries if isinstance(entry[1], str) and entry[1]))
 
 
+def _node(job: Job) -> str:
+    """The first node on which a command of the job is to run; "": none."""
+    return next((node for op in job.ops if isinstance(node := op.input.get("node"), str)), "")
+
+
 FIELDS: Final[Mapping[str, Field]] = {
     "id": lambda view: view.job.job_id,
     "status": lambda view: _STATE_NAMES[view.state],
@@ -105,6 +111,8 @@ FIELDS: Final[Mapping[str, Field]] = {
     "reason": lambda view: _reasons(view.job),
     "reason_text": lambda view: "\n".join(_reasons(view.job)),
     "user": lambda view: submitter(view.job),
+    "node": lambda view: _node(view.job),
+    "batch": lambda view: batch.batch_id if (batch := batch_of(view.job)) is not None else "",
     "received_ts": lambda view: _stamp(view.job.received_at),
     "start_ts": lambda view: _stamp(view.job.start_at),
     "end_ts": lambda view: _stamp(view.job.end_at),

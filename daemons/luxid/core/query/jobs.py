@@ -1,6 +1,6 @@
 """The fields of jobs, for queries; their values are read by `daemons.luxid.core.query.jobfields`.
 
-Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text` and `user` are ours.
+Source: luxid.md 7.3; `opid`, `summary_text`, `reason`, `reason_text`, `user`, `node` and `batch` are ours.
 """
 
 from collections.abc import Callable
@@ -79,6 +79,8 @@ JOBS: Final[Things[JobRow]] = Things.of(
         _field("reason", "Reasons", Kind.OTHER, "texts in the reason trails of all opcodes"),
         _field("reason_text", "ReasonText", Kind.TEXT, "the reasons as one text, to search in"),
         _field("user", "User", Kind.TEXT, "name of the user who submitted the job, if known"),
+        _field("node", "Node", Kind.TEXT, "node on which the job's command runs; empty for the master"),
+        _field("batch", "Batch", Kind.TEXT, "batch of the job: the jobs that were submitted together for many nodes"),
         _field("received_ts", "Received", Kind.OTHER, "when the job was submitted: seconds, microseconds"),
         _field("start_ts", "Start", Kind.OTHER, "when the job began: seconds, microseconds"),
         _field("end_ts", "End", Kind.OTHER, "when the job ended: seconds, microseconds"),

@@ -19,7 +19,7 @@ from common.queue.submitter import NO_UID, owner_of
 # keys of an opcode's input that everybody sees; besides, the program's name
 _PUBLIC: Final = (
     *("OP_ID", "dry_run", "debug_level", "priority", "depends", "comment", "reason"),
-    *("locks", "user", "shell", "timeout"),
+    *("locks", "user", "shell", "timeout", "node"),
 )
 
 

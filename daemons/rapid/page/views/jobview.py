@@ -25,7 +25,20 @@ from daemons.rapid.page.views.whytext import why_lines
 
 # luxid's fields for the page of a job
 JOB_FIELDS: Final = (
-    *("id", "status", "priority", "archived", "user", "summary", "ops", "opid", "opresult", "opstatus", "oplog"),
+    *(
+        "id",
+        "status",
+        "priority",
+        "archived",
+        "user",
+        "node",
+        "summary",
+        "ops",
+        "opid",
+        "opresult",
+        "opstatus",
+        "oplog",
+    ),
     *("opstart", "opexec", "opend", "oppriority", "received_ts", "start_ts", "end_ts"),
 )
 # parameters that have places of their own on the page
@@ -129,6 +142,8 @@ def _why(told: Told, now: float, user_name: UserName) -> tuple[tuple[Piece, ...]
 
 def _facts(row: Row) -> Iterator[tuple[str, str]]:
     received, start, end = (to_seconds(row[name]) for name in ("received_ts", "start_ts", "end_ts"))
+    if row["node"]:
+        yield "node", row["node"]
     yield "received", "unknown" if received is None else clock(received)
     yield "started", "not yet" if start is None and row["status"] not in FINAL_NAMES else _after(start, received)
     if row["status"] in FINAL_NAMES:

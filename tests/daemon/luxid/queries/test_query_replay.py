@@ -42,7 +42,7 @@ LIVE = {
     *("status", "oper_state", "oper_ram", "oper_vcpus", "console", "export"),
 }
 # fields that Ganeti has not
-OURS = {"opid", "summary_text", "reason", "reason_text", "user"}
+OURS = {"opid", "summary_text", "reason", "reason_text", "user", "node", "batch"}
 # of the program, and the two keys that follow the cluster's own
 FACTS_THAT_DIFFER = {"software_version", "vcs_version", "architecture", "uuid", "ctime", "mtime"}
 

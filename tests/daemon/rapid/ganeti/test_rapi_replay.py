@@ -85,6 +85,7 @@ def with_our_fields(theirs: Any) -> Any:
     ours += [{"name": "reason", "title": "Reasons", "kind": "other"}]
     ours += [{"name": "reason_text", "title": "ReasonText", "kind": "text"}]
     ours += [{"name": "user", "title": "User", "kind": "text"}]
+    ours += [{"name": "node", "title": "Node", "kind": "text"}, {"name": "batch", "title": "Batch", "kind": "text"}]
     return status, {"fields": sorted([*found["fields"], *ours], key=lambda field: field["name"])}
 
 

@@ -78,6 +78,7 @@ def test_a_wrong_text_is_refused_with_the_place(text: str, error: str) -> None:
         ("not summary=~web", ["!", ["=~", "summary_text", "web"]]),
         ("reason=upgrade", ["=[]", "reason", "upgrade"]),
         ("reason =~ ^rate-limit", ["=~", "reason_text", "^rate-limit"]),
+        ("node = web1 & batch = 5f2c", ["&", ["==", "node", "web1"], ["==", "batch", "5f2c"]]),
         ("status=failed | status=queued", ["|", ["==", "status", "error"], ["==", "status", "queued"]]),
     ],
 )
