@@ -30,6 +30,14 @@ _OWN: Final = (
     "daemons.jobproc.units.nodes.add",
     "daemons.jobproc.units.nodes.remove",
     "daemons.jobproc.units.nodes.setparams",
+    "daemons.jobproc.units.groups.addgroup",
+    "daemons.jobproc.units.groups.assignnodes",
+    "daemons.jobproc.units.groups.groupparams",
+    "daemons.jobproc.units.groups.removegroup",
+    "daemons.jobproc.units.groups.renamegroup",
+    "daemons.jobproc.units.tags.changetags",
+    "daemons.jobproc.units.tags.gettags",
+    "daemons.jobproc.units.tags.searchtags",
     "daemons.jobproc.units.renewal.renewcrypto",
 )
 GROUP: Final = "gantry.units"
