@@ -4,7 +4,6 @@ Source: opcodes.md 4, GROUP_ADD and GROUP_SET_PARAMS.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import attrs
 
@@ -21,20 +20,15 @@ def with_values(group: NodeGroup, op: GroupParams) -> NodeGroup:
 
     Raises: PrerequisiteError: an unknown name or a wrong value.
     """
-    changes: dict[str, Any] = {}
-    if op.alloc_policy is not None:
-        changes["alloc_policy"] = op.alloc_policy
-    if op.ndparams:
-        changes["ndparams"] = changed_group_parameters(group.ndparams, op.ndparams)
-    if op.diskparams:
-        changes["diskparams"] = changed_disk_parameters(group.diskparams, op.diskparams)
-    if op.ipolicy:
-        changes["ipolicy"] = changed_group_policy(group.ipolicy, op.ipolicy)
-    if op.hv_state:
-        changes["hv_state_static"] = changed_hv_state(group.hv_state_static, op.hv_state)
-    if op.disk_state:
-        changes["disk_state_static"] = changed_disk_state(group.disk_state_static, op.disk_state)
-    return attrs.evolve(group, **changes)
+    return attrs.evolve(
+        group,
+        alloc_policy=op.alloc_policy or group.alloc_policy,
+        ndparams=changed_group_parameters(group.ndparams, op.ndparams or {}),
+        diskparams=changed_disk_parameters(group.diskparams, op.diskparams or {}),
+        ipolicy=changed_group_policy(group.ipolicy, op.ipolicy or {}),
+        hv_state_static=changed_hv_state(group.hv_state_static, op.hv_state or {}),
+        disk_state_static=changed_disk_state(group.disk_state_static, op.disk_state or {}),
+    )
 
 
 def disk_parameters_json(group: NodeGroup) -> Mapping[str, object]:

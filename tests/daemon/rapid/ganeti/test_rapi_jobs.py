@@ -178,3 +178,32 @@ def test_a_reader_sees_no_arguments_of_others(web: Web) -> None:
     assert seen.status_code == 200
     assert "a secret word" not in seen.text
     assert "a secret word" in web.local.get(f"/2/jobs/{job_id}").text
+
+
+def test_what_is_written_to_groups_and_tags_is_done_by_jobs_and_read_again(web: Web, chief: httpx2.Client) -> None:
+    def write(method: str, path: str, body: object = None) -> object:
+        reply = chief.request(method, path, json=body)
+        assert reply.status_code == 200, reply.text
+        job_id = reply.json()
+        web.cluster.wait(job_id)
+        status, (result,) = web.cluster.job(job_id, "status", "opresult")
+        assert status == "success", result
+        return result
+
+    write("POST", "/2/groups", {"group_name": "g2", "alloc_policy": "unallocable"})
+    assert write("PUT", "/2/groups/g2/modify", {"alloc_policy": "last_resort", "ndparams": {"ssh_port": 23}}) == [
+        ["ndparams", "{'ssh_port': 23}"]
+    ]
+    assert write("PUT", "/2/groups/g2/rename", {"new_name": "g3"}) == "g3"
+    write("PUT", "/2/groups/g3/assign-nodes", {"nodes": ["node1"]})
+    for path in ("/2", "/2/groups/g3", "/2/nodes/node1.test"):
+        write("PUT", f"{path}/tags?tag=a&tag=b:1")
+        write("DELETE", f"{path}/tags?tag=a")
+        # another test has left a tag on the cluster
+        assert set(chief.get(f"{path}/tags").json()) - {"x"} == {"b:1"}
+
+    found = chief.get("/2/groups/g3").json()
+    assert (found["alloc_policy"], found["node_list"], found["tags"]) == ("last_resort", ["node1.test"], ["b:1"])
+    write("PUT", "/2/groups/default/assign-nodes", {"nodes": ["node1.test"]})
+    write("DELETE", "/2/groups/g3")
+    assert [each["name"] for each in chief.get("/2/groups").json()] == ["default"]
