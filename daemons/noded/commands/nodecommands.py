@@ -9,7 +9,7 @@ Source: DESIGN section 13.
 
 import os
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final, assert_never
 
@@ -24,6 +24,7 @@ from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.processes import Process, holders, is_living, send, send_all
+from common.system.retrypauses import retry_pauses
 from daemons.noded.commands.commandbells import CommandBells
 from daemons.noded.commands.commandrecords import (
     LIVE,
@@ -48,7 +49,7 @@ from protocol.noded.commands import (
     StartCommand,
 )
 
-# seconds between two looks at a runner that another noded asked for, and that is about to begin
+# seconds between two tries to make void a key whose runner, of another noded, is about to begin
 _LOOK_AGAIN_S: Final = 0.02
 # seconds that a start takes at most before the caller is told to try again
 _START_S: Final = 45.0
@@ -95,8 +96,9 @@ class NodeCommands:
         digest = digest_of_command(call.spec)
         await self._prepare()
         async with self._turn(call.key):
+            pauses = retry_pauses()
             with trio.move_on_after(_START_S):
-                while (state := await self._start(call, digest)) is None:
+                while (state := await self._start(call, digest, pauses)) is None:
                     pass
                 return state
         raise Unavailable(f"command {call.key} was not begun within {_START_S:g} s; try again, or stop it")
@@ -158,7 +160,7 @@ class NodeCommands:
             self._is_leaving = False
             raise
 
-    async def _start(self, call: StartCommand, digest: str) -> CommandState | None:
+    async def _start(self, call: StartCommand, digest: str, pauses: Iterator[float]) -> CommandState | None:
         """One step of a start; None: another one is needed."""
         found = await in_thread(self._records.read, call.key)
         match on_start(found.records, self._states.boot, digest):
@@ -167,12 +169,12 @@ class NodeCommands:
             case Start.REFUSE:
                 raise Conflict(f"another command was started as {call.key} before; nothing was changed")
             case Start.AWAIT:
-                await trio.sleep(_LOOK_AGAIN_S)
+                await trio.sleep(next(pauses))
             case Start.ACCEPT:
                 await self._accept(call, digest)
-                await self._launch(call, digest)
+                await self._launch(call, digest, pauses)
             case Start.LAUNCH:
-                await self._launch(call, digest)
+                await self._launch(call, digest, pauses)
             case never:
                 assert_never(never)
         return None
@@ -190,7 +192,7 @@ class NodeCommands:
                 f"the command was not started: its start cannot be kept on this node: {reason}"
             ) from error
 
-    async def _launch(self, call: StartCommand, digest: str) -> None:
+    async def _launch(self, call: StartCommand, digest: str, pauses: Iterator[float]) -> None:
         """Raises: Unavailable: it was not begun."""
         assert self._launcher is not None
         order = RunnerOrder(number=self._launcher.number(), key=call.key, digest=digest, spec=call.spec)
@@ -199,7 +201,7 @@ class NodeCommands:
             raise Unavailable(f"the command was not started: {word.reason}; try again, or stop it")
         if word is None or word.word is not Verdict.TOLD:
             _log.warning("command.start_repeated", command=call.key, word=word.word.value if word else "none")
-            await trio.sleep(_LOOK_AGAIN_S)
+            await trio.sleep(next(pauses))
 
     async def _stop(self, key: str) -> CommandState | None:
         found = await in_thread(self._records.read, key)

@@ -1,10 +1,16 @@
 """Commands on a node: started once, followed, stopped, forgotten (DESIGN section 13)."""
 
+from pathlib import Path
+
 import pytest
 
+from common.commands.spec import Leave
+from common.system.processes import find_process
 from protocol.noded.commands import CommandPhase
+from tests.support.fakes.disks import no_room, small_disk
 from tests.support.machines.nodecommands import CommandsOf, Refused, shell, spec_of
 from tests.support.machines.nodes import Node
+from tests.support.wait import wait_until
 
 
 @pytest.fixture
@@ -54,3 +60,142 @@ def test_what_is_missing_on_the_node_is_said_with_its_name(commands: CommandsOf)
         assert state.outcome is not None
         assert reason in (state.outcome.not_begun or "")
         assert "node2.test" in (state.outcome.not_begun or "")
+
+
+def test_a_stop_ends_all_processes_also_those_that_do_not_listen(commands: CommandsOf, node: Node) -> None:
+    pids = node.root / "pids"
+    script = f"trap '' TERM; (setsid sh -c 'trap \"\" TERM; echo $$ >> {pids}; while :; do sleep 1; done') & sleep 1000"
+    commands.start(shell(script, grace_s=0.1), "4.0.1")
+    wait_until(lambda: pids.exists() and pids.read_text(), what="the process in a session of its own")
+
+    commands.stop("4.0.1")
+    ended = commands.end_of("4.0.1")
+
+    assert ended.state.outcome is not None
+    assert ended.state.outcome.was_killed
+    assert find_process(int(pids.read_text())) is None
+    assert commands.stop("4.0.1").phase is CommandPhase.ENDED
+
+
+def test_a_time_out_is_kept_without_the_node_daemon(own: Node) -> None:
+    commands = CommandsOf(own)
+    commands.start(shell("sleep 1000", timeout=0.5), "5.0.1")
+
+    own.kill()
+    wait_until((own.paths.node_commands / "5.0.1.end").exists, what="the end of the command")
+    own.start()
+
+    outcome = commands.end_of("5.0.1").state.outcome
+    assert outcome is not None
+    assert (outcome.timed_out, outcome.was_killed) == (True, False)
+
+
+def test_processes_that_keep_the_locks_are_told_until_they_end(commands: CommandsOf) -> None:
+    commands.start(shell("sleep 1000 & echo done", leave=Leave.KEEP_LOCKS), "6.0.1")
+
+    kept = commands.follow("6.0.1", output_from=5, wait=20)
+    commands.stop("6.0.1")
+    ended = commands.follow("6.0.1", output_from=5, known=CommandPhase.KEPT, wait=20)
+
+    assert kept.state.phase is CommandPhase.KEPT
+    assert kept.state.outcome is not None
+    assert kept.state.outcome.exit_code == 0
+    assert ended.state.phase is CommandPhase.ENDED
+    assert ended.state.outcome == kept.state.outcome
+
+
+def test_a_key_that_was_stopped_before_its_start_starts_nothing(commands: CommandsOf, node: Node) -> None:
+    file = node.root / "never"
+
+    assert commands.stop("7.0.1").phase is CommandPhase.VOID
+    assert commands.start(shell(f"touch {file}"), "7.0.1").phase is CommandPhase.VOID
+    assert commands.phase("7.0.1") is CommandPhase.VOID
+    assert not file.exists()
+
+
+def test_a_forgotten_command_is_gone_but_for_a_note_and_is_not_started_again(commands: CommandsOf, node: Node) -> None:
+    command = shell("echo once")
+    commands.start(command, "8.0.1")
+    commands.start(shell("sleep 1000"), "8.1.1")
+    commands.end_of("8.0.1")
+    commands.stop("8.2.1")
+
+    commands.forget("8.0.1", "8.1.1", "8.2.1", "8.3.1")
+    again = [commands.start(command, key).phase for key in ("8.0.1", "8.2.1")]
+
+    assert again == [CommandPhase.UNKNOWN] * 2
+    assert commands.phase("8.1.1") is CommandPhase.RUNNING
+    names = sorted(path.name for path in node.paths.node_commands.rglob("8.*"))
+    assert names == ["8.0.1.gone", "8.1.1.live", "8.1.1.start", "8.2.1.gone"]
+    assert {state.key for state in commands.states("8")} >= {"8.1.1"}
+    commands.stop("8.1.1")
+    commands.end_of("8.1.1")
+
+
+def test_only_the_end_of_much_output_is_kept_and_that_is_told(tmp_path: Path) -> None:
+    with Node(tmp_path, "[jobproc]\noutput_max_bytes = 20000\n") as node:
+        node.start()
+        commands = CommandsOf(node)
+        commands.start(shell("seq 100000 200000"), "9.0.1")
+        wait_until(lambda: commands.phase("9.0.1") is CommandPhase.ENDED, what="the end of the command")
+
+        news = commands.follow("9.0.1")
+
+        whole = b"".join(b"%d\n" % number for number in range(100000, 200001))
+        assert news.state.output_bytes == len(whole)
+        assert len(whole) - 20000 <= news.output_from < len(whole)
+        assert news.output.data
+        assert whole[news.output_from :].startswith(news.output.data)
+
+
+def test_a_full_disk_refuses_a_start_with_its_reason_and_nothing_runs(tmp_path: Path) -> None:
+    file = tmp_path / "ran"
+    with small_disk(tmp_path / "root" / "lib"), Node(tmp_path / "root") as node:
+        node.start()
+        commands = CommandsOf(node)
+        commands.start(shell("true"), "1.0.1")
+
+        with no_room(node.paths.data), pytest.raises(Refused, match="no space left"):
+            commands.start(shell(f"touch {file}"), "1.1.1")
+        refused = file.exists()
+
+        assert commands.start(shell(f"touch {file}"), "1.1.1").phase.may_run
+        commands.end_of("1.1.1")
+        assert (refused, file.exists()) == (False, True)
+
+
+def test_an_outcome_is_told_only_when_the_disk_has_it(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "root" / "lib"), Node(tmp_path / "root") as node:
+        node.start()
+        commands = CommandsOf(node)
+        go = tmp_path / "go"
+        commands.start(shell(f"while [ ! -e {go} ]; do sleep 0.02; done"), "1.0.1")
+        with no_room(node.paths.data):
+            go.touch()
+            wait_until(lambda: "outcome.not_written" in node.log(), what="the refusal of the disk")
+            held = commands.phase("1.0.1")
+
+        assert held is CommandPhase.RUNNING
+        assert commands.end_of("1.0.1").state.phase is CommandPhase.ENDED
+
+
+def test_a_node_with_a_running_command_does_not_leave(own: Node) -> None:
+    commands = CommandsOf(own)
+    commands.start(shell("sleep 1000"), "1.0.1")
+
+    refused = own.call("node_leave_cluster", [False])
+    commands.stop("1.0.1")
+    commands.end_of("1.0.1")
+    left = own.call("node_leave_cluster", [False])
+
+    assert refused[0] is False
+    assert "commands of jobs run on this node: 1.0.1" in str(refused[1])
+    assert left[0] is True
+    assert not own.paths.node_commands.exists()
+
+
+@pytest.mark.parametrize("key", ["", "1.0", "1.0.1.2", "../1.0.1", "a.b.c", "1.0.1\n"])
+def test_what_is_no_key_is_refused(commands: CommandsOf, key: str) -> None:
+    for call in (lambda: commands.start(shell("true"), key), lambda: commands.stop(key), lambda: commands.forget(key)):
+        with pytest.raises(Refused, match="is no key of a command"):
+            call()

@@ -1,12 +1,14 @@
 """Commands on a node, called as a master calls them."""
 
+import http.client
+import json
 import time
 from typing import Any, Final
 
 import attrs
 
 from common.commands.spec import CommandSpec
-from common.wire import structure, unstructure
+from common.wire import structure
 from protocol.noded.call import request_body
 from protocol.noded.commands import (
     CommandNews,
@@ -40,6 +42,11 @@ class CommandsOf:
 
     def start(self, spec: CommandSpec, key: str = KEY, base: int = 0) -> CommandState:
         return structure(self._call(StartCommand(key, spec, base, 0)), CommandState)
+
+    def send_start(self, connection: http.client.HTTPSConnection, spec: CommandSpec, key: str) -> None:
+        """Send a start, and await no reply."""
+        call = StartCommand(key, spec, 0, 0)
+        connection.request("POST", f"/{call.METHOD}", request_body(call))
 
     def follow(
         self,
@@ -78,8 +85,6 @@ class CommandsOf:
         raise AssertionError(f"command {key} has not ended: {news.state}")
 
     def _call(self, call: Any) -> Any:
-        import json
-
         status, body = self.node.send(call.METHOD, request_body(call))
         assert status == 200, (status, body)
         is_done, payload = json.loads(body)
@@ -97,6 +102,3 @@ class Ended:
 
 class Refused(Exception):
     """the node refuses"""
-
-
-__all__ = ["KEY", "CommandsOf", "Ended", "Refused", "shell", "spec_of", "unstructure"]

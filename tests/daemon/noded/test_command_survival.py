@@ -1,0 +1,199 @@
+"""Commands live on, and are never started twice, whichever process of the node is killed (DESIGN section 13)."""
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from common.asciijson import ascii_json
+from common.system.processes import descendants, find_process
+from common.wire import unstructure
+from daemons.noded.commands.commandrecords import (
+    END,
+    LIVE,
+    START,
+    CommandRecords,
+    StartRecord,
+    boot_id,
+    digest_of_command,
+)
+from protocol.noded.commands import CommandPhase
+from tests.support.machines.nodecommands import CommandsOf, shell
+from tests.support.machines.nodes import Node
+from tests.support.wait import wait_until
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with Node(tmp_path_factory.mktemp("node")) as node:
+        node.start()
+        yield node
+        node.cluster.crash()
+
+
+@pytest.fixture
+def commands(node: Node) -> CommandsOf:
+    return CommandsOf(node)
+
+
+def records_of(node: Node) -> CommandRecords:
+    return CommandRecords(node.paths.node_commands)
+
+
+def runner_of(node: Node, key: str) -> int:
+    begun = records_of(node).read(key).begun
+    assert begun is not None
+    return begun.pid
+
+
+def fork_server_of(node: Node) -> int:
+    (pid,) = [process.pid for process in descendants(node.pid) if "gantry-noded: commands" in title(process.pid)]
+    return pid
+
+
+def title(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text()
+
+
+def has_ended(pid: int) -> bool:
+    return find_process(pid) is None
+
+
+def gate(node: Node, name: str) -> tuple[Path, str]:
+    """A file, and a script that waits for it."""
+    file = node.root / name
+    return file, f"while [ ! -e {file} ]; do sleep 0.02; done"
+
+
+def test_a_killed_node_daemon_finds_its_commands_again(node: Node, commands: CommandsOf) -> None:
+    file, wait = gate(node, "go-1")
+    tally = node.root / "tally-1"
+    command = shell(f"echo x >> {tally}; echo before; {wait}; echo after; exit 4")
+    commands.start(command, "1.0.1")
+    wait_until(lambda: commands.follow("1.0.1").state.output_bytes, what="the first line")
+
+    node.kill()
+    node.start()
+    again = commands.start(command, "1.0.1")
+    file.touch()
+    ended = commands.end_of("1.0.1")
+
+    assert again.phase is CommandPhase.RUNNING
+    assert (ended.state.phase, ended.output) == (CommandPhase.ENDED, b"before\nafter\n")
+    assert ended.state.outcome is not None
+    assert ended.state.outcome.exit_code == 4
+    assert tally.read_text() == "x\n"
+
+
+def test_a_killed_fork_server_is_replaced_and_ends_no_command(node: Node, commands: CommandsOf) -> None:
+    file, wait = gate(node, "go-2")
+    commands.start(shell(wait), "2.0.1")
+
+    os.kill(fork_server_of(node), signal.SIGKILL)
+    commands.start(shell("echo new"), "2.1.1")
+
+    assert commands.end_of("2.1.1").output == b"new\n"
+    assert commands.phase("2.0.1") is CommandPhase.RUNNING
+    file.touch()
+    assert commands.end_of("2.0.1").state.phase is CommandPhase.ENDED
+
+
+def test_a_command_without_its_runner_runs_on_until_it_is_stopped_and_is_lost_then(
+    node: Node, commands: CommandsOf
+) -> None:
+    command = shell("sleep 1000 & sleep 1000")
+    commands.start(command, "3.0.1")
+    runner = runner_of(node, "3.0.1")
+    below = descendants(runner)
+
+    os.kill(runner, signal.SIGKILL)
+    wait_until(lambda: has_ended(runner), what="the end of the runner")
+
+    assert commands.phase("3.0.1") is CommandPhase.RUNNING
+    commands.stop("3.0.1")
+    ended = commands.end_of("3.0.1")
+    assert ended.state.phase is CommandPhase.LOST
+    assert ended.state.outcome is None
+    assert all(has_ended(process.pid) for process in below)
+    assert commands.start(command, "3.0.1").phase is CommandPhase.LOST
+
+
+def test_a_restart_of_the_machine_loses_what_ran_and_what_had_not_begun(node: Node, commands: CommandsOf) -> None:
+    records = records_of(node)
+    command = shell("echo never")
+    for key in ("4.0.1", "4.1.1"):
+        record = StartRecord(digest=digest_of_command(command), boot="another life", output_base=8)
+        records.path(key, START).write_bytes(ascii_json(unstructure(record)))
+    records.path("4.0.1", LIVE).write_text("{}")
+
+    states = [commands.start(command, key) for key in ("4.0.1", "4.1.1")]
+
+    assert [state.phase for state in states] == [CommandPhase.LOST] * 2
+    assert [state.output_base for state in states] == [8, 8]
+    assert {state.key for state in commands.states("3.9")} >= {"4.0.1", "4.1.1"}
+    assert not records.path("4.1.1", END).exists()
+
+
+def accepted(node: Node, key: str, script: str) -> None:
+    """Leave the record of a start whose runner was never forked, as a killed noded leaves it."""
+    record = StartRecord(digest=digest_of_command(shell(script)), boot=boot_id())
+    records_of(node).path(key, START).write_bytes(ascii_json(unstructure(record)))
+
+
+def test_an_accepted_start_without_a_runner_is_begun_by_the_repeated_start(node: Node, commands: CommandsOf) -> None:
+    accepted(node, "5.0.1", "echo late")
+
+    assert commands.phase("5.0.1") is CommandPhase.RUNNING
+    commands.start(shell("echo late"), "5.0.1")
+
+    assert commands.end_of("5.0.1").output == b"late\n"
+
+
+def test_an_accepted_start_without_a_runner_is_never_begun_after_a_stop(node: Node, commands: CommandsOf) -> None:
+    accepted(node, "6.0.1", "echo never")
+
+    stopped = commands.stop("6.0.1")
+    again = commands.start(shell("echo never"), "6.0.1")
+
+    assert (stopped.phase, again.phase) == (CommandPhase.VOID, CommandPhase.VOID)
+    assert records_of(node).read("6.0.1").begun is None
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("verb", ["start", "stop"])
+def test_an_order_that_outlives_its_node_daemon_starts_nothing_a_second_time(
+    node: Node, commands: CommandsOf, verb: str
+) -> None:
+    key = "7.0.1" if verb == "start" else "7.1.1"
+    tally = node.root / f"tally-7-{verb}"
+    command = shell(f"echo x >> {tally}")
+    commands.start(shell("true"), f"8.{len(verb)}.1")
+    server = fork_server_of(node)
+    with stopped(server):
+        # the order is in the socket of the stopped fork server when its noded dies
+        connection = node.connection()
+        commands.send_start(connection, command, key)
+        wait_until(lambda: records_of(node).path(key, START).exists(), what="the start record")
+        node.kill()
+        connection.close()
+        node.start()
+        state = commands.start(command, key) if verb == "start" else commands.stop(key)
+    wait_until(lambda: has_ended(server), what="the end of the old fork server")
+    ended = commands.end_of(key)
+
+    assert state.phase is not CommandPhase.UNKNOWN
+    if verb == "start":
+        assert (ended.state.phase, tally.read_text()) == (CommandPhase.ENDED, "x\n")
+    else:
+        assert (ended.state.phase, tally.exists()) == (CommandPhase.VOID, False)
