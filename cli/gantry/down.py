@@ -17,6 +17,7 @@ from cli.screen import remark, say, say_json
 from common.daemons import Feature, start_order
 from common.errors import Unavailable
 from common.ids import JobId
+from common.nodes.runningcommands import going_on_words
 from common.paths import Paths
 from common.system.daemons.running import find_daemon, find_supervisor
 from protocol.luxi.jobs import CancelJob
@@ -43,6 +44,8 @@ def down(kills_jobs: bool, timeout: float) -> int:
     _tell("down", was_up=True, left=left)
     if left:
         remark(_words_for_left(left, is_killed=kills_jobs))
+    if (words := going_on_words(paths.node_commands)) is not None:
+        remark(f"{words}, found again by: {up_command()}")
     return DONE
 
 

@@ -19,6 +19,7 @@ from cli.tables import Column, Layout, render
 from common.daemons import MASTER_DAEMONS, Daemon
 from common.errors import GantryError, RemoteError
 from common.nodes.nodeplace import daemons_here, why_not_master
+from common.nodes.runningcommands import running_commands
 from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
@@ -85,17 +86,21 @@ def tell_status(settings: Settings) -> int:
     config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _is_ready(daemons, "wconfd") else ()
     http = settings.rapid.url(settings.cluster.own_name) if _is_ready(daemons, "rapid") else None
     supervisor = _supervisor(paths)
+    commands = _commands_here(paths) if settings.cluster.has_nodes else None
     if wants_json():
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
         if config_verdicts:
             copies["config_verdicts"] = verdicts_json(config_verdicts)
         web = {} if http is None else {"http": http}
-        say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **web, **copies})
+        here = {} if commands is None else {"commands_here": commands}
+        say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **web, **copies})
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
             say_styled(line)
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
+        if commands:
+            say(f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}")
         if http is not None:
             say(f"http: {http}")
         for lag in lags or ():
@@ -111,6 +116,14 @@ def tell_status(settings: Settings) -> int:
     elif hidden := [daemon.name for daemon in daemons if not daemon.is_ready]:
         remark(f"whether {' and '.join(hidden)} run is told to root and to the owner of '{paths.run}'")
     return DONE if is_up else NOT_REACHED
+
+
+def _commands_here(paths: Paths) -> int | None:
+    """How many commands of jobs run on this node; None: only the owner of the installation can see that."""
+    try:
+        return len(running_commands(paths.node_commands))
+    except PermissionError:
+        return None
 
 
 def _is_ready(daemons: Sequence[DaemonStatus], name: str) -> bool:

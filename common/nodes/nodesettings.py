@@ -64,8 +64,8 @@ class NodedSettings:
     # port of the master for machines that join; it is open only while a token is valid
     join_port: int = attrs.field(default=1812, validator=port)
     port: int = attrs.field(default=1811, validator=port)
-    # connections at once, also those whose handshake is not over
-    max_clients: int = attrs.field(default=200, validator=positive)
+    # connections at once, also those whose handshake is not over; each command that is followed has one
+    max_clients: int = attrs.field(default=2000, validator=positive)
     # bytes of a request's body
     max_body_bytes: int = attrs.field(default=10 * 2**20, validator=positive)
     # time within which a body must be here

@@ -5,6 +5,7 @@ from typing import Final
 
 from common.errors import GantryError
 from common.installation import up_command
+from common.nodes.runningcommands import going_on_words
 from common.paths import Paths
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
@@ -14,7 +15,12 @@ _PATIENCE_S: Final = 5.0
 
 
 def farewell(paths: Paths, root: Path | None) -> str:
-    """Whether jobs go on, and the command that finds them again. Call it while luxid still runs."""
+    """What goes on, and the command that finds it again. Call it while luxid still runs."""
+    commands = going_on_words(paths.node_commands)
+    return _jobs_words(paths, root) + (f"; {commands}" if commands else "")
+
+
+def _jobs_words(paths: Paths, root: Path | None) -> str:
     try:
         with BlockingClient(paths.query_socket, connect_timeout_s=0, daemon="luxid") as luxid:
             rows = luxid.call(QueryJobs(None, ("status",)), timeout_s=_PATIENCE_S)

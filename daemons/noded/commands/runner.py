@@ -35,7 +35,7 @@ from common.system.processes import find_process
 from common.system.retrypauses import retry_pauses
 from common.system.signals import ProcessSignals
 from common.wire import unstructure
-from daemons.noded.commands.commandrecords import END, LIVE, BegunRecord, CommandRecords, EndRecord
+from daemons.noded.commands.commandrecords import END, LIVE, BegunRecord, CommandRecords, EndRecord, boot_id
 from daemons.noded.commands.runnermessages import RunnerOrder, RunnerWord, Verdict, pack_word
 from daemons.noded.commands.spooledoutput import ERRORS, OUTPUT
 from daemons.noded.core.commandphases import may_begin
@@ -109,7 +109,7 @@ class Runner:
         Raises: OSError, DamagedFile: it has not begun.
         """
         found = self._records.read_under_lock(self._order.key, os.pread(livelock.fd, 1, 0) != b"")
-        if not may_begin(found.records, self._order.digest):
+        if not may_begin(found.records, boot_id(), self._order.digest):
             if found.start is None:
                 # its key was forgotten, and the lock file made anew
                 livelock.remove()

@@ -127,16 +127,15 @@ def on_stop(records: Records, boot: str) -> Stop:
 
 def may_be_forgotten(records: Records, boot: str) -> bool:
     """Whether the records can be replaced by a note: nothing of it lives, or will."""
-    if records.is_forgotten or records.is_held:
+    if records.is_forgotten or (records.is_held and not records.is_over):
         return False
     return phase_of(records, boot) in (CommandPhase.ENDED, CommandPhase.LOST, CommandPhase.VOID)
 
 
-def may_begin(records: Records, digest: str) -> bool:
+def may_begin(records: Records, boot: str, digest: str) -> bool:
     """Whether a runner that holds the lock begins; it calls this under the lock. Args: digest: of its command."""
-    accepted = records.accepted
     is_settled = records.is_forgotten or records.is_void or records.has_begun or records.has_end
-    return accepted is not None and accepted.digest == digest and not is_settled
+    return records.accepted == Accepted(digest=digest, boot=boot) and not is_settled
 
 
 def _is_lost(records: Records, boot: str) -> bool:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from common.commands.spec import Leave
+from common.nodes.runningcommands import going_on_words, running_commands
 from common.system.processes import find_process
 from protocol.noded.commands import CommandPhase
 from tests.support.fakes.disks import no_room, small_disk
@@ -199,3 +200,19 @@ def test_what_is_no_key_is_refused(commands: CommandsOf, key: str) -> None:
     for call in (lambda: commands.start(shell("true"), key), lambda: commands.stop(key), lambda: commands.forget(key)):
         with pytest.raises(Refused, match="is no key of a command"):
             call()
+
+
+def test_running_commands_are_counted_on_their_node(own: Node) -> None:
+    folder = own.paths.node_commands
+    before = (running_commands(folder), going_on_words(folder))
+    commands = CommandsOf(own)
+    commands.start(shell("sleep 1000"), "1.0.1")
+    commands.start(shell("true"), "1.1.1")
+    commands.end_of("1.1.1")
+
+    during = (running_commands(folder), going_on_words(folder))
+    commands.stop("1.0.1")
+    commands.end_of("1.0.1")
+
+    assert before == ([], None)
+    assert during == (["1.0.1"], "1 command of jobs goes on here")

@@ -75,7 +75,16 @@ def test_systemd_waits_for_the_file_by_which_noded_asks_for_the_daemons_of_the_m
 
     assert watched == [str(Settings(Paths(Path("/d"), Path("/run/gantry"), Path("/l"))).paths.start_request)]
     assert "gantry-master.path" in directive("gantry.target", "Wants")[0].split()
-    assert "/run/gantry" in directive("gantry-noded.service", "ReadWritePaths")[0].split()
+    # what else confines noded to some folders would confine the commands that it starts
+    assert directive("gantry-noded.service", "ProtectSystem") == []
+
+
+@pytest.mark.parametrize("unit", ["gantry-forkserver.service", "gantry-noded.service"])
+def test_commands_survive_the_stop_of_the_service_that_started_them(unit: str) -> None:
+    assert (directive(unit, "KillMode"), directive(unit, "SendSIGKILL")) == (["process"], ["no"])
+    assert directive(unit, "Delegate") == ["yes"]
+    for restriction in ("NoNewPrivileges", "ProtectHome", "PrivateTmp", "CapabilityBoundingSet"):
+        assert directive(unit, restriction) == []
 
 
 def test_jobs_outlive_a_stop_of_their_parent() -> None:
