@@ -217,6 +217,17 @@ class Ending(Tagged):
 
 
 @attrs.frozen
+class TakenUp(Tagged):
+    """The job's process died, and another one is being started, which takes its command on a node up."""
+
+    KIND = "taken up"
+    # name of the node
+    node: str
+    # processes that died in a row, each after a short life; the more, the longer is the pause before the next
+    deaths: int
+
+
+@attrs.frozen
 class NotKnown(Tagged):
     """Some fact could not be found out."""
 
@@ -241,6 +252,7 @@ Reason = (
     | LetsPass
     | LockChain
     | Ending
+    | TakenUp
     | NotKnown
     | OtherKind
 )

@@ -23,6 +23,7 @@ from common.queue.explanation import (
     NotKnown,
     Obstacle,
     Reason,
+    TakenUp,
     Unreadable,
     WaitsForJob,
     WaitsForLock,
@@ -66,15 +67,15 @@ def in_words(reason: Reason, now: float) -> str:
             return f"no job is started: {reason.what}"
         case Unreadable():
             return f"the file of job/{reason.job_id} cannot be read just now, and is tried again: {reason.why}"
-        case WaitsForLock() | LetsPass() | LockChain() | Ending() | NotKnown():
+        case WaitsForLock() | LetsPass() | LockChain() | Ending() | TakenUp() | NotKnown():
             return _process_in_words(reason, now)
         case OtherKind():
             return json_text({"kind": reason.kind, **reason.values})
     assert_never(reason)
 
 
-def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | NotKnown, now: float) -> str:
-    """A line for a reason of a job that has a process."""
+def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | TakenUp | NotKnown, now: float) -> str:
+    """A line for a reason of a job that has a process, or is about to get another one."""
     match reason:
         case WaitsForLock():
             return _lock(reason, now)
@@ -84,6 +85,8 @@ def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | Not
             return _chain(reason, now)
         case Ending():
             return _ending(reason)
+        case TakenUp():
+            return _taken_up(reason)
         case NotKnown():
             return f"it is not known {reason.what}: {reason.why}"
     assert_never(reason)
@@ -202,6 +205,11 @@ def _elapsed(now: float, since: float | None, counting: float | None = None) -> 
 
 def _ending(reason: Ending) -> str:
     return f"is being killed and keeps its locks until all of it has ended: pid {pids_in_words(reason.pids)}"
+
+
+def _taken_up(reason: TakenUp) -> str:
+    pause = f", after a pause, as {reason.deaths} have died in a row" if reason.deaths > 1 else ""
+    return f"its process died; a new one takes its command on node '{reason.node}' up{pause}"
 
 
 def pids_in_words(pids: Sequence[int]) -> str:

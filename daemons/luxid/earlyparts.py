@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 AWAY: Final = "nobody makes processes"
 
 
+def takes_up(settings: Settings) -> bool:
+    """Whether commands run on nodes, where they outlive the processes of their jobs."""
+    return settings.cluster.has_nodes and not settings.luxid.executor
+
+
 @attrs.frozen
 class EarlyParts:
     """The parts that exist before the queue is read."""
@@ -41,7 +46,7 @@ def early_parts(
     settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None", live: "NodesData | None"
 ) -> EarlyParts:
     """Make them; the queue of jobs has obstacles until others are ready."""
-    parts = Parts.make(store, settings.luxid)
+    parts = Parts.make(store, settings.luxid, takes_up=takes_up(settings))
     # until the launcher is connected
     parts.scheduler.obstruct(AWAY)
     # until the configuration could be read

@@ -18,7 +18,7 @@ class JobEvents(Protocol):
         ...
 
     def requeue(self, job: Job) -> None:
-        """A job without a process waits for its turn again."""
+        """A job without a process waits for its turn again; one with a command on a node, for its next process."""
         ...
 
     def started(self, job: Job) -> None:

@@ -6,6 +6,8 @@ file does not have yet.
 Source: DESIGN section 11, "waiting for dependencies"; luxid.md 8.
 """
 
+from typing import Final
+
 import attrs
 
 from common.ids import JobId
@@ -16,6 +18,8 @@ from daemons.luxid.core.queue.privacy import Viewer, public_job
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.files.joblogs import JobLogs
 from daemons.luxid.livejobs import LiveJobs
+
+_RUNNING: Final = (Phase.RUNNING, Phase.ORPHANED)
 
 
 class JobViews:
@@ -29,8 +33,9 @@ class JobViews:
         entry = self._jobs.queue.entry(job.job_id)
         phase = entry.phase if entry is not None else None
         summary = entry.summary if entry is not None and entry.job is job else None
-        complete = self._logs.complete if phase is Phase.RUNNING else None
-        is_ending = phase is Phase.RUNNING and self._jobs.processes.ask(job.job_id) is Ask.KILL
+        is_running = phase in _RUNNING
+        complete = self._logs.complete if is_running else None
+        is_ending = is_running and self._jobs.processes.ask(job.job_id) is Ask.KILL
         return JobView(job, is_blocked=phase is Phase.BLOCKED, is_ending=is_ending, summary=summary, complete=complete)
 
     @staticmethod
@@ -45,7 +50,7 @@ class JobViews:
 
     def newer_log(self, job: Job, serial: float) -> list[LogEntry]:
         """The log lines after this serial that the given job does not have yet."""
-        return self._logs.newer(job, serial) if self._jobs.queue.phase(job.job_id) is Phase.RUNNING else []
+        return self._logs.newer(job, serial) if self._jobs.queue.phase(job.job_id) in _RUNNING else []
 
 
 def _public(view: JobView) -> JobView:

@@ -11,6 +11,7 @@ from daemons.luxid.bells import Bells
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.jobcounts import JobCounts
 from daemons.luxid.core.queue.jobqueue import JobQueue
+from daemons.luxid.core.queue.nodework import NodeWork, node_work
 from daemons.luxid.feednews import FeedNews
 from daemons.luxid.files.unread import UnreadFiles
 from daemons.luxid.jobtable import JobTable
@@ -34,10 +35,16 @@ class LiveJobs:
     obstacles: set[str] = attrs.Factory(set)
     # numbers for graphs
     counts: JobCounts = attrs.Factory(JobCounts)
+    # whether commands run on nodes, where they outlive the processes of their jobs
+    takes_up: bool = False
 
     def phase(self, job_id: JobId) -> Phase | None:
         """The job's phase; None: it is not live, or has ended."""
         return self.queue.phase(job_id)
+
+    def work_left(self, job: Job) -> NodeWork | None:
+        """The command of a job without a process that a new process is to take up."""
+        return node_work(job) if self.takes_up else None
 
     def unended(self, job_id: JobId) -> Job:
         """A live job that has not ended."""

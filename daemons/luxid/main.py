@@ -19,7 +19,7 @@ from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles
 from daemons.luxid.core.queue.jobbounds import JobBounds
-from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts
+from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
 from daemons.luxid.feed.feed import Feed
 from daemons.luxid.feed.queuestate import queue_state
 from daemons.luxid.files.loading import FoundQueue, load_queue
@@ -54,6 +54,7 @@ from daemons.luxid.processes.executor import ExternalExecutor
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.launcher import ForkServerClient, Launcher, LauncherEvents
 from daemons.luxid.processes.starting import Starter
+from daemons.luxid.processes.takingup import TakeUps
 from daemons.luxid.rpc import Handlers, routes
 from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submitters import Submitters
@@ -110,7 +111,8 @@ async def serve(
                 nursery.start_soon(early.rules.load)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves
                 changes = ThreadChanges(store.files)
-                found = [await try_in_thread(load_queue, settings.paths, _pause_in_thread, changes)]
+                load = partial(load_queue, takes_up=takes_up(settings))
+                found = [await try_in_thread(load, settings.paths, _pause_in_thread, changes)]
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
                 nursery.start_soon(bring_up_address, settings, early.config)
@@ -130,6 +132,7 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     launcher = _launcher(settings)
     attempts = Attempts(jobs, parts.rewriting, scheduler, launcher.rules.attempts)
     starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)
+    take_ups = TakeUps(jobs, store, starter, parts.rewriting)
     deaths = Deaths(jobs, store, parts.rewriting, attempts, scheduler, nursery)
     is_external = bool(settings.luxid.executor)
     # the job of an external executor ends at once, as with Ganeti
@@ -144,7 +147,8 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
     nursery.start_soon(_write_history_at_end, parts)
     nursery.start_soon(deaths.run)
-    parts.begin(nursery, starter.start)
+    parts.begin(nursery, starter.start, take_ups.take_up)
+    take_ups.open()
     # no event reported processes that died between being judged and being watched
     deaths.suspect_all()
     kills.resume()

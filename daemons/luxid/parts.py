@@ -3,13 +3,11 @@
 Source: DESIGN section 6.
 """
 
-from collections.abc import Awaitable, Callable
 from typing import Final
 
 import attrs
 import trio
 
-from common.ids import JobId
 from common.opcodes.registry import opcode_classes
 from common.settings import LuxidSettings
 from daemons.luxid.core.choice.weights import WeightRules
@@ -24,7 +22,7 @@ from daemons.luxid.processes.jobprocesses import JobProcesses
 from daemons.luxid.processes.killmessages import KillMessages
 from daemons.luxid.processes.pausing import Pauses
 from daemons.luxid.rewriting import Ends, Rewriting
-from daemons.luxid.scheduler import Scheduler
+from daemons.luxid.scheduler import JobTask, Scheduler
 
 # a start mostly waits for a fork and a write; more at once do not help
 STARTS_AT_ONCE: Final = 8
@@ -42,10 +40,11 @@ class Parts:
     scheduler: Scheduler
 
     @classmethod
-    def make(cls, store: Store, settings: LuxidSettings) -> "Parts":
+    def make(cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False) -> "Parts":
+        """Args: takes_up: whether commands run on nodes, where they outlive the processes of their jobs."""
         queue = JobQueue(settings.max_running_jobs, STARTS_AT_ONCE, store.archived_state, _weights(settings))
         processes, counts = JobProcesses(KillMessages(store.paths)), JobCounts(opcode_classes())
-        jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts)
+        jobs = LiveJobs(queue, JobTable(store.find_live), processes, counts=counts, takes_up=takes_up)
         waits, ends = WaitFiles(store.paths), Ends()
         # with an external executor each process reports for itself whether it supports pauses
         pauses = Pauses(store.paths, jobs, all_heed=not settings.executor)
@@ -59,10 +58,10 @@ class Parts:
             scheduler=scheduler,
         )
 
-    def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
-        """Begin to carry out the core's decisions; `start` starts a job."""
+    def begin(self, nursery: trio.Nursery, start: JobTask, take_up: JobTask | None = None) -> None:
+        """Begin to carry out the core's decisions; args as for `Scheduler.begin`."""
         nursery.start_soon(self.rewriting.run)
-        self.scheduler.begin(nursery, start)
+        self.scheduler.begin(nursery, start, take_up)
 
 
 def _weights(settings: LuxidSettings) -> WeightRules:

@@ -26,6 +26,7 @@ from daemons.luxid.processes.pausing import Pauses
 from daemons.luxid.rewriting import Ends
 
 _log: Final = get_log(__name__)
+JobTask = Callable[[JobId], Awaitable[None]]
 
 
 class Scheduler:
@@ -47,15 +48,21 @@ class Scheduler:
         self._is_pumping = False
         # None: decisions are not carried out yet
         self._nursery: trio.Nursery | None = None
-        self._start: Callable[[JobId], Awaitable[None]] | None = None
+        self._start: JobTask | None = None
+        self._take_up: JobTask | None = None
 
-    def begin(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
-        """Begin to carry out decisions, in this nursery; `start` starts a job."""
-        self._nursery, self._start = nursery, start
+    def begin(self, nursery: trio.Nursery, start: JobTask, take_up: JobTask | None = None) -> None:
+        """Begin to carry out decisions, in this nursery.
+
+        Args:
+            start: starts a job.
+            take_up: gives an orphaned job another process; None: there are no such jobs.
+        """
+        self._nursery, self._start, self._take_up = nursery, start, take_up
         self.pump()
 
     def recover(self, found: Iterable[FoundJob]) -> list[Job]:
-        """Take over the jobs of an earlier luxid, before `begin`; return those that died with an opcode under way.
+        """Take over the jobs of an earlier luxid, before `begin`; return those whose processes are to be settled.
 
         Ended jobs come first, because the verdicts on the others depend on them.
         """
@@ -71,7 +78,7 @@ class Scheduler:
             self._queue.add_all(each.job for each in jobs if each.fate is Fate.CONTINUE)
             ended = (each.job for each in jobs if each.fate is Fate.ENDED)
             self._queue.failed_before(job for job in ended if job.state is JobState.ERROR)
-        return [each.job for each in jobs if each.fate is Fate.DEAD]
+        return [each.job for each in jobs if each.fate in (Fate.DEAD, Fate.TAKE_UP)]
 
     # what happened
 
@@ -84,9 +91,15 @@ class Scheduler:
         self.pump()
 
     def requeue(self, job: Job) -> None:
-        """A job without a process waits for its turn again."""
+        """A job without a process waits for its turn again; one with a command on a node, for its next process."""
         self._table.put(job)
-        self._queue.add(job)
+        if self._jobs.work_left(job) is None:
+            self._queue.add(job)
+        else:
+            self._queue.orphan(job)
+            assert self._nursery is not None
+            assert self._take_up is not None
+            self._nursery.start_soon(self._take_up, job.job_id)
         self._tell(job.job_id)
         self.pump()
 
@@ -159,7 +172,7 @@ class Scheduler:
         self._carry_out_decisions(self._nursery, self._start)
         self._jobs.counts.scheduling.add(time.perf_counter() - began)
 
-    def _carry_out_decisions(self, nursery: trio.Nursery, start: Callable[[JobId], Awaitable[None]]) -> None:
+    def _carry_out_decisions(self, nursery: trio.Nursery, start: JobTask) -> None:
         decisions = self._queue.decide(time.time(), may_start=not self._jobs.obstacles)
         self._waits.write(decisions.waited)
         self._ends.put(decisions.doomed, decisions.rejected)

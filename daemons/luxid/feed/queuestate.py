@@ -13,7 +13,7 @@ def queue_state(store: Store, jobs: LiveJobs) -> QueueState:
     counts = jobs.queue.counts()
     return QueueState(
         is_drained=store.is_drained,
-        running=counts.starting + counts.running,
+        running=counts.starting + counts.running + counts.orphaned,
         max_running_jobs=jobs.queue.slots,
         ready=counts.ready,
         blocked=counts.blocked,

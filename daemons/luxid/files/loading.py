@@ -56,21 +56,29 @@ class FoundQueue:
     keys: tuple[KeyedSubmission, ...] = ()
 
 
-def load_queue(paths: Paths, pause: Callable[[float], None] = time.sleep, changes: Changes | None = None) -> FoundQueue:
+def load_queue(
+    paths: Paths,
+    pause: Callable[[float], None] = time.sleep,
+    changes: Changes | None = None,
+    *,
+    takes_up: bool = False,
+) -> FoundQueue:
     """Read all live jobs and judge their fate; an unreadable file is waited for.
 
     Args:
         pause: waits some seconds; its exceptions end the loading.
         changes: carries out changes of files; None: there are no other nodes.
+        takes_up: as for `judge_fate`.
     Raises: OSError: the folder cannot be read or synced, or a damaged file cannot be moved away.
     Cost: about 12 µs a job, where its file is in memory.
     """
     changes = changes or LocalChanges()
+    judge = functools.partial(judge_fate, takes_up=takes_up)
     names = os.listdir(paths.queue)
     ids = sorted(int(match[1]) for name in names if (match := _JOB.fullmatch(name)))
     with lasting():
         folder = str(paths.queue)
-        read = functools.partial(_load_job, paths, folder, pause=pause, changes=changes)
+        read = functools.partial(_load_job, paths, folder, pause=pause, changes=changes, judge=judge)
         jobs = tuple(found for job_id in ids if (found := read(JobId(job_id))) is not None)
     alive = {found.job.job_id for found in jobs if found.fate is Fate.ALIVE}
     _remove_temps(paths, names, alive)
@@ -109,7 +117,13 @@ def _id_of(name: str) -> JobId | None:
 
 
 def _load_job(
-    paths: Paths, folder: str, job_id: JobId, *, pause: Callable[[float], None], changes: Changes
+    paths: Paths,
+    folder: str,
+    job_id: JobId,
+    *,
+    pause: Callable[[float], None],
+    changes: Changes,
+    judge: Callable[..., Fate],
 ) -> FoundJob | None:
     # without Path objects, which cost as much as reading the file
     path = f"{folder}/job-{job_id}"
@@ -126,7 +140,7 @@ def _load_job(
         return None
     # the fate of an ended job does not depend on its process
     may_live = job.livelock is not None and job.next_index is not None
-    return FoundJob(job, judge_fate(job, is_alive=may_live and is_alive(job.livelock or "")))
+    return FoundJob(job, judge(job, is_alive=may_live and is_alive(job.livelock or "")))
 
 
 def _read_patiently(path: str, pause: Callable[[float], None]) -> bytes:

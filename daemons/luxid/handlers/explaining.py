@@ -16,7 +16,16 @@ import trio
 from common.errors import GantryError, Unavailable
 from common.ids import JobId
 from common.locks import Owner
-from common.queue.explanation import BeingWritten, Ending, LevelWeight, NotKnown, Obstacle, Reason, Unreadable
+from common.queue.explanation import (
+    BeingWritten,
+    Ending,
+    LevelWeight,
+    NotKnown,
+    Obstacle,
+    Reason,
+    TakenUp,
+    Unreadable,
+)
 from common.queue.jobs import JobState, to_seconds
 from common.system.inthread import in_thread
 from daemons.luxid.core.queue.decisions import Phase
@@ -83,11 +92,18 @@ class Explaining:
         if unreadable := self._unreadable(job_id):
             # the reason for holding it replaces the note that it is held
             reasons = (*unreadable, *(each for each in reasons if not isinstance(each, BeingWritten)))
-        if self._jobs.phase(job_id) is Phase.RUNNING:
+        if self._jobs.phase(job_id) is Phase.ORPHANED:
+            reasons = (*reasons, *self._taken_up(job_id))
+        elif self._jobs.phase(job_id) is Phase.RUNNING:
             reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
         elif reasons:
             reasons = (*map(Obstacle, sorted(self._jobs.obstacles)), *await self._dated(reasons, asked))
         return tuple(reasons)
+
+    def _taken_up(self, job_id: JobId) -> tuple[Reason, ...]:
+        """That the job is to get another process, for its command on a node."""
+        work = self._jobs.work_left(self._jobs.unended(job_id))
+        return () if work is None else (TakenUp(work.node, self._jobs.processes.record(job_id).short_lives),)
 
     async def _ending(self, job_id: JobId) -> tuple[Reason, ...]:
         """The living processes of a job that is being killed."""

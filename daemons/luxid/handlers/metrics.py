@@ -84,6 +84,7 @@ class Metrics:
         found.update(queue.ended.counts())
         found[JobState.WAITING] += counts.blocked
         found[JobState.QUEUED] += counts.ready + counts.held + counts.starting
+        found[JobState.RUNNING] += counts.orphaned
         found.update(self._views.of(self._jobs.unended(job_id)).state for job_id in queue.running())
         return found
 

@@ -55,7 +55,7 @@ class Attempts:
         """Handle the failure of a process: try again, but not for ever."""
         record = self._jobs.processes.record(job.job_id)
         record.failures += 1
-        if record.failures < self._limit:
+        if record.failures < self._limit or self._jobs.work_left(job) is not None:
             await self.back_off(job, reason)
             return
         attempts = f" ({record.failures} attempts)" if record.failures > 1 else ""
@@ -65,7 +65,15 @@ class Attempts:
         await self._rewriting.finish(fail_job(job, text, START_SOURCE, timestamp(), time.time_ns()))
 
     async def back_off(self, job: Job, reason: str) -> None:
-        """Put the job back into the queue, and start no job for a pause that doubles each time."""
+        """Put the job back into the queue, and start no job for a pause that doubles each time.
+
+        A job with a command on a node has pauses of its own (`TakeUps`).
+        """
+        if self._jobs.work_left(job) is not None:
+            self._jobs.processes.record(job.job_id).failures += 1
+            _log.warning("job.not_taken_up", job=job.job_id, reason=reason, next="another attempt after a pause")
+            self._events.requeue(job)
+            return
         pause_s = next(self._retries)
         _log.warning("job.start_failed", job=job.job_id, reason=reason, retry_s=pause_s)
         obstacle = f"{BACK_OFF}: {reason}"

@@ -59,8 +59,10 @@ class Canceller:
             while (phase := self._jobs.phase(job_id)) is not None:
                 if phase in (Phase.READY, Phase.BLOCKED):
                     return await self._cancel_queued(job_id, caller)
-                if phase is Phase.RUNNING:
+                if phase in (Phase.RUNNING, Phase.ORPHANED):
                     self._jobs.processes.note_asker(job_id, caller, kill=kill)
+                if phase is Phase.ORPHANED:
+                    return self._ask_orphan(job_id, kill=kill)
                 if phase is Phase.RUNNING and kill:
                     return await self._kill(job_id)
                 if phase is Phase.RUNNING:
@@ -99,11 +101,17 @@ class Canceller:
             with trio.move_on_after(RUNNING_WAIT_S) as scope:
                 await self._until_ended(job_id, bell)
             if scope.cancelled_caught:
-                return False, (
-                    f"job {job_id} is running; its opcode ends by itself, what follows is canceled; "
-                    f"use kill to end it now: gnt-job cancel --kill {job_id}"
-                )
+                return _goes_on(job_id)
         return self._answer_canceled(job_id)
+
+    def _ask_orphan(self, job_id: JobId, *, kill: bool) -> Done:
+        """Leave the request to the task that takes the job up."""
+        if kill:
+            self._kills.ask(job_id)
+            return True, f"job {job_id} is being killed"
+        record = self._jobs.processes.record(job_id)
+        record.ask = record.ask or Ask.CANCEL
+        return _goes_on(job_id)
 
     async def _until_pid(self, job_id: JobId, bell: Bell) -> None:
         while self._jobs.phase(job_id) is not None and self._jobs.unended(job_id).process_id is None:
@@ -137,3 +145,10 @@ class Canceller:
             return True, f"job {job_id} was canceled"
         assert state is None or state in FINAL
         return False, f"job {job_id} ended before it could be canceled ({state.value if state else 'archived'})"
+
+
+def _goes_on(job_id: JobId) -> Done:
+    return False, (
+        f"job {job_id} is running; its opcode ends by itself, what follows is canceled; "
+        f"use kill to end it now: gnt-job cancel --kill {job_id}"
+    )

@@ -20,7 +20,8 @@ from common.system.deathprobe import is_found_dead
 from common.system.livelock import PROBE_AGAIN_AFTER_S, is_alive
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
-from daemons.luxid.core.queue.recovery import DEATH_SOURCE, after_death, fail_job
+from daemons.luxid.core.queue.nodework import LONG_LIFE_S
+from daemons.luxid.core.queue.recovery import DEATH_SOURCE, Circumstances, after_death, fail_job
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.livejobs import LiveJobs
@@ -91,8 +92,7 @@ class Deaths:
         if not self._is_current(job):
             return
         job_id = job.job_id
-        # from here on no other task settles it, and its file is ours
-        self._jobs.queue.hold(job_id)
+        self._claim(job)
         self._jobs.processes.gone(job_id)
         try:
             job = await self._jobs.unread.until_read(job_id, self._read_whole)
@@ -106,16 +106,36 @@ class Deaths:
             return
         ask = self._jobs.processes.ask(job_id)
         by = asked_by(self._store.paths.asker_note(job_id))
-        ended = after_death(job, ask, timestamp(), time.time_ns(), by)
+        ended = after_death(job, ask, timestamp(), time.time_ns(), by, self._circumstances(job_id))
         if ended is not None:
             self._jobs.counts.died += 1
             _log.warning("job.died", job=job_id, pid=job.process_id, asked=ask.value if ask is not None else None)
             await self._rewriting.finish(ended)
+        elif (work := self._jobs.work_left(job)) is not None:
+            self._count_life(job_id)
+            _log.warning("job.orphaned", job=job_id, pid=job.process_id, node=work.node, next="another process")
+            self._events.requeue(job)
         elif self._attempts.made_progress(job):
             _log.info("job.continued", job=job_id, opcode=job.next_index)
             self._events.requeue(job)
         else:
             await self._attempts.failed(job, "the job's process ended before it did anything")
+
+    def _claim(self, job: Job) -> None:
+        """From here on no other task settles it, and its file is ours. It keeps its slot if its command goes on."""
+        if self._jobs.work_left(job) is None:
+            self._jobs.queue.hold(job.job_id)
+        else:
+            self._jobs.queue.orphan(job)
+
+    def _circumstances(self, job_id: JobId) -> Circumstances:
+        has_moved = self._jobs.processes.record(job_id).has_moved
+        return Circumstances(takes_up=self._jobs.takes_up, has_moved=has_moved)
+
+    def _count_life(self, job_id: JobId) -> None:
+        record = self._jobs.processes.record(job_id)
+        is_short = trio.current_time() - record.started_s < LONG_LIFE_S
+        record.short_lives = record.short_lives + 1 if is_short else 1
 
     def _read_whole(self, job_id: JobId) -> Job:
         """Return the job with all its log lines. Raises: as `Store.read_job`."""

@@ -33,6 +33,12 @@ class JobProcess:
     secrets: Secrets | None = None
     # number of consecutive failed starts
     failures: int = 0
+    # processes in a row that died soon, and left a command on a node
+    short_lives: int = 0
+    # by trio's clock; 0: no process of the job was started by this luxid
+    started_s: float = 0.0
+    # whether the job's process died under an earlier master
+    has_moved: bool = False
     # path of the present process's livelock; None: there is no process, or it has not reported one
     livelock: str | None = None
     # pid of the child made for the present process; it may be a wrapper

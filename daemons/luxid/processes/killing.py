@@ -34,6 +34,8 @@ from daemons.luxid.rewriting import Rewriting, timestamp
 QUICK_S: Final = 0.6
 # seconds for supervisors to finish their last round
 MARGIN_S: Final = 1.0
+# seconds that a job process waits at most for a node that does not reply
+NODE_S: Final = 10.0
 FIRST_ROUND_S: Final = 0.1
 LONGEST_ROUND_S: Final = 32.0
 # number of rounds after which the log reports an error
@@ -72,7 +74,7 @@ class Kills:
                     self._found.append(job_id)
                 case None:
                     self._processes.kill_is_over(job_id)
-                case Phase.READY | Phase.BLOCKED | Phase.HELD | Phase.STARTING:
+                case Phase.READY | Phase.BLOCKED | Phase.HELD | Phase.STARTING | Phase.ORPHANED:
                     # its process had ended between two opcodes
                     self._processes.record(job_id).ask = Ask.KILL
                     self._nursery.start_soon(self._cancel, job_id)
@@ -81,6 +83,10 @@ class Kills:
         for job_id in self._processes.found_notes():
             if self._jobs.phase(job_id) is None:
                 self._processes.kill_is_over(job_id)
+            elif self._jobs.work_left(self._jobs.unended(job_id)) is not None:
+                # nobody but its next process can carry out that it was to be canceled
+                record = self._processes.record(job_id)
+                record.ask = record.ask or Ask.CANCEL
 
     async def _cancel(self, job_id: JobId) -> None:
         try:
@@ -97,13 +103,16 @@ class Kills:
 
     async def kill(self, job: Job) -> None:
         """Kill a job that has a process; return when the process was told, so that the rest does not need luxid."""
-        self._processes.ask_kill(job.job_id)
-        # from now on it is shown as being canceled
-        self._jobs.bells.ring(job.job_id)
-        self._jobs.news.job_changed(job.job_id)
+        self.ask(job.job_id)
         if not self._is_external:
             await in_thread(ask_to_end, job)
         self._begin(job)
+
+    def ask(self, job_id: JobId) -> None:
+        """Record that the job is being killed; from now on it is shown as being canceled."""
+        self._processes.ask_kill(job_id)
+        self._jobs.bells.ring(job_id)
+        self._jobs.news.job_changed(job_id)
 
     async def end_left(self, job: Job) -> bool:
         """End the processes that an ended job left running under its locks; return false if there are none."""
@@ -140,9 +149,17 @@ class Kills:
     async def _end(self, job: Job, livelock: str, bell: Bell) -> None:
         if await _is_gone(livelock, bell, QUICK_S):
             return
-        if await in_thread(supervisors, job) and await _is_gone(livelock, bell, self._grace_s + MARGIN_S - QUICK_S):
+        patience_s = await self._patience_s(job)
+        if patience_s and await _is_gone(livelock, bell, patience_s - QUICK_S):
             return
         await self._kill_by_force(job, livelock, bell)
+
+    async def _patience_s(self, job: Job) -> float:
+        """Seconds that its own processes get to end what it runs; 0: it runs no command."""
+        if self._jobs.work_left(job) is not None:
+            # the job's process waits for the word of the node
+            return self._grace_s + NODE_S + MARGIN_S
+        return self._grace_s + MARGIN_S if await in_thread(supervisors, job) else 0.0
 
     async def _kill_by_force(self, job: Job, livelock: str, bell: Bell) -> None:
         rounds, pause_s = 0, FIRST_ROUND_S

@@ -7,7 +7,7 @@ import pytest
 from common.ids import JobId
 from common.queue.endtexts import PRECEDING_FAILED
 from common.queue.jobs import Job, JobOp, JobState
-from daemons.luxid.core.queue.recovery import Ask, Fate, after_death, judge_fate
+from daemons.luxid.core.queue.recovery import Ask, Circumstances, Fate, after_death, judge_fate
 
 NOW = (1000, 5)
 Q, W, C, R, S, E = (
@@ -101,3 +101,56 @@ def test_a_killed_job_says_so() -> None:
     told = after_death(make_job(R), Ask.KILL, NOW, 9, " of user 7")
     assert told is not None
     assert told.ops[0].result == "job was killed on request of user 7"
+
+
+def on_node(*states: JobState, **values: object) -> Job:
+    """A job whose opcodes are commands on a node."""
+    inputs = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "node": "web1", **values}
+    return Job(JobId(7), tuple(JobOp(inputs, state=state) for state in states))
+
+
+@pytest.mark.parametrize(
+    ("job", "takes_up", "fate"),
+    [
+        (on_node(S, R, Q), True, Fate.TAKE_UP),
+        (on_node(R), False, Fate.DEAD),
+        (on_node(R, node=None), True, Fate.DEAD),
+        (make_job(R), True, Fate.DEAD),
+        # nothing of it has begun
+        (on_node(W), True, Fate.DEAD),
+        (on_node(S, Q), True, Fate.CONTINUE),
+        # it is being killed
+        (on_node(C, Q), True, Fate.DEAD),
+        (on_node(E, R), True, Fate.DEAD),
+        (on_node(S, S), True, Fate.ENDED),
+    ],
+)
+def test_a_command_on_a_node_is_taken_up_where_there_are_nodes(job: Job, takes_up: bool, fate: Fate) -> None:
+    """DESIGN section 14, "New master"."""
+    assert judge_fate(job, is_alive=False, takes_up=takes_up) is fate
+
+
+@pytest.mark.parametrize("ask", [None, Ask.CANCEL])
+def test_a_cancel_does_not_end_a_command_on_a_node(ask: Ask | None) -> None:
+    assert after_death(on_node(R, Q), ask, NOW, 9, circumstances=Circumstances(takes_up=True)) is None
+
+
+def test_a_kill_ends_a_command_on_a_node() -> None:
+    after = after_death(on_node(R, Q), Ask.KILL, NOW, 9, circumstances=Circumstances(takes_up=True))
+
+    assert after is not None
+    assert [op.state for op in after.ops] == [JobState.CANCELED, JobState.CANCELED]
+
+
+@pytest.mark.parametrize(
+    ("on_failover", "has_moved", "ends"),
+    [("kill", True, True), ("kill", False, False), ("leave", True, False), (None, True, False)],
+)
+def test_a_command_that_is_to_end_with_its_master_does(on_failover: str, has_moved: bool, ends: bool) -> None:
+    job = on_node(R, on_failover=on_failover)
+
+    after = after_death(job, None, NOW, 9, circumstances=Circumstances(takes_up=True, has_moved=has_moved))
+
+    assert (after is not None) is ends
+    if after is not None:
+        assert "the master has moved" in str(after.ops[0].result)

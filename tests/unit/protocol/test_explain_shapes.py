@@ -6,7 +6,16 @@ from common.asciijson import ascii_json
 from common.errors import InvalidRequest
 from common.ids import JobId
 from common.locks import BGL, LockMode, parse_lock
-from common.queue.explanation import HeldByRule, Holding, LevelWeight, LockChain, LockWait, Reason, WaitsForJob
+from common.queue.explanation import (
+    HeldByRule,
+    Holding,
+    LevelWeight,
+    LockChain,
+    LockWait,
+    Reason,
+    TakenUp,
+    WaitsForJob,
+)
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.queue.reasons import ReasonEntry
@@ -37,6 +46,7 @@ WRITTEN: list[tuple[Reason, bytes]] = [
         b'"waiting_since":8.0,"holders":[' + HOLDING_TEXT + b"]}],"
         b'"roots":["job/4"],"root_job_ids":[4],"rings":[],"counting_since":1.0}',
     ),
+    (TakenUp("web1", 2), b'{"kind":"taken up","node":"web1","deaths":2}'),
     (OtherKind("phase of the moon", {"days": 3}), b'{"kind":"phase of the moon","days":3}'),
 ]
 

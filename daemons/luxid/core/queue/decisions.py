@@ -20,6 +20,7 @@ class Phase(enum.Enum):
     HELD = "held"
     STARTING = "starting"
     RUNNING = "running"
+    ORPHANED = "orphaned"
 
     # members are single, so identity will do: the hash of Enum is slow, and phases are counted at each change
     __hash__ = object.__hash__
@@ -80,6 +81,7 @@ class QueueCounts:
     held: int
     starting: int
     running: int
+    orphaned: int
 
     @property
     def waiting_to_start(self) -> int:

@@ -7,6 +7,8 @@ Theory. Every job that has not ended has an entry, and the entry a phase:
     held      luxid is rewriting its file; it may not start meanwhile
     starting  a process is being made for it; takes a slot
     running   it has a process; takes a slot
+    orphaned  its process is gone, but perhaps not its command on a node, which another process is to take up; takes a
+              slot, and starts whatever filters, limits and slots say: it runs already
 
 `STEPS` says which phase may follow on which; a job comes and goes as held. A ready job is one of `ReadyJobs`. A job
 counts against its limits, and its locks against others, from when it begins to start until its process is gone;
@@ -42,16 +44,23 @@ STEPS: Final[Mapping[Phase, Mapping[Phase, str]]] = {
         Phase.READY: "its file is written, it waits for no job",
         Phase.BLOCKED: "its file is written, it waits for other jobs",
         Phase.RUNNING: "a process of an earlier luxid lives",
+        Phase.ORPHANED: "its file tells of a command on a node",
     },
     Phase.STARTING: {
         Phase.RUNNING: "its file names the process",
         Phase.HELD: "the start came to nothing",
+        Phase.ORPHANED: "the start came to nothing, its command is there",
     },
     Phase.RUNNING: {
         Phase.HELD: "its process is gone",
+        Phase.ORPHANED: "its process is gone, its command is not",
+    },
+    Phase.ORPHANED: {
+        Phase.STARTING: "its pause is over",
+        Phase.HELD: "it is ended, or its file tells of no command",
     },
 }
-_WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING)
+_WITH_PROCESS: Final = (Phase.STARTING, Phase.RUNNING, Phase.ORPHANED)
 # a held job keeps its place in its batch, if it had one
 _WITHOUT_PLACE: Final = (Phase.READY, Phase.BLOCKED)
 
@@ -67,7 +76,7 @@ class Entries:
         self._entries: dict[JobId, Entry] = {}
         self._count = dict.fromkeys(Phase, 0)
         self._running: set[JobId] = set()
-        # starting or running
+        # starting, running, or orphaned
         self._with_process: set[JobId] = set()
 
     def __contains__(self, job_id: JobId) -> bool:
@@ -131,7 +140,7 @@ class Entries:
             self.pausing.note(entry)
 
     def has_process(self, job_id: JobId) -> bool:
-        """Whether the job takes a slot: it has a process, or one is being made."""
+        """Whether the job takes a slot: it has a process, or is to get one without waiting for its turn."""
         return job_id in self._with_process
 
     def with_process(self) -> list[Entry]:

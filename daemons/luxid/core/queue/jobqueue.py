@@ -29,7 +29,7 @@ from daemons.luxid.core.choice.runninglocks import RunningLocks
 from daemons.luxid.core.choice.weights import WeightRules
 from daemons.luxid.core.filters.judging import Judging
 from daemons.luxid.core.queue.batchstops import BatchStops
-from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, QueueCounts, Waited
+from daemons.luxid.core.queue.decisions import Decisions, Doomed, Phase, Waited
 from daemons.luxid.core.queue.dependents import Waits, next_dependencies
 from daemons.luxid.core.queue.endedjobs import EndedJobs
 from daemons.luxid.core.queue.entries import Entries
@@ -68,8 +68,12 @@ class JobQueue:
         self._waits = Waits(self._state_of)
         self._history = History(self.limit_usage, self._waits)
         self._entries = Entries(self.ready, self._running_jobs, self._history)
+        self.running, self.counts = self._entries.running, self._entries.counts
+        self.oldest_waiting = self._entries.oldest_waiting
         self._judging = Judging(self._entries, self.ready, self._running_jobs, self.limit_usage)
         self.loads = self._judging.loads
+        # the rule by which a job that is not yet in the queue is to be refused
+        self.rejecting_rule = self._judging.rejecting_rule
         self._doomed: list[Doomed] = []
         self._unblocked: list[JobId] = []
         self._stops = BatchStops()
@@ -106,13 +110,23 @@ class JobQueue:
         """Take note that the process of a starting job is there."""
         self._entries.move(self._entries[job_id], Phase.RUNNING)
 
+    def orphan(self, job: Job) -> None:
+        """A job, as its file is, has no process, and its command may run on a node."""
+        entry = self._entry(job)
+        if entry.phase is not Phase.ORPHANED:
+            self._entries.move(entry, Phase.ORPHANED)
+        self.advanced(job)
+
+    def start_anew(self, job_id: JobId) -> None:
+        """Take note that a process is being made for an orphaned job."""
+        self._entries.move(self._entries[job_id], Phase.STARTING)
+
     def advanced(self, job: Job) -> None:
         """Take note that the file of a job changed; if it has a process, another opcode may be under way."""
-        if not self._entries.has_process(job.job_id):
-            return
-        entry = self._entries[job.job_id]
-        if self._judging.follow(entry, job):
-            self._running_jobs.declare(job.job_id, entry.needs)
+        if self._entries.has_process(job.job_id):
+            entry = self._entries[job.job_id]
+            if self._judging.follow(entry, job):
+                self._running_jobs.declare(job.job_id, entry.needs)
 
     def locks_changed(self, job_id: JobId, held: Mapping[Lock, LockMode]) -> None:
         """Take note that a job holds exactly these locks; ignored if it has no process."""
@@ -188,10 +202,6 @@ class JobQueue:
         """Yield what held each job so far; nothing may be reported or asked afterwards."""
         return self._history.close(self._entries, now_s)
 
-    def rejecting_rule(self, job: Job) -> FilterRule | None:
-        """The rule by which this job, not yet in the queue, is to be refused."""
-        return self._judging.rejecting_rule(job)
-
     # what is so
 
     @property
@@ -237,17 +247,8 @@ class JobQueue:
         """The jobs that blocked ones wait for, each with those that wait, by id, and why."""
         return self._waits.awaited()
 
-    def running(self) -> frozenset[JobId]:
-        return self._entries.running()
-
     def free_slots(self) -> int:
         return self.slots - self._entries.taken_slots()
-
-    def counts(self) -> QueueCounts:
-        return self._entries.counts()
-
-    def oldest_waiting(self) -> Job | None:
-        return self._entries.oldest_waiting()
 
     # one job
 

@@ -6,6 +6,8 @@ opcode was under way leaves that opcode in doubt; it is never repeated but becom
 those after it. What had ended stays as it is. One that waits for locks is under way, too: a job process of
 Ganeti goes back from running to waiting when its opcode is to be tried again (luxid.md 4.3).
 
+An opcode whose command runs on a node goes on without its process, and is taken up by another one (`nodework`).
+
 Source: DESIGN sections 7 and 11; luxid.md 4.4, 5.8, 5.9.
 """
 
@@ -20,6 +22,7 @@ from common.errors import ExecutionError
 from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT, PRECEDING_FAILED
 from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
 from common.queue.reasons import ReasonEntry
+from daemons.luxid.core.queue.nodework import node_work
 
 DEATH_SOURCE: Final = "gnt:daemon:luxid:deathdetection"
 START_SOURCE: Final = "gnt:daemon:luxid:startjobs"
@@ -45,18 +48,39 @@ class Fate(enum.Enum):
     ALIVE = "alive"
     CONTINUE = "continue"  # no process, nothing under way
     DEAD = "dead"  # no process, but an opcode under way
+    TAKE_UP = "take up"  # no process, but a command under way on a node, for a new process to take up
 
 
-def judge_fate(job: Job, *, is_alive: bool) -> Fate:
-    """A job counts as ended when all its opcodes have; a process may still be about to mark the last ones."""
+def judge_fate(job: Job, *, is_alive: bool, takes_up: bool = False) -> Fate:
+    """A job counts as ended when all its opcodes have; a process may still be about to mark the last ones.
+
+    Args: takes_up: whether commands run on nodes, out of reach of the deaths of processes here.
+    """
     if job.next_index is None:
         return Fate.ENDED
     if is_alive:
         return Fate.ALIVE
+    if takes_up and node_work(job) is not None:
+        return Fate.TAKE_UP
     return Fate.CONTINUE if _BETWEEN_OPCODES.issuperset([op.state for op in job.ops]) else Fate.DEAD
 
 
-def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int, asked_by: str = "") -> Job | None:
+@attrs.frozen(kw_only=True)
+class Circumstances:
+    """What counts beside the job when its process has died."""
+
+    # as in `judge_fate`
+    takes_up: bool = False
+    # whether the process ran under an earlier master
+    has_moved: bool = False
+
+
+_HERE: Final = Circumstances()
+
+
+def after_death(
+    job: Job, ask: Ask | None, now: Timestamp, now_ns: int, asked_by: str = "", circumstances: Circumstances = _HERE
+) -> Job | None:
     """The job, ended, as it is to be written; None: it goes on with a new process.
 
     A job that was to be canceled and whose process died before its opcode began is canceled.
@@ -73,10 +97,19 @@ def after_death(job: Job, ask: Ask | None, now: Timestamp, now_ns: int, asked_by
         return end_job(_told(job, DEATH_SOURCE, text, now_ns), OpEvent.CANCELED, now, [text])
     if is_canceling or (ask is Ask.CANCEL and not is_running):
         return end_job(job, OpEvent.CANCELED, now, [CANCELED_TEXT + asked_by])
-    if judge_fate(job, is_alive=False) is Fate.CONTINUE:
-        return None
+    fate = judge_fate(job, is_alive=False, takes_up=circumstances.takes_up)
     text = f"the process of job {job.job_id} died before the job ended"
-    return fail_job(job, text, DEATH_SOURCE, now, now_ns)
+    if fate is Fate.TAKE_UP:
+        text = _end_by_failover(job, circumstances)
+    return None if fate is Fate.CONTINUE or not text else fail_job(job, text, DEATH_SOURCE, now, now_ns)
+
+
+def _end_by_failover(job: Job, circumstances: Circumstances) -> str:
+    """Why the job ends with its master; empty: it does not."""
+    work = node_work(job)
+    if work is None or not (work.ends_on_failover and circumstances.has_moved):
+        return ""
+    return f"the master has moved, and on_failover is 'kill': the command on node '{work.node}' is being stopped"
 
 
 def fail_job(job: Job, text: str, source: str, now: Timestamp, now_ns: int) -> Job:

@@ -48,7 +48,7 @@ class Shown:
 
 
 def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId], Shown | None]) -> tuple[Reason, ...]:
-    """Every reason that luxid has why the job does not run; none if it has a process and may use it, or has ended.
+    """Every reason that luxid has why the job does not run; none if it runs and may go on, or has ended.
 
     Args:
         shown: a live job as it is shown; None: there is none.
@@ -58,6 +58,8 @@ def explain(queue: JobQueue, job_id: JobId, now_s: float, shown: Callable[[JobId
     if entry is None:
         return ()
     match entry.phase:
+        case Phase.ORPHANED:
+            return ()
         case Phase.RUNNING:
             return tuple(_rule(entry)) if queue.should_pause(job_id) else ()
         case Phase.HELD | Phase.STARTING:

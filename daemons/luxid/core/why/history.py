@@ -209,7 +209,7 @@ def _waiting_on(entry: Entry) -> WaitingOn:
             return entry.phase
         case Phase.READY:
             return entry.ruling.rule if entry.ruling.is_pause else entry.limits
-        case Phase.HELD | Phase.RUNNING:
+        case Phase.HELD | Phase.RUNNING | Phase.ORPHANED:
             return None
         case _:
             assert_never(entry.phase)

@@ -46,13 +46,15 @@ async def test_a_job_that_is_found_after_the_rules_is_judged_once(
 
     class KeptParts(Parts):
         @classmethod
-        def make(cls, store: Store, settings: LuxidSettings) -> Parts:
-            made.append(Parts.make(store, settings))
+        def make(cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False) -> Parts:
+            made.append(Parts.make(store, settings, takes_up=takes_up))
             return made[0]
 
-    def load_afterwards(paths: Paths, pause: Callable[[float], None], changes: Changes) -> FoundQueue:
+    def load_afterwards(
+        paths: Paths, pause: Callable[[float], None], changes: Changes, *, takes_up: bool
+    ) -> FoundQueue:
         trio.from_thread.run(are_known.wait)
-        return load_queue(paths, pause, changes)
+        return load_queue(paths, pause, changes, takes_up=takes_up)
 
     monkeypatch.setattr(earlyparts, "FilterRules", KnownRules)
     monkeypatch.setattr(earlyparts, "Parts", KeptParts)

@@ -26,8 +26,8 @@ async def test_the_queue_as_found_is_forgotten_when_luxid_serves(
 ) -> None:
     found: list[weakref.ref[FoundQueue]] = []
 
-    def load(paths: Paths, pause: Callable[[float], None], changes: Changes) -> FoundQueue:
-        queue = load_queue(paths, pause, changes)
+    def load(paths: Paths, pause: Callable[[float], None], changes: Changes, *, takes_up: bool) -> FoundQueue:
+        queue = load_queue(paths, pause, changes, takes_up=takes_up)
         found.append(weakref.ref(queue))
         return queue
 

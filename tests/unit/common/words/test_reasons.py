@@ -4,7 +4,7 @@ import pytest
 
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
-from common.queue.explanation import BeingWritten, Faded, Holding, InLine, Reason, WaitsForJob, WaitsForLock
+from common.queue.explanation import BeingWritten, Faded, Holding, InLine, Reason, TakenUp, WaitsForJob, WaitsForLock
 from common.queue.jobs import JobState
 from common.words.reasons import in_short
 
@@ -29,6 +29,9 @@ def after(job_id: int) -> Reason:
         ((Faded(3.0, 3.0, 0), InLine(1, ())), "is first in line"),
         ((WaitsForLock(NODE, LockMode.SHARED, 880.0, (HELD,), 0.0),),
          "has waited 2m00s for node/a (shared), held by job/4 (exclusive, for 1m00s)"),
+        ((TakenUp("web1", 1),), "its process died; a new one takes its command on node 'web1' up"),
+        ((TakenUp("web1", 3),),
+         "its process died; a new one takes its command on node 'web1' up, after a pause, as 3 have died in a row"),
     ],
 )  # fmt: skip
 def test_a_line_tells_the_first_lasting_reason_and_others_of_its_kind(reasons: tuple[Reason, ...], line: str) -> None:
