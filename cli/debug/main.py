@@ -6,6 +6,7 @@ from cli.commands import Group, Verb
 from cli.program import run
 
 VERBS: Final = {
+    "confd": Verb("cli.debug.confd:confd", "Ask master candidates about the configuration."),
     "delay": Verb("cli.debug.delay:delay", "Submit a job that sleeps."),
     "locks": Verb("cli.debug.locks:locks", "Show who holds which locks, and who waits for them."),
     "simulate": Verb("cli.debug.simulate:simulate", "Compare policies on a load, in virtual time."),

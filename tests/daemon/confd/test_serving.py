@@ -8,14 +8,12 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import orjson
 import pytest
 
-from common.durable.atomicfile import FileWrite, write_files
 from protocol.confd.datagrams import MAGIC, seal, unseal
 from protocol.confd.questions import Argument, Question, Reply, Request, Status, read_reply
-from tests.support.cluster import Cluster
-from tests.support.confds import KEY, rich_document
+from tests.support.confdpeers import ConfdCluster
+from tests.support.confds import KEY
 from tests.support.machines.nodes import HOST
 from tests.support.wait import wait_until
 
@@ -24,14 +22,7 @@ FLOOD = 10_000
 LOST_S = 0.5
 
 
-def free_udp_port() -> int:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-class Peer:
+class Asking:
     """A client of one confd."""
 
     def __init__(self, port: int) -> None:
@@ -60,41 +51,30 @@ class Peer:
                 return reply
 
 
-class Asked:
+class Asked(ConfdCluster):
     """A running confd, and who asks it."""
 
     def __init__(self, root: Path) -> None:
-        port = free_udp_port()
-        self.cluster = Cluster(root, settings=f'[confd]\naddress = "{HOST}"\nport = {port}\n')
-        self.paths = self.cluster.paths
-        self.write_key(KEY)
-        self.document = rich_document()
-        self.write()
-        self.cluster.start("confd")
-        self.peer = Peer(port)
+        super().__init__(root)
+        self.start()
+        self.asking = Asking(self.peer.port)
 
-    def write(self) -> None:
-        self.put(self.paths.config_data, orjson.dumps(self.document))
-
-    def write_key(self, key: bytes) -> None:
-        self.put(self.paths.hmac_key, key)
-
-    def put(self, path: Path, content: bytes) -> None:
-        write_files([FileWrite(path, content, 0o640)])
+    def ask(self, question: Question) -> Reply:
+        return self.asking.ask(question)
 
     def wait_for(self, wanted: Reply, question: Question = Question.PING) -> None:
-        wait_until(lambda: self.peer.ask(question) == wanted, what=f"{question.name} is answered {wanted}")
+        wait_until(lambda: self.ask(question) == wanted, what=f"{question.name} is answered {wanted}")
 
 
 @pytest.fixture(scope="module")
 def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
     made = Asked(tmp_path_factory.mktemp("confd"))
-    with made.cluster, made.peer.socket:
+    with made, made.asking.socket:
         yield made
 
 
 def test_a_changed_configuration_is_answered_from_at_once(asked: Asked) -> None:
-    assert asked.peer.ask(Question.MASTER) == Reply(Status.OK, "node1.test", 7)
+    assert asked.ask(Question.MASTER) == Reply(Status.OK, "node1.test", 7)
 
     asked.document["cluster"] |= {"master_node": "uuid-node2.test", "serial_no": 8}
     asked.write()
@@ -104,11 +84,11 @@ def test_a_changed_configuration_is_answered_from_at_once(asked: Asked) -> None:
 
 def test_a_damaged_configuration_takes_the_place_of_the_good_one(asked: Asked) -> None:
     asked.put(asked.paths.config_data, b"{")
-    wait_until(lambda: asked.peer.ask(Question.MASTER).status is Status.ERROR, what="the damage is told")
-    assert "not JSON" in str(asked.peer.ask(Question.PING).answer)
+    wait_until(lambda: asked.ask(Question.MASTER).status is Status.ERROR, what="the damage is told")
+    assert "not JSON" in str(asked.ask(Question.PING).answer)
 
     asked.paths.config_data.unlink()
-    wait_until(lambda: "no master candidate" in str(asked.peer.ask(Question.PING).answer), what="there is none")
+    wait_until(lambda: "no master candidate" in str(asked.ask(Question.PING).answer), what="there is none")
 
     asked.write()
     asked.wait_for(Reply(Status.OK, 3000000))
@@ -117,16 +97,16 @@ def test_a_damaged_configuration_takes_the_place_of_the_good_one(asked: Asked) -
 def test_a_renewed_key_is_taken_without_a_restart(asked: Asked) -> None:
     new = b"another\n"
     asked.write_key(new)
-    asked.peer.is_patient = False
+    asked.asking.is_patient = False
 
     def is_answered() -> bool:
         try:
-            return asked.peer.ask(Question.PING, key=new).status is Status.OK
+            return asked.asking.ask(Question.PING, key=new).status is Status.OK
         except (TimeoutError, AssertionError):
             return False
 
     wait_until(is_answered, what="the new key is used")
-    asked.peer.is_patient = True
+    asked.asking.is_patient = True
     asked.write_key(KEY)
     wait_until(lambda: asked.cluster.log("confd").count("config.loaded") >= 5, what="the old key is back")
 
@@ -145,17 +125,17 @@ def test_a_flood_of_wrong_datagrams_gets_no_reply_and_leaves_no_trace(asked: Ask
         seal(KEY, "no question", str(int(time.time()))),
         b"x" * 6000,
     ]
-    assert asked.peer.ask(Question.PING).status is Status.OK
+    assert asked.ask(Question.PING).status is Status.OK
     before = memory_kib(pid)
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
-        stranger.connect(asked.peer.socket.getpeername())
+        stranger.connect(asked.asking.socket.getpeername())
         for number in range(FLOOD):
             stranger.send(wrong[number % len(wrong)])
             if number % 20 == 0:
                 # so that the kernel drops none of them
-                assert asked.peer.ask(Question.PING).status is Status.OK
-        assert asked.peer.ask(Question.PING).status is Status.OK
+                assert asked.ask(Question.PING).status is Status.OK
+        assert asked.ask(Question.PING).status is Status.OK
         with pytest.raises(BlockingIOError):
             stranger.recv(65536, socket.MSG_DONTWAIT)
 
