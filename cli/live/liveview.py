@@ -5,7 +5,7 @@ Source: DESIGN section 10 (rich, imported when a terminal needs it).
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from typing import Final
 
@@ -17,8 +17,8 @@ from rich.text import Text
 
 from cli.live.events import Change
 from cli.live.followers import follow_jobs
+from cli.live.waitreasons import WAITING, WaitReasons
 from cli.tables import NOTHING
-from cli.why.waiting import why_waiting
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.fields import FIELDS, Row
@@ -28,12 +28,6 @@ _STYLES: Final = {"running": "cyan", "success": "green", "error": "red", "cancel
 _STATUS_WIDTH: Final = max(map(len, FINAL_NAMES))
 _TIME_WIDTH: Final = 6
 _REFRESH_PER_SECOND: Final = 4
-# seconds between requests for the reasons for waiting: usually, and while new reasons are expected: a job that has
-# just begun to wait asks for its locks a moment later. Only the display depends on them
-_REASONS_S: Final = 1.0
-_SOON_S: Final = 0.2
-# where luxid tells that reasons may have changed, only the times in the texts grow old
-_HINTED_S: Final = 5.0
 # lines of the frame: header, counts, and one for the cursor
 _FRAME_LINES: Final = 3
 
@@ -46,14 +40,14 @@ def show_live(job_ids: Sequence[int]) -> None:
     console = Console()
     view = _View(console, job_ids)
     with (
-        closing(follow_jobs(job_ids, hinted=view.hinted)) as followers,
+        closing(follow_jobs(job_ids, hinted=view.reasons.hinted)) as followers,
         Live(get_renderable=view.render, console=console, refresh_per_second=_REFRESH_PER_SECOND),
     ):
         while not followers.is_done:
-            event = followers.next_event(timeout_s=view.reasons_due_s(time.monotonic()))
+            event = followers.next_event(timeout_s=view.reasons.due_s(time.monotonic()))
             if isinstance(event, Change):
                 view.note(event)
-            view.update_reasons(time.monotonic())
+            view.update_reasons()
 
 
 @attrs.define
@@ -75,39 +69,20 @@ class _View:
     def __init__(self, console: Console, job_ids: Sequence[int]) -> None:
         self._console = console
         self._lines = {job_id: _JobLine(job_id) for job_id in job_ids}
-        self._reasons: Mapping[int, str] = {}
-        # instant of the last request for the reasons, and of the next
-        self._asked_at = 0.0
-        self._ask_at = 0.0
-        # seconds until the next request without a hint
-        self._pause_s = _REASONS_S
+        self.reasons = WaitReasons()
 
     def note(self, change: Change) -> None:
         line = self._lines[change.job_id]
         if line.status != change.status:
-            # a limit on the rate of requests, however many jobs change
-            self._ask_at = min(self._ask_at, self._asked_at + _SOON_S)
+            self.reasons.status_changed()
         line.row = change.values
         if change.log:
             line.last_word = message_text(change.log[-1])
 
-    def hinted(self) -> None:
-        """luxid tells when reasons may have changed: ask at once, and by the clock only for the times in them."""
-        self._ask_at = 0.0
-        self._pause_s = _HINTED_S
-
-    def reasons_due_s(self, now: float) -> float:
-        """Seconds until `update_reasons` has something to do."""
-        return max(self._ask_at - now, 0.0)
-
-    def update_reasons(self, now: float) -> None:
+    def update_reasons(self) -> None:
         """Ask again for the reasons for waiting, if that is due and a job waits."""
-        if now < self._ask_at:
-            return
-        waiting = [line.job_id for line in self._lines.values() if line.status in ("queued", "waiting")]
-        self._reasons = why_waiting(waiting) if waiting else {}
-        self._asked_at = now
-        self._ask_at = now + (self._pause_s if all(job_id in self._reasons for job_id in waiting) else _SOON_S)
+        waiting = [line.job_id for line in self._lines.values() if line.status in WAITING]
+        self.reasons.update(time.monotonic(), waiting)
 
     def render(self) -> RenderableType:
         table = Table(box=None, pad_edge=False, header_style="", expand=True)
@@ -138,7 +113,7 @@ class _View:
             return (Text(str(line.job_id)), status)
         elapsed = FIELDS["time"].show(line.row, time.time())
         summary = printable(",".join(line.row["summary"] or ()))
-        reason = printable(self._reasons.get(line.job_id, "")) if line.status in ("queued", "waiting") else ""
+        reason = self.reasons.of(line.job_id) if line.status in WAITING else ""
         return (
             Text(str(line.job_id)),
             status,

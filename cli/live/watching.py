@@ -9,25 +9,32 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from types import FrameType
-from typing import Final, assert_never
+from typing import TYPE_CHECKING, Final, assert_never
+
+import attrs
 
 from cli.connection import open_luxid
 from cli.context import command_line, job_program, uses_color, wants_json
-from cli.exitcodes import INTERRUPTED, TIME_OVER
+from cli.exitcodes import DONE, FAILED, INTERRUPTED, TIME_OVER
 from cli.live.events import Change, Event, Follower, Output
 from cli.live.followers import follow_jobs
 from cli.live.outputscreen import OutputScreen
-from cli.outcomes import fetch_outcomes, judge, tell_failures
+from cli.outcomes import fetch_outcomes, tell_failures
 from cli.query import query_jobs
 from cli.screen import remark, say, say_json, write
 from common.ids import JobId
 from common.printable import printable
 from common.queue.jobs import JobState
+from common.words.fields import Row
 from common.words.loglines import log_text
 from common.words.outcome import Outcome, describe
 from common.words.times import duration
 from protocol.luxi.jobs import CancelJob
 from protocol.luxi.output import OutputStream
+
+if TYPE_CHECKING:
+    # one job has no need of it
+    from cli.fleet.fleetjobs import Fleet
 
 # seconds between two Ctrl-C that together end the jobs
 AGAIN_S: Final = 2.0
@@ -47,13 +54,15 @@ def watch_jobs(job_ids: Sequence[int], *, is_raw: bool = False) -> int:
     Args: is_raw: see `OutputScreen`.
     Raises: as `Follower.next_event`.
     """
-    job_ids = list(dict.fromkeys(job_ids))
+    watched = _Watched(list(dict.fromkeys(job_ids)))
     try:
-        return judge(_follow(job_ids, None, OutputScreen(is_raw=is_raw), is_submitter=False))
+        outcomes = _follow(watched, None, OutputScreen(is_raw=is_raw), is_submitter=False)
     except KeyboardInterrupt:
         sys.stdout.flush()
-        remark(f"\n{_goes_on(job_ids)}")
+        remark(f"\n{watched.goes_on()}")
         return INTERRUPTED
+    watched.tell_end(outcomes)
+    return DONE if all(outcome.is_success for outcome in outcomes) else FAILED
 
 
 def follow_own(
@@ -65,20 +74,48 @@ def follow_own(
 
     Raises: GoesOn: the time is over, or Ctrl-C; else as `Follower.next_event`.
     """
+    watched = _Watched(list(job_ids))
     try:
         with _time_limit(timeout_s):
-            outcomes = _follow(job_ids, streams, screen, is_submitter=True)
+            outcomes = _follow(watched, streams, screen, is_submitter=True)
     except _TimeOver:
         sys.stdout.flush()
-        remark(f"waited for {duration(timeout_s or 0)}; {_goes_on(job_ids)}")
+        remark(f"waited for {duration(timeout_s or 0)}; {watched.goes_on()}")
         raise GoesOn(TIME_OVER) from None
     except KeyboardInterrupt:
         sys.stdout.flush()
-        remark(f"\n{_goes_on(job_ids)}")
+        remark(f"\n{watched.goes_on()}")
         _end_if_asked_again(job_ids)
         raise GoesOn(INTERRUPTED) from None
-    tell_failures(outcomes)
+    watched.tell_end(outcomes)
     return outcomes
+
+
+@attrs.define
+class _Watched:
+    """The jobs that are watched."""
+
+    job_ids: Sequence[int]
+    # None: they are not told by nodes
+    fleet: "Fleet | None" = None
+
+    def goes_on(self) -> str:
+        """How to come back to them."""
+        which = f"job {self.job_ids[0]} goes on" if len(self.job_ids) == 1 else "the jobs go on"
+        named: Sequence[object] = self.job_ids
+        if self.fleet is not None and self.fleet.batch_id is not None:
+            named = ("--where", f"batch={self.fleet.batch_id}")
+        watch, cancel = (command_line(job_program(), verb, *named) for verb in ("watch", "cancel"))
+        return f"{which}; watch again with: {watch}; cancel with: {cancel}"
+
+    def tell_end(self, outcomes: Sequence[Outcome]) -> None:
+        """Tell what went wrong, and of a fleet also what came of it."""
+        if self.fleet is None:
+            tell_failures(outcomes)
+            return
+        from cli.fleet.fleetsummary import tell_summary
+
+        tell_summary(self.fleet, outcomes)
 
 
 def _end_if_asked_again(job_ids: Sequence[int]) -> None:
@@ -126,23 +163,22 @@ def _time_limit(seconds: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def _goes_on(job_ids: Sequence[int]) -> str:
-    which = f"job {job_ids[0]} goes on" if len(job_ids) == 1 else "the jobs go on"
-    watch, cancel = (command_line(job_program(), verb, *job_ids) for verb in ("watch", "cancel"))
-    return f"{which}; watch again with: {watch}; cancel with: {cancel}"
-
-
 def _follow(
-    job_ids: Sequence[int], streams: Sequence[OutputStream] | None, screen: OutputScreen, *, is_submitter: bool
+    watched: _Watched, streams: Sequence[OutputStream] | None, screen: OutputScreen, *, is_submitter: bool
 ) -> Sequence[Outcome]:
+    job_ids = watched.job_ids
     with open_luxid() as client:
         if not is_submitter:
             # refuses an unknown id at once, before any output
             before = fetch_outcomes(client, job_ids)
-        if streams is None:
+        is_told_in_lines = len(job_ids) > 1 and not wants_json()
+        if streams is None or is_told_in_lines:
             rows = query_jobs(client, job_ids, ("id", "ops"))
             streams = streams_of(op for row in rows for op in row["ops"] or ())
-        if len(job_ids) > 1 and not wants_json():
+            watched.fleet = _fleet_of(rows) if is_told_in_lines else None
+        if watched.fleet is not None:
+            _show_fleet(watched.fleet, streams)
+        elif is_told_in_lines:
             _show_several(job_ids)
         else:
             with closing(follow_jobs(job_ids, streams)) as followers:
@@ -212,6 +248,25 @@ def _show_as_own(followers: Follower, job_id: int, screen: OutputScreen) -> None
                     remark(log_text(line))
             case _:
                 assert_never(event)
+
+
+def _fleet_of(rows: Sequence[Row]) -> "Fleet | None":
+    # imported late: one job has no need of it
+    from cli.fleet.fleetjobs import fleet_of
+
+    return fleet_of(rows)
+
+
+def _show_fleet(fleet: "Fleet", streams: Sequence[OutputStream]) -> None:
+    if uses_color():
+        # imported late: rich is needed on a terminal only
+        from cli.fleet.fleetview import show_fleet
+
+        show_fleet(fleet, streams)
+        return
+    from cli.fleet.fleetlines import show_fleet_lines
+
+    show_fleet_lines(fleet, streams)
 
 
 def _show_several(job_ids: Sequence[int]) -> None:

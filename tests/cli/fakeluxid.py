@@ -56,6 +56,7 @@ class FakeJob:
     end_ts: list[int] | None = None
     archived: bool = False
     user: str = ""
+    batch: str = ""
 
     def field(self, name: str) -> Any:
         count = len(self.ops)

@@ -32,7 +32,7 @@ def test_a_terminal_shows_a_table_that_ends_with_the_last_states(start_luxid: St
     wait_until(lambda: luxid.is_waited_for(5) and luxid.is_waited_for(6), what="both jobs are watched")
     luxid.change(5, status="success", end_ts=[AT[0] + 2, 0])
     luxid.change(6, status="error", results=["lost"])
-    shown = _CONTROL.sub("", _read_all(terminal))
+    shown = _CONTROL.sub("", read_all(terminal))
 
     assert watch.wait(60) == 1
     final = shown[shown.rindex("STATUS") :]
@@ -42,7 +42,7 @@ def test_a_terminal_shows_a_table_that_ends_with_the_last_states(start_luxid: St
     assert final.rstrip().endswith("error: job 6 failed: TEST_DELAY(1.0): lost")
 
 
-def _read_all(terminal: int) -> str:
+def read_all(terminal: int) -> str:
     pieces = []
     try:
         while piece := os.read(terminal, 65536):

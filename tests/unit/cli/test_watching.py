@@ -43,7 +43,7 @@ def test_a_second_ctrl_c_counts_from_the_moment_the_user_can_read_of_it(monkeypa
             raise KeyboardInterrupt
 
     monkeypatch.setattr(watching, "_follow", interrupted)
-    monkeypatch.setattr(watching, "_goes_on", lambda _: "job 7 goes on")
+    monkeypatch.setattr("cli.live.watching._Watched.goes_on", lambda _: "job 7 goes on")
     monkeypatch.setattr(watching, "remark", remark)
     monkeypatch.setattr(watching, "open_luxid", lambda: luxid)
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)

@@ -1,0 +1,154 @@
+"""The jobs of a fleet while they are followed: one for each node, with its state and its last lines of output.
+
+Source: DESIGN section 13, "Fleet".
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from cli.live.events import Change, Output
+from cli.tables import NOTHING
+from common.objects.naming import short_names
+from common.printable import printable
+from common.queue.batch import Batch, batch_of_trail
+from common.queue.jobs import FINAL_NAMES
+from common.words.fields import Row
+from common.words.loglines import message_text
+from common.words.times import to_seconds
+from protocol.luxi.output import OutputStream
+
+# lines of output of a job that are kept
+LINES_KEPT: Final = 5
+# characters of a line that are kept
+_LINE_LENGTH: Final = 500
+_WORDS: Final = (("success", "done"), ("error", "failed"), ("canceled", "canceled"), ("running", "running"))
+
+
+class LastLines:
+    """The last lines of an output that comes in pieces; of a line that was overwritten the last state counts."""
+
+    def __init__(self) -> None:
+        self._whole: deque[str] = deque(maxlen=LINES_KEPT)
+        self._begun: dict[OutputStream, str] = {}
+
+    def take(self, text: str, stream: OutputStream) -> None:
+        """Take the next piece of a stream."""
+        *whole, begun = (self._begun.get(stream, "") + text).split("\n")
+        # of an endless line only its end is of interest
+        self._begun[stream] = begun[-_LINE_LENGTH:]
+        self._whole.extend(line for each in whole if (line := _shown(each)))
+
+    def lines(self) -> list[str]:
+        """The last lines that are not empty, those that have not ended at the end."""
+        begun = [line for each in self._begun.values() if (line := _shown(each))]
+        return [*self._whole, *begun][-LINES_KEPT:]
+
+
+def _shown(line: str) -> str:
+    last = line.rstrip("\r").rpartition("\r")[2]
+    return printable(last[:_LINE_LENGTH].replace("\t", " ")).strip()
+
+
+@attrs.define(eq=False)
+class FleetJob:
+    job_id: int
+    # name of the node as it is shown
+    node: str
+    row: Row | None = None
+    output: LastLines = attrs.field(factory=LastLines)
+    # last message of its log, until there is output
+    message: str = ""
+
+    @property
+    def status(self) -> str:
+        return (self.row["status"] if self.row else None) or NOTHING
+
+    @property
+    def is_final(self) -> bool:
+        return self.status in FINAL_NAMES
+
+    @property
+    def last_word(self) -> str:
+        """The last line that its command wrote, or that its log has."""
+        return next(reversed(self.output.lines()), "") or self.message
+
+
+class Fleet:
+    """All jobs of a fleet.
+
+    Args:
+        nodes: job id -> name of the node; in the order of the lines.
+        batch_id: None: they are not of one batch.
+    """
+
+    def __init__(self, nodes: Mapping[int, str], batch_id: str | None) -> None:
+        shown = _short(nodes.values())
+        self.jobs = {job_id: FleetJob(job_id, shown[node]) for job_id, node in nodes.items()}
+        self.batch_id = batch_id
+
+    def note(self, event: Change | Output) -> FleetJob:
+        """Take an event; returns its job as it is now."""
+        job = self.jobs[event.job_id]
+        if isinstance(event, Output):
+            job.output.take(event.text, event.stream)
+            return job
+        job.row = event.values
+        if event.log:
+            job.message = message_text(event.log[-1])
+        return job
+
+    @property
+    def ended_count(self) -> int:
+        return sum(job.is_final for job in self.jobs.values())
+
+    @property
+    def name_width(self) -> int:
+        return max(len(job.node) for job in self.jobs.values())
+
+    @property
+    def counts(self) -> str:
+        """`3 done, 1 failed, 2 running, 4 to go`."""
+        counts = Counter(job.status for job in self.jobs.values())
+        told = [f"{count} {word}" for status, word in _WORDS if (count := counts.pop(status, 0))]
+        return ", ".join([*told, *([f"{left} to go"] if (left := counts.total()) else [])])
+
+    @property
+    def lasted_s(self) -> float:
+        """Seconds from the first begin to the last end; 0: none has begun."""
+        rows = [job.row for job in self.jobs.values() if job.row is not None]
+        begun = [at for row in rows if (at := to_seconds(row["start_ts"])) is not None]
+        ended = [at for row in rows if (at := to_seconds(row["end_ts"])) is not None]
+        return max(max(ended, default=0.0) - min(begun, default=0.0), 0.0) if begun else 0.0
+
+
+def fleet_of(rows: Sequence[Row]) -> Fleet | None:
+    """The fleet of these jobs; None: there is only one, or one of them has no node.
+
+    Args: rows: with `id` and `ops`.
+    """
+    nodes = {row["id"]: node for row in rows if (node := _node_of(row)) is not None}
+    if len(nodes) != len(rows) or len(nodes) < 2:
+        return None
+    batches = {batch.batch_id if batch is not None else None for batch in map(_batch_of, rows)}
+    return Fleet(nodes, batches.pop() if len(batches) == 1 else None)
+
+
+def _node_of(row: Row) -> str | None:
+    nodes = (op.get("node") for op in row["ops"] or ())
+    return next((node for node in nodes if isinstance(node, str)), None)
+
+
+def _batch_of(row: Row) -> Batch | None:
+    return batch_of_trail(row["ops"][0].get("reason")) if row["ops"] else None
+
+
+def _short(names: Iterable[str]) -> dict[str, str]:
+    """Each name without the domain, if they all have the same one and differ without it."""
+    whole = list(dict.fromkeys(names))
+    domains = {name.partition(".")[2] for name in whole}
+    short = {name: (short_names(name) or [name])[0] for name in whole}
+    is_clear = len(domains) == 1 and len(set(short.values())) == len(whole)
+    return short if is_clear else {name: name for name in whole}
