@@ -16,7 +16,7 @@ from typing import Final, assert_never
 import attrs
 import trio
 
-from common.durable.atomicfile import FileWrite, write_files
+from common.durable.atomicfile import write_files
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
 from common.errors import Conflict, DamagedFile, Unavailable
@@ -125,10 +125,10 @@ class NodeCommands:
         Durability: that it is void is durable on return.
         """
         await self._prepare()
-        async with self._turn(key):
-            while (state := await self._stop(key)) is None:
-                pass
-            return state
+        # without a turn: a start that is under way must not hold it up, and the key's lock decides between them
+        while (state := await self._stop(key)) is None:
+            pass
+        return state
 
     async def forget(self, keys: Sequence[str]) -> None:
         """Replace the records of commands that have ended by notes. Raises: OSError: some are left; DamagedFile."""
@@ -212,9 +212,7 @@ class NodeCommands:
                 await in_thread(self._signal, key, found)
                 return await in_thread(self._states.state, key, found)
             case Stop.VOID:
-                if found.start is None:
-                    await self._writes.commit([self._void(key)])
-                elif not await in_thread(self._void_under_lock, key):
+                if not await in_thread(self._void_under_lock, key):
                     await trio.sleep(_LOOK_AGAIN_S)
                     return None
                 _log.info("command.void", command=key)
@@ -222,15 +220,12 @@ class NodeCommands:
             case never:
                 assert_never(never)
 
-    def _void(self, key: str) -> FileWrite:
-        return self._records.write(key, VOID, {})
-
     def _void_under_lock(self, key: str) -> bool:
-        """Make an accepted key void; false: it has begun, or is about to."""
+        """Make a key void; false: it has begun, or is about to."""
         with self._records.locked(key) as is_ours:
             if not is_ours or self._records.path(key, LIVE).stat().st_size:
                 return False
-            durably(lambda: write_files([self._void(key)]))
+            durably(lambda: write_files([self._records.write(key, VOID, {})]))
             return True
 
     def _signal(self, key: str, found: KeyRecords) -> None:

@@ -73,7 +73,7 @@ class Stop(enum.Enum):
     """What a stop does."""
 
     TELL = "tell"
-    # make the key void; if it was accepted, under its lock
+    # make the key void, under its lock
     VOID = "void"
     # ask the runner to end
     SIGNAL = "signal"

@@ -1,5 +1,6 @@
 """Commands on a node: started once, followed, stopped, forgotten (DESIGN section 13)."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from common.commands.spec import Leave
 from common.nodes.runningcommands import going_on_words, running_commands
 from common.system.processes import find_process
-from protocol.noded.commands import CommandPhase
+from protocol.noded.call import request_body
+from protocol.noded.commands import CommandPhase, FollowCommand
 from tests.support.fakes.disks import no_room, small_disk
 from tests.support.machines.nodecommands import CommandsOf, Refused, shell, spec_of
 from tests.support.machines.nodes import Node
@@ -216,3 +218,34 @@ def test_running_commands_are_counted_on_their_node(own: Node) -> None:
 
     assert before == ([], None)
     assert during == (["1.0.1"], "1 command of jobs goes on here")
+
+
+def test_a_follower_may_wait_longer_than_an_idle_connection_may_be_silent(tmp_path: Path) -> None:
+    with Node(tmp_path, "idle_timeout_s = 0.3\nbody_timeout_s = 0.3\n") as node:
+        node.start()
+        commands = CommandsOf(node)
+        commands.start(shell("sleep 1; echo at last"), "1.0.1")
+
+        news = commands.follow("1.0.1", wait=50)
+
+        assert news.output.data == b"at last\n"
+        commands.end_of("1.0.1")
+
+
+def test_followers_are_told_the_state_when_their_node_daemon_stops(own: Node) -> None:
+    commands = CommandsOf(own)
+    commands.start(shell("sleep 1000"), "1.0.1")
+    connection = own.connection()
+    follow = FollowCommand("1.0.1", 0, 0, CommandPhase.RUNNING, 50.0)
+    connection.request("POST", f"/{follow.METHOD}", request_body(follow))
+    # another call of the same daemon, after the long poll has begun
+    commands.phase("1.0.1")
+
+    own.cluster.kill("noded", signal.SIGTERM)
+    reply = connection.getresponse().read()
+    connection.close()
+    own.start()
+
+    assert b'"running"' in reply
+    commands.stop("1.0.1")
+    commands.end_of("1.0.1")
