@@ -1,14 +1,11 @@
 """The certificates of the cluster and of all nodes, for `gnt-cluster verify`."""
 
-import datetime
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Final
 
 from cli.connection import ask_luxid
-from common.errors import DamagedFile, GantryError, explain_os_error
-from common.nodes.certificatechecks import fault_of
-from common.nodes.certificates import certificates_in, read_certificate
+from common.errors import GantryError
+from common.nodes.certificatefaults import faults_in_file
 from common.settings import Settings
 from protocol.luxi.queries import QueryNodes
 from protocol.noded.clients.blocking import BlockingNodeClient
@@ -28,7 +25,7 @@ def certificate_problems(settings: Settings) -> list[str]:
     Raises: PermissionError: this user may not read this node's certificate.
     """
     paths = settings.paths
-    own = [*_own_problems(paths.server_pem), *_own_problems(paths.client_pem)]
+    own = [*faults_in_file(paths.server_pem), *faults_in_file(paths.client_pem)]
     if paths.next_server_pem.exists():
         own.append("a renewal of the cluster's certificate is not finished; finish it with: gnt-cluster renew-crypto")
     client = BlockingNodeClient(CertificateFiles.of(paths))
@@ -43,25 +40,6 @@ def _online_nodes(port: int) -> list[NodeAddress]:
     except GantryError:
         return []
     return [NodeAddress(str(name), str(ip), port) for name, ip, offline in rows if not offline]
-
-
-def _own_problems(path: Path) -> Iterator[str]:
-    option = "--new-cluster-certificate" if path.name == "server.pem" else "--new-node-certificates"
-    now = datetime.datetime.now(datetime.UTC)
-    try:
-        content = path.read_bytes()
-        found = [read_certificate(each) for each in certificates_in(content)] or [read_certificate(content)]
-    except PermissionError:
-        raise
-    except OSError as error:
-        yield explain_os_error(error)
-        return
-    except DamagedFile as error:
-        yield f"'{path}': {error.message}"
-        return
-    for certificate in found:
-        if (fault := fault_of(certificate, now)) is not None:
-            yield f"'{path}' {fault}; {_RENEW} {option}"
 
 
 def _problems_of(outcomes: Mapping[str, Outcome[Mapping[str, object]]]) -> Iterator[str]:

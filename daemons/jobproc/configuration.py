@@ -12,7 +12,7 @@ from typing import Final, Self, TypeVar, assert_never
 
 import attrs
 
-from common.errors import JobCanceled, Unavailable
+from common.errors import ConfigVerifyError, JobCanceled, RemoteError, Unavailable
 from common.locks import Owner
 from common.objects.cluster import Cluster
 from common.objects.codec import decode_config, decode_object, to_json
@@ -47,7 +47,8 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
-from protocol.wconfd.config import ReadConfig, RedistributeConfig
+from protocol.wconfd.clusterchanges import ChangeCluster
+from protocol.wconfd.config import ReadConfig, RedistributeConfig, VerifyConfig
 from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.networks import ChangeNetworks
 from protocol.wconfd.nodes import ChangeNodes
@@ -201,6 +202,28 @@ class UnitConfig(ConfigIndex):
         Args: networks: as they should be; a new one with the serial number 0.
         """
         self._ask(ChangeNetworks(networks=tuple(map(to_json, networks)), removed=tuple(removed)))
+
+    def change_cluster(self, after: Cluster) -> None:
+        """Set the values of the cluster that differ from those that were read, and leave all others.
+
+        Args: after: the cluster as it should be; nothing happens if it is so already.
+        """
+        old, new = to_json(self.cluster), to_json(after)
+        values = {key: new.get(key) for key in {**old, **new} if old.get(key) != new.get(key)}
+        if values:
+            self._ask(ChangeCluster(values=values, serial_no=self.cluster.serial_no))
+
+    def wconfds_problems(self) -> Sequence[str]:
+        """What wconfd finds inconsistent in its configuration; nothing if all is well."""
+        with self._wconfd.connect() as client:
+            try:
+                client.call_retrying(VerifyConfig())
+            except RemoteError as error:
+                match error.wire_args():
+                    case [_, [*problems]] if error.wire_name == ConfigVerifyError.wire_name:
+                        return list(map(str, problems))
+                raise
+        return ()
 
     def redistribute(self) -> tuple[str, ...]:
         """Have the configuration sent to all nodes again; return the names of those that were not reached."""

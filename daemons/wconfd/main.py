@@ -177,7 +177,7 @@ def make_handlers(
         tags=TagHandlers(short_lock),
         networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
-        cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock)),
+        cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
         metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally()),
     )
 

@@ -44,6 +44,7 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
+from protocol.wconfd.clusterchanges import ChangeCluster
 from protocol.wconfd.config import (
     FlushConfig,
     FlushConfigGroup,
@@ -205,6 +206,7 @@ def routes(to: Handlers) -> list[AnyRoute]:
         Route(ListReservedIps, to.reservations.list_reserved_ips, role=Role.READ),
         Route(CommitTemporaryIps, to.reservations.commit_temporary_ips, role=Role.FULL),
         Route(CommitReleaseTemporaryIp, to.reservations.commit_release_temporary_ip, role=Role.FULL),
+        Route(ChangeCluster, to.cluster.change_cluster, role=Role.FULL),
         Route(PrepareClusterDestruction, to.cluster.prepare_cluster_destruction, role=Role.FULL),
         Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
     ]

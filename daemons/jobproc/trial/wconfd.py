@@ -32,7 +32,8 @@ from protocol.wconfd.changes import (
     UpdateNode,
     UpdateNodeGroup,
 )
-from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.clusterchanges import ChangeCluster
+from protocol.wconfd.config import ReadConfig, VerifyConfig
 from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.networks import ChangeNetworks
 from protocol.wconfd.nodes import ChangeNodes
@@ -70,6 +71,7 @@ _Change = (
     | ChangeGroups
     | ChangeTags
     | ChangeNetworks
+    | ChangeCluster
 )
 _FIRST_PORT: Final = 11000
 
@@ -118,6 +120,8 @@ class FakeWconfd:
         """Raises: RemoteError: as wconfd; all exceptions of `guard`."""
         if isinstance(request, ReadConfig):
             return deepcopy(self.config)
+        if isinstance(request, VerifyConfig):
+            return ()
         reply = self._change(cast(_Change, request))
         self.changes.append(request)
         self.config["serial_no"] = cast(int, self.config["serial_no"]) + 1
@@ -157,6 +161,10 @@ class FakeWconfd:
                 self._change_tags(request)
             case ChangeNetworks():
                 return self._change_table("networks", LockLevel.NETWORK, request.networks, request.removed)
+            case ChangeCluster():
+                cast(dict[str, object], self._cluster).update(request.values)
+                self._cluster["serial_no"] += 1
+                return self._cluster["serial_no"], 0.0
             case _:
                 assert_never(request)
         return True

@@ -1,6 +1,6 @@
-"""The end of the cluster.
+"""The parameters of the cluster, and its end.
 
-Source: wconfd.md 2.5.
+Source: wconfd.md 2.3 and 2.5.
 """
 
 from typing import Final
@@ -13,11 +13,16 @@ from common.objects.config import Config
 from common.objects.kinds import NodeUuid
 from common.system.log import get_log
 from daemons.wconfd.configstore import ConfigStore
+from daemons.wconfd.core.config.clusterchanges import change_cluster
 from daemons.wconfd.core.config.configstate import advanced
+from daemons.wconfd.core.config.deliveries import Stamp
 from daemons.wconfd.core.locks.waiting import try_update, update_or_queue
+from daemons.wconfd.handlers.deliveredcalls import delivery_of
 from daemons.wconfd.lockstore import LockStore
+from daemons.wconfd.shortlock import ShortLock
 from protocol.peer import Peer
 from protocol.wconfd.changes import PrepareClusterDestruction
+from protocol.wconfd.clusterchanges import ChangeCluster
 from protocol.wconfd.locks import Unit
 
 # priority before all others
@@ -34,6 +39,15 @@ class ClusterHandlers:
     _locks: LockStore
     # the daemon itself as an owner: without a pid, because it needs no signal for its grants
     _own: Owner
+    _short_lock: ShortLock
+
+    async def change_cluster(self, call: ChangeCluster, peer: Peer) -> Stamp | None:
+        def step(config: Config, now: float, told: Stamp | None) -> tuple[Config, Stamp]:
+            return change_cluster(config, call.values, call.serial_no, now, told)
+
+        stamp = await self._short_lock.update(delivery_of(call), step)
+        _log.info("config.changed", method=call.METHOD, by=peer, refused=stamp is None)
+        return stamp
 
     async def prepare_cluster_destruction(self, call: PrepareClusterDestruction, peer: Peer) -> Unit:
         """A second delivery does nothing: the daemon has the BGL then, and needs nothing from the caller."""

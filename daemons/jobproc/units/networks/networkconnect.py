@@ -22,7 +22,8 @@ from common.opcodes.base import OpCode
 from common.opcodes.network import OpNetworkConnect, OpNetworkDisconnect
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.networks.networklookup import group_called, group_still, network_called, network_still
+from daemons.jobproc.units.groups.groupnames import current_group, group_of
+from daemons.jobproc.units.networks.networklookup import network_called, network_still
 from daemons.jobproc.units.networks.networkvalues import checked_subnet, is_inside
 
 
@@ -38,13 +39,13 @@ class Place:
     @classmethod
     def named(cls, config: ConfigIndex, op: OpNetworkConnect | OpNetworkDisconnect) -> "Place":
         """Raises: PrerequisiteError: there is no such network or group."""
-        network, group = network_called(config, op.network_name), group_called(config, op.group_name)
+        network, group = network_called(config, op.network_name), group_of(config, op.group_name)
         return cls(NetworkUuid(network.uuid), GroupUuid(group.uuid), group_instances(config, group.uuid))
 
     def checked(self, config: ConfigIndex, op: OpNetworkConnect | OpNetworkDisconnect) -> NodeGroup:
         """The group, with its lock held. Raises: PrerequisiteError: something has changed meanwhile."""
         network_still(config, self.network, op.network_name)
-        return group_still(config, self.group, op.group_name)
+        return current_group(config, self.group, op.group_name)
 
     def check_instances(self, config: ConfigIndex, op: OpNetworkConnect | OpNetworkDisconnect) -> None:
         """Raises: PrerequisiteError: the group has other instances than those that are locked."""

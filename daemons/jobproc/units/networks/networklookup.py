@@ -1,13 +1,12 @@
-"""Finding the network and the node group that an opcode names.
+"""Finding the network that an opcode names, and the names that networks may have.
 
 Source: opcodes.md 4.
 """
 
 from common.errors import PrerequisiteError
 from common.objects.index import ConfigIndex, find_named
-from common.objects.kinds import GroupUuid, NetworkUuid
+from common.objects.kinds import NetworkUuid
 from common.objects.network import Network
-from common.objects.nodegroup import NodeGroup
 
 
 def network_called(config: ConfigIndex, name: str) -> Network:
@@ -16,25 +15,11 @@ def network_called(config: ConfigIndex, name: str) -> Network:
     return by_uuid or find_named(config.networks, [name], "network", is_host=False)[0]
 
 
-def group_called(config: ConfigIndex, name: str) -> NodeGroup:
-    """The node group with this uuid or name. Raises: PrerequisiteError: there is none."""
-    by_uuid = config.config.nodegroups.get(GroupUuid(name))
-    return by_uuid or find_named(config.groups, [name], "node group", is_host=False)[0]
-
-
 def network_still(config: ConfigIndex, uuid: NetworkUuid, name: str) -> Network:
     """The network that was found before its lock was held. Raises: PrerequisiteError: it was removed meanwhile."""
     found = config.config.networks.get(uuid)
     if found is None:
         raise PrerequisiteError(f"network '{name}' was removed meanwhile", "unknown_entity")
-    return found
-
-
-def group_still(config: ConfigIndex, uuid: GroupUuid, name: str) -> NodeGroup:
-    """The node group that was found before its lock was held. Raises: PrerequisiteError: it was removed meanwhile."""
-    found = config.config.nodegroups.get(uuid)
-    if found is None:
-        raise PrerequisiteError(f"node group '{name}' was removed meanwhile", "unknown_entity")
     return found
 
 

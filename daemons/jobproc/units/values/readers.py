@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from common.errors import PrerequisiteError
+from common.sizes import read_mebibytes
 
 # value that ends a parameter of one's own, so that the inherited one is in force
 DEFAULT: Final = "default"
@@ -69,6 +70,10 @@ def number(value: object) -> float:
     return read
 
 
+def mebibytes(value: object) -> int:
+    return read_mebibytes(value)
+
+
 def truth(value: object) -> bool:
     if isinstance(value, bool):
         return value
@@ -83,4 +88,5 @@ _EXPECTED: Final[Mapping[Reader, str]] = {
     whole: "a whole number",
     truth: "true or false",
     number: "a number from 0 on",
+    mebibytes: "a size in MiB, or with a unit such as '2g',",
 }

@@ -22,7 +22,17 @@ def policy_of(config: ConfigIndex, own: PartialIpolicy) -> Ipolicy:
 
 def new_violations(config: ConfigIndex, group: NodeGroup, after: PartialIpolicy) -> Sequence[str]:
     """The names of the group's instances that keep to its policy now, and will not keep to the changed one."""
-    now, then = policy_of(config, group.ipolicy), policy_of(config, after)
+    return _new(config, group, policy_of(config, after))
+
+
+def new_cluster_violations(config: ConfigIndex, after: Ipolicy) -> Sequence[str]:
+    """The names of all instances that keep to their groups' policies now, and will not after this of the cluster."""
+    policies = [(group, filled(after, attrs.evolve(group.ipolicy, std=None))) for group in config.groups]
+    return [name for group, policy in policies for name in _new(config, group, policy)]
+
+
+def _new(config: ConfigIndex, group: NodeGroup, then: Ipolicy) -> Sequence[str]:
+    now = policy_of(config, group.ipolicy)
     nodes = {node.uuid for node in config.group_nodes(group.uuid)}
     found = [each for each in config.instances if each.primary_node in nodes]
     return [each.name for each in found if each.name and _keeps(config, each, now) and not _keeps(config, each, then)]

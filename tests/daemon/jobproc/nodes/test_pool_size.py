@@ -47,7 +47,5 @@ def test_a_larger_pool_is_filled_and_a_smaller_one_keeps_its_candidates(fleet: F
     limits = fleet.carry_out(OP, max_running_jobs=7, max_tracked_jobs=9)
     assert limits.status == "success"
     assert (cluster_of(fleet)["max_running_jobs"], cluster_of(fleet)["max_tracked_jobs"]) == (7, 9)
-    assert fleet.carry_out(OP, vg_name="xenvg").refusal.startswith(
-        "'vg_name' of the cluster cannot be changed by a job"
-    )
+    assert fleet.carry_out(OP, master_netdev="eth9").refusal.startswith("'master_netdev' cannot be changed by a job")
     assert fleet.carry_out(OP).refusal.startswith("there is nothing to change")
