@@ -50,6 +50,30 @@ class OutputFile:
             self._size += written
             rest = rest[written:]
 
+    @property
+    def end(self) -> int:
+        """Bytes that the stream has had. Raises: OSError: the folder cannot be read."""
+        if not self._pieces:
+            self._find_pieces()
+        return self._start + self._size
+
+    def skip(self, count: int) -> None:
+        """Leave out bytes of the stream that are lost; what is appended later has the offset that it had before."""
+        if count > 0:
+            end = self.end
+            self.close()
+            self._start, self._size = end + count, 0
+
+    def last(self, count: int, begin: int) -> bytes:
+        """The last bytes of the stream, at most `count`, from the offset `begin` on. Raises: OSError."""
+        begin = max(self.end - count, begin)
+        found = b""
+        for start in self._pieces:
+            with open(self._path(start), "rb") as file:
+                file.seek(max(begin - start, 0))
+                found += file.read()
+        return found
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -98,11 +122,12 @@ class Tail:
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
-        self._limit = (lines + 1) * self._LINE_BYTES
+        # bytes at the end of the stream that decide
+        self.most_bytes = (lines + 1) * self._LINE_BYTES
         self._kept = b""
 
     def feed(self, data: bytes) -> None:
-        self._kept = (self._kept + data[-self._limit :])[-self._limit :]
+        self._kept = (self._kept + data[-self.most_bytes :])[-self.most_bytes :]
 
     def lines(self) -> list[str]:
         """The last lines, each cut at 500 characters; of a very long line possibly only the end."""

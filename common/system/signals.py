@@ -100,14 +100,18 @@ class ProcessSignals:
         os.close(self._reader)
         os.close(self._writer)
 
-    def wait(self, timeout_s: float | None, *fds: int) -> tuple[int, ...]:
+    def wait(self, timeout_s: float | None, *fds: int, writing: int | None = None) -> tuple[int, ...]:
         """Wait until one of these descriptors is readable, a signal comes, or the time is over.
 
-        Returns: the descriptors that are readable (or at their end); empty after a signal only.
+        Args:
+            writing: one more descriptor, or one of them, which is also waited for until it takes bytes.
+        Returns: the descriptors that are readable (or at their end, or writable); empty after a signal only.
         """
         poller = select.poll()
         for fd in (self._reader, *fds):
             poller.register(fd, select.POLLIN)
+        if writing is not None:
+            poller.register(writing, select.POLLOUT | (select.POLLIN if writing in fds else 0))
         timeout_ms = None if timeout_s is None else math.ceil(max(timeout_s, 0) * 1000)
         ready = [fd for fd, _ in poller.poll(timeout_ms)]
         if self._reader in ready:

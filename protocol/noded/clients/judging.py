@@ -37,7 +37,7 @@ def after_reply(node: NodeAddress, call: NodeCall[R], epoch: int | None, reply: 
     """The outcome that a reply means. Args: epoch: the caller's."""
     if reply.status != 200:
         kind = FailureKind.UNKNOWN if reply.status == 404 else FailureKind.REFUSED
-        return Failed(kind, f"{node} refused {call.METHOD}: {_status(reply)}")
+        return Failed(kind, f"{node} refused {call.METHOD}: {_status(reply)}", reply.status)
     try:
         return Replied(read_reply(call, reply.body), reply.epoch)
     except CallRefused as refusal:

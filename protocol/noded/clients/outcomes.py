@@ -84,6 +84,8 @@ class Failed:
     kind: FailureKind
     # for users; names the node and its address
     text: str
+    # HTTP status of the reply, if it is not 200
+    status: int | None = None
 
 
 @attrs.frozen

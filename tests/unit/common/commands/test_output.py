@@ -105,3 +105,15 @@ def test_tail_is_that_of_the_whole_stream_whatever_the_pieces(lines: list[str], 
         tail.feed(data[start : start + size])
 
     assert tail.lines() == lines[-count:]
+
+
+def test_left_out_bytes_keep_the_offsets_of_the_others(tmp_path: Path) -> None:
+    output = OutputFile(tmp_path / "job-1", 40)
+    output.append(b"0123")
+    output.skip(6)
+    output.append(b"abcd")
+
+    assert content(tmp_path / "job-1") == {0: b"0123", 10: b"abcd"}
+    assert output.end == OutputFile(tmp_path / "job-1", 40).end == 14
+    assert output.last(6, 0) == b"abcd"
+    assert output.last(100, 2) == b"23abcd"

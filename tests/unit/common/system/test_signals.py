@@ -1,7 +1,9 @@
 """Signals as flags and as something to wait for. luxid.md 9.3."""
 
+import contextlib
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -79,3 +81,15 @@ def test_child_begins_without_what_came_for_its_parent(signals: ProcessSignals) 
     assert not signals.cancel_asked
     assert not signals.hup_came
     assert signals.wait(0) == ()
+
+
+def test_wait_for_room_to_write(signals: ProcessSignals) -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        assert signals.wait(1, one.fileno(), writing=one.fileno()) == (one.fileno(),)
+        one.setblocking(False)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                one.send(bytes(65536))
+
+        assert signals.wait(0, one.fileno(), writing=one.fileno()) == ()
