@@ -107,6 +107,8 @@ class JobprocSettings:
     command_path: str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     command_lang: str = "C.UTF-8"
     command_umask: int = attrs.field(default=0o022, validator=file_mode)
+    # seconds of silence of a node after which the job of a command there fails, and leaves its locks; 0: never
+    lost_node_s: float = attrs.field(default=300.0, validator=not_negative)
 
 
 @attrs.frozen

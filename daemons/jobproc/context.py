@@ -4,7 +4,7 @@ Source: DESIGN section 7.
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -12,20 +12,30 @@ import attrs
 
 from common.commands.cgroups import GroupTree
 from common.commands.output import OutputFile
-from common.commands.programend import Leash
-from common.errors import JobCanceled
+from common.errors import JobCanceled, PrerequisiteError, RemoteError
 from common.ids import JobId
 from common.locks import Lock, LockLevel, LockMode, Owner
+from common.objects.cluster import Cluster
+from common.objects.codec import decode_object
+from common.objects.index import find_named
+from common.objects.node import Node
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.signals import ProcessSignals
 from common.wire import unstructure
 from daemons.jobproc.configuration import UnitConfig, Wconfd
 from daemons.jobproc.jobrecord import JobRecord
+from daemons.jobproc.leftprocesses import Left
 from daemons.jobproc.locking import JobLocks
 from daemons.jobproc.offspring import inherit
 from protocol.blocking import BlockingClient
 from protocol.luxi.submission import JobInput, SubmitManyJobs
+from protocol.wconfd.config import GetObject
+from protocol.wconfd.ghosts import Guard
+
+
+class Abandoned(Exception):
+    """The process is to end and to leave its job as it is, to another process."""
 
 
 class UnitLocks:
@@ -67,8 +77,12 @@ class UnitContext:
     error_output: OutputFile
     _record: JobRecord
     _locks: JobLocks
+    # whether an earlier process of the job has begun the opcode, and died; only of opcodes that are resumable
+    is_resumed: bool = False
     # see `keep_locks_until`
-    leash: Leash | None = None
+    left: Left | None = None
+    # see `after_end`
+    afterwards: list[Callable[[], None]] = attrs.Factory(list)
     # see `config`; None: not read yet
     _config: UnitConfig | None = attrs.field(default=None, init=False)
 
@@ -96,6 +110,28 @@ class UnitContext:
             owner = Owner(self.job_id, self.livelock.path)
             self._config = UnitConfig.read(Wconfd(self._connect_wconfd, owner, self.wait, self.forget_config))
         return self._config
+
+    def node(self, name: str) -> Node:
+        """The node with this name, or with a unique short form of it, read at once.
+
+        Raises: PrerequisiteError: there is none. Unavailable: wconfd did not reply for minutes. RemoteError.
+        """
+        try:
+            with self._connect_wconfd() as client:
+                return decode_object(client.call_retrying(GetObject("node", name)), Node, "node")
+        except RemoteError as error:
+            if error.code != "not_found":
+                raise
+        found = find_named(self.config.nodes, [name], "node", is_host=True)[0]
+        if found.name == name:
+            # an object that was found by its uuid would have been returned above
+            raise PrerequisiteError(f"node {name!r} is being added; try again", "wrong_state")
+        return found
+
+    def cluster(self) -> Cluster:
+        """The cluster's own part of the configuration, read at once. Raises: as `config`."""
+        with self._connect_wconfd() as client:
+            return decode_object(client.call_retrying(GetObject("cluster")), Cluster, "cluster")
 
     @cached_property
     def locks(self) -> UnitLocks:
@@ -142,9 +178,24 @@ class UnitContext:
             answers = client.call(SubmitManyJobs(inherited, by_job=self.job_id))
         return tuple(map(unstructure, answers))
 
-    def keep_locks_until(self, leash: Leash) -> None:
+    def keep_locks_until(self, left: Left) -> None:
         """Keep the opcode's locks until the last of its background processes ends."""
-        self.leash = leash
+        self.left = left
+
+    def guard(self, guard: Guard) -> None:
+        """Keep the opcode's locks, whatever ends it, until `settle`; call it before something is started on a node.
+
+        Durability, Raises: as `JobLocks.guard`.
+        """
+        self._locks.guard(guard)
+
+    def settle(self) -> None:
+        """Nothing that was guarded runs, or will: the locks are free when the opcode ends."""
+        self._locks.settle()
+
+    def after_end(self, act: Callable[[], None]) -> None:
+        """Have this called when the opcode's end is durable and its locks are free, if this process lives so long."""
+        self.afterwards.append(act)
 
     def forget_config(self) -> None:
         """Let the configuration be read again when it is used next."""

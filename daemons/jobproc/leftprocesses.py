@@ -1,13 +1,51 @@
-"""Processes that an opcode left running under the job's locks; they are known by a leash (see `programend`).
+"""Processes that an opcode left running under the job's locks.
 
-Source: DESIGN sections 5 and 16.
+Source: DESIGN sections 5, 13 and 16.
 """
 
 from collections.abc import Callable
+from typing import Protocol
 
 from common.commands.programend import Leash
 from common.errors import JobCanceled
 from common.system.signals import ProcessSignals
+
+
+class Left(Protocol):
+    """What an opcode left, on this machine or on a node."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of it runs any more, as far as is known without a wait."""
+
+    def wait(self) -> None:
+        """Wait until it is gone, or a signal comes. Raises: GantryError: it is not waited for any longer."""
+
+    def stop(self) -> None:
+        """Request its end."""
+
+    def close(self) -> None: ...
+
+
+class LeashedProcesses:
+    """Processes on this machine; they are known by a leash (see `programend`)."""
+
+    def __init__(self, leash: Leash, signals: ProcessSignals) -> None:
+        self._leash = leash
+        self._signals = signals
+
+    @property
+    def is_gone(self) -> bool:
+        return bool(self._signals.wait(0, self._leash.fd))
+
+    def wait(self) -> None:
+        self._signals.wait(None, self._leash.fd)
+
+    def stop(self) -> None:
+        self._leash.stop()
+
+    def close(self) -> None:
+        self._leash.close()
 
 
 class LeftProcesses:
@@ -15,22 +53,22 @@ class LeftProcesses:
 
     def __init__(self, signals: ProcessSignals) -> None:
         self._signals = signals
-        self._leash: Leash | None = None
+        self._left: Left | None = None
 
-    def keep(self, leash: Leash | None) -> None:
+    def keep(self, left: Left | None) -> None:
         """Take over what an opcode has left; None: nothing."""
-        self._leash = leash
+        self._left = left
 
     @property
     def is_any(self) -> bool:
         """Whether one of them still runs."""
-        return self._leash is not None and not self._is_slack(self._leash)
+        return self._left is not None and not self._left.is_gone
 
     def look(self) -> bool:
-        """Return `is_any`; if none runs any more, close the leash."""
-        if self._leash is not None and self._is_slack(self._leash):
-            self._let_go(self._leash)
-        return self._leash is not None
+        """Return `is_any`; if none runs any more, forget them."""
+        if self._left is not None and self._left.is_gone:
+            self._let_go(self._left)
+        return self._left is not None
 
     def wait(self, tell: Callable[[], None]) -> bool:
         """Wait for their end; return false if nothing was left.
@@ -38,25 +76,23 @@ class LeftProcesses:
         Args:
             tell: called before a wait that lasts.
         Raises: JobCanceled: the job is cancelled meanwhile. A kill is passed on to the processes.
+            GantryError: they run on a node that is silent for too long.
         """
-        leash = self._leash
-        if leash is None:
+        left = self._left
+        if left is None:
             return False
-        if not self._is_slack(leash):
+        if not left.is_gone:
             tell()
-        while not self._is_slack(leash):
+        while not left.is_gone:
             is_cancel_asked = self._signals.cancel_asked
             if self._signals.kill_asked:
-                leash.stop()
+                left.stop()
             elif is_cancel_asked:
                 raise JobCanceled
-            self._signals.wait(None, leash.fd)
-        self._let_go(leash)
+            left.wait()
+        self._let_go(left)
         return True
 
-    def _let_go(self, leash: Leash) -> None:
-        leash.close()
-        self._leash = None
-
-    def _is_slack(self, leash: Leash) -> bool:
-        return bool(self._signals.wait(0, leash.fd))
+    def _let_go(self, left: Left) -> None:
+        left.close()
+        self._left = None

@@ -13,7 +13,12 @@ Locks outlive the opcode if one of its processes does and may (see `leftprocesse
 then waits for that. At the end of the job nothing is freed and the livelock stays: the supervisor of
 those processes holds it, and wconfd frees the locks when the last of them ends.
 
-Source: DESIGN sections 3, 5, 7 and 11; luxid.md 9.
+A process may find its first opcode *running*: an earlier process of the job has begun it, and died. If it is
+resumable, it goes on here: the locks that the earlier process has left guarded are adopted. A guard of locks
+stands for something that may run on a node. As long as it is there, the end of an opcode frees nothing, whatever
+has ended it, and the locks outlive this process.
+
+Source: DESIGN sections 3, 5, 7, 11, 13 and 14; luxid.md 9.
 """
 
 import contextlib
@@ -24,19 +29,19 @@ from typing import Final
 
 from common.commands.cgroups import GroupTree
 from common.commands.output import OutputFile
-from common.errors import GantryError, JobCanceled, PrerequisiteError
+from common.errors import ExecutionError, GantryError, JobCanceled, PrerequisiteError, RemoteError
 from common.ids import JobId
 from common.locks import BGL, LockLevel, LockRequest, Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.queue.askers import asked_by
 from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT
-from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST
+from common.queue.jobs import PRIORITY_HIGHEST, PRIORITY_LOWEST, JobState
 from common.settings import Settings
 from common.system.livelock import Livelock
 from common.system.log import get_log
 from common.system.signals import ProcessSignals
-from daemons.jobproc.context import UnitContext
+from daemons.jobproc.context import Abandoned, UnitContext
 from daemons.jobproc.handshake import refuse, shake_hands
 from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
@@ -85,6 +90,9 @@ def run(
     life = _Life(job_id, record, livelock, settings, signals, secrets, groups)
     try:
         life.live()
+    except Abandoned as reason:
+        _log.warning("job.abandoned", job=job_id, reason=reason, next="another process goes on with it")
+        return 1
     except BaseException as error:
         _log.exception("job.crashed", job=job_id)
         life.give_up(error)
@@ -121,6 +129,11 @@ class _Life:
         self._output = OutputFile(settings.paths.output_file(job_id), most)
         self._error_output = OutputFile(settings.paths.error_output_file(job_id), most)
         self._left = LeftProcesses(signals)
+        index = record.job.next_index
+        # opcode that an earlier process has begun
+        self._begun = index if index is not None and record.job.ops[index].state is JobState.RUNNING else None
+        # see `UnitContext.after_end`
+        self._afterwards: list[Callable[[], None]] = []
         signals.on_priority = self._take_priority
         signals.is_kill = settings.paths.kill_message(job_id).exists
 
@@ -130,7 +143,7 @@ class _Life:
         is_first = True
         while (index := self._record.job.next_index) is not None:
             self._signals.look()
-            if self._signals.cancel_asked:
+            if self._signals.cancel_asked and not self._has_begun(index):
                 self._cancel()
             elif not is_first and self._record.job.ops[index].input.get("depends"):
                 _log.info("job.paused", job=self._job_id, opcode=index, reason="dependencies")
@@ -152,7 +165,7 @@ class _Life:
         self._output.close()
         self._error_output.close()
         self._record.close()
-        if self._left.is_any:
+        if self._left.is_any or self._locks.is_guarded:
             _log.info("job.left_processes", job=self._job_id, locks="kept until they end")
             return
         self._locks.start_free()
@@ -167,6 +180,8 @@ class _Life:
         except Paused:
             self._free_while(lambda: self._record.hold_back(index))
             return False
+        except Abandoned:
+            raise
         except JobCanceled:
             self._free_while(self._cancel)
         except BaseException as error:
@@ -176,7 +191,20 @@ class _Life:
             self._free_while(lambda: self._record.fail(failure))
         else:
             self._free_while(lambda: self._succeed(index, result))
+        self._do_afterwards()
         return True
+
+    def _do_afterwards(self) -> None:
+        acts, self._afterwards = self._afterwards, []
+        for act in acts:
+            try:
+                act()
+            except Exception as error:
+                _log.warning("opcode.afterwards_failed", job=self._job_id, error=error, effect="none on the job")
+
+    def _has_begun(self, index: int) -> bool:
+        """Whether an earlier process has begun the opcode: then a request to cancel comes too late."""
+        return index == self._begun
 
     def _cancel(self) -> None:
         text = KILLED_TEXT if self._signals.kill_asked else CANCELED_TEXT
@@ -193,24 +221,45 @@ class _Life:
             self._record.fail(error)
 
     def _execute(self, index: int) -> object:
-        """Raises: JobCanceled; Paused; all exceptions of the unit."""
+        """Raises: JobCanceled; Paused; Abandoned; all exceptions of the unit."""
         self._wait_for_left_processes(index)
         op = self._opcode(index)
         unit = make_unit(op)
         context = self._context(index)
+        self._afterwards = context.afterwards
+        has_locks = context.is_resumed and self._adopt(index, op)
         unit.expand_names(context)
-        self._take_locks(index, op, unit, context)
+        if not has_locks:
+            self._take_locks(index, op, unit, context)
         # what was read without locks may have changed
         context.forget_config()
-        if self._record.job.ops[index].start_at is not None and self._is_paused():
-            raise Paused
-        self._record.begin_running(index)
+        if not context.is_resumed:
+            self._hold_back_if_paused(index)
+            self._record.begin_running(index)
         try:
             unit.check_prereq(context)
             # a dry run ends here: everything up to here refuses as in earnest
             return None if op.dry_run else unit.run(context)
         finally:
-            self._left.keep(context.leash)
+            self._left.keep(context.left)
+
+    def _hold_back_if_paused(self, index: int) -> None:
+        """Raises: Paused: a rule has come while it waited for its locks."""
+        if self._record.job.ops[index].start_at is not None and self._is_paused():
+            raise Paused
+
+    def _adopt(self, index: int, op: OpCode) -> bool:
+        """Go on with an opcode that an earlier process has begun; return whether that one's locks are held now.
+
+        Raises: ExecutionError: it cannot be gone on with. Abandoned: the earlier process may live. JobCanceled.
+        """
+        if not op.is_resumable:
+            raise ExecutionError("the process of the job has died in the middle of the opcode")
+        _log.info("job.taken_up", job=self._job_id, opcode=index)
+        try:
+            return self._locks.adopt()
+        except RemoteError as error:
+            raise Abandoned(f"wconfd does not give it the locks of the earlier process: {error.message}") from error
 
     def _opcode(self, index: int) -> OpCode:
         """The opcode with its secrets. Raises: PrerequisiteError: the secrets are lost."""
@@ -245,17 +294,19 @@ class _Life:
             requests,
             lambda: self._record.job.ops[index].priority,
             lambda: self._begin_waiting(index),
-            self._is_paused,
+            lambda: self._is_paused() and not self._has_begun(index),
         )
 
     def _begin_waiting(self, index: int) -> None:
         # a second request of the same opcode may also have to wait
         if self._record.job.ops[index].start_at is None:
             self._record.begin_waiting(index)
+        elif self._has_begun(index):
+            self._record.log(index, "the job is taken up, and waits for its locks, which it had lost")
 
     def _free_while(self, write: Callable[[], None]) -> None:
         """Write the opcode's end while its locks are freed."""
-        if self._left.look():
+        if self._left.look() or self._locks.is_guarded:
             write()
             return
         self._locks.start_free()
@@ -287,6 +338,7 @@ class _Life:
             error_output=self._error_output,
             record=self._record,
             locks=self._locks,
+            is_resumed=self._has_begun(index),
         )
 
     def _take_priority(self) -> None:

@@ -14,7 +14,10 @@ request, and touches nothing else.
 A wait is written to the job's history once it lasts, and again when it is over, for any reason. The first
 `waitLocks` is no longer than the shortest reported wait, so that a short wait costs nothing more.
 
-Source: wconfd.md 5.3, 8.3; DESIGN sections 4 and 9.
+Locks under which something may run on a node are guarded (`protocol.wconfd.ghosts`). They are freed only when it is
+known that nothing does; if this process ends before, they stay held, and a later process of the job adopts them.
+
+Source: wconfd.md 5.3, 8.3; DESIGN sections 4, 9 and 13.
 """
 
 import time
@@ -32,6 +35,7 @@ from protocol.blocking import BlockingClient
 from protocol.dial import pauses
 from protocol.messages import Request
 from protocol.wconfd.explain import ExplainWait, InTheWay
+from protocol.wconfd.ghosts import AdoptLocks, Guard, GuardLocks
 from protocol.wconfd.locks import (
     DownGradeLocksLevel,
     FreeLocks,
@@ -80,6 +84,8 @@ class JobLocks:
         self._is_unsettled = False
         self._freeing: FreeLocks | None = None
         self._is_sent = False
+        # whether something may run on a node under the locks: then they are not freed, and outlive this process
+        self.is_guarded = False
 
     @property
     def held(self) -> dict[Lock, LockMode]:
@@ -151,6 +157,31 @@ class JobLocks:
             _log.debug("locks.not_explained", job=self._owner.ident, error=error)
             return ()
         return explanation.waits[0].in_the_way if explanation is not None and explanation.waits else ()
+
+    def guard(self, guard: Guard) -> None:
+        """Keep the held locks beyond the death of this process, until it is known that nothing runs under this guard.
+
+        Durability: on return the guard survives a loss of power.
+        Raises: JobCanceled: a cancel was requested; the guard may be there or not. Errors of wconfd, as RemoteError.
+        """
+        self.is_guarded = True
+        self._ask(GuardLocks(self._owner, (guard,)), self._is_canceled)
+
+    def adopt(self) -> bool:
+        """Take over the locks and guards of an earlier process of the job; return whether there were any.
+
+        Raises: JobCanceled: the job is killed. RemoteError: the earlier process may live.
+        """
+        # until it is known
+        self.is_guarded = True
+        owned = self._ask(AdoptLocks(self._owner), lambda: self._signals.kill_asked)
+        self._held |= dict(owned)
+        self.is_guarded = self._is_in_use = bool(owned)
+        return self.is_guarded
+
+    def settle(self) -> None:
+        """Nothing runs on a node under the locks any more: their guards go with them when they are freed."""
+        self.is_guarded = False
 
     def release(self, locks: Iterable[Lock]) -> None:
         """Release some of the held locks; the rest stays."""

@@ -19,6 +19,7 @@ from daemons.jobproc.trial.checks import Mistake
 from daemons.jobproc.trial.record import TrialRecord
 from protocol.blocking import BlockingClient
 from protocol.luxi.submission import JobInput
+from protocol.wconfd.ghosts import Guard
 
 _JOB: Final = JobId(1)
 # number of steps of a long wait; the job may be cancelled between them
@@ -82,6 +83,10 @@ class FakeContext(UnitContext):
             answers.append([True, _JOB + len(self._trial.submitted)])
         return tuple(answers)
 
+    def guard(self, guard: Guard) -> None:
+        """Raises: Mistake: always."""
+        raise Mistake(f"a trial has one machine; run the command on its master, and not on '{guard.node}'")
+
     def uses(self, lock: Lock, mode: LockMode = LockMode.EXCLUSIVE) -> None:
         """Report, from a test's stand-in for the real world, the use of something that this lock guards.
 
@@ -129,7 +134,7 @@ class _FakeSignals(ProcessSignals):
     def kill(self) -> None:
         self.cancel_asked = self._is_killed = True
 
-    def wait(self, timeout_s: float | None, *fds: int) -> tuple[int, ...]:
+    def wait(self, timeout_s: float | None, *fds: int, writing: int | None = None) -> tuple[int, ...]:
         return tuple(select.select(fds, [], [], timeout_s)[0]) if fds else ()
 
 

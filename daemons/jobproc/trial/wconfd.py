@@ -33,7 +33,7 @@ from protocol.wconfd.changes import (
     UpdateNodeGroup,
 )
 from protocol.wconfd.clusterchanges import ChangeCluster
-from protocol.wconfd.config import ReadConfig, VerifyConfig
+from protocol.wconfd.config import GetObject, ReadConfig, VerifyConfig
 from protocol.wconfd.groups import ChangeGroups
 from protocol.wconfd.networks import ChangeNetworks
 from protocol.wconfd.nodes import ChangeNodes
@@ -122,10 +122,21 @@ class FakeWconfd:
             return deepcopy(self.config)
         if isinstance(request, VerifyConfig):
             return ()
+        if isinstance(request, GetObject):
+            return self._object(request)
         reply = self._change(cast(_Change, request))
         self.changes.append(request)
         self.config["serial_no"] = cast(int, self.config["serial_no"]) + 1
         return reply
+
+    def _object(self, request: GetObject) -> object:
+        if request.kind == "cluster":
+            return deepcopy(self._cluster)
+        table = self._table(f"{request.kind}s")
+        found = [each for each in table.values() if request.id in (each["uuid"], each.get("name"))]
+        if not found:
+            raise RemoteError(f"there is no {request.kind} '{request.id}'", code="not_found", wire_name="NotFound")
+        return deepcopy(found[0])
 
     def _change(self, request: _Change) -> object:
         match request:

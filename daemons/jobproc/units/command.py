@@ -1,28 +1,29 @@
-"""OP_RUN_COMMAND: run any program as a job.
+"""OP_RUN_COMMAND: run any program as a job, here or on a node.
 
 The opcode ends with the program, and processes that the program leaves running are ended with it, unless `detach` or
 `keep_locks` is set. With these the opcode also ends with the program; with `keep_locks` its locks stay held until the
 last of these processes has ended.
 
-Source: DESIGN sections 7 and 16.
+On a node the program runs under that node's daemon (see `nodecommands`). Without node daemons the only node is this
+one.
+
+Source: DESIGN sections 7, 13 and 16.
 """
 
-from collections.abc import Mapping
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from common.commands.holding import group_name
 from common.commands.localcommand import CommandPlace, LocalCommand
-from common.commands.spec import CommandSpec, Leave
-from common.errors import JobCanceled
+from common.commands.spec import Leave
+from common.errors import ExecutionError, JobCanceled, PrerequisiteError
+from common.objects.node import Node
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
 from daemons.jobproc.context import UnitContext
+from daemons.jobproc.leftprocesses import LeashedProcesses
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.commandresult import OutputSink, Written, judge
-
-_EACH_PROCESS: Final = (
-    "memory is limited for each process by itself (its address space): there is no control group for memory here"
-)
+from daemons.jobproc.units.commandresult import EACH_PROCESS, OutputSink, Written, judge
+from daemons.jobproc.units.commandterms import command_spec
 
 
 class RunCommandUnit(LogicalUnit[OpRunCommand]):
@@ -30,10 +31,55 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
 
     OPCODE: ClassVar[type[OpCode]] = OpRunCommand
 
+    def __init__(self, op: OpRunCommand) -> None:
+        super().__init__(op)
+        # the node that the parameters name
+        self._node: Node | None = None
+
+    def expand_names(self, context: UnitContext) -> None:
+        if self.op.node is not None:
+            self._node = node = context.node(self.op.node)
+            self.declaration = self.op.lock_declaration(lambda level, name: node.uuid)
+
     def check_prereq(self, context: UnitContext) -> None:
-        self._command(context).check()
+        if self._node is None:
+            self._command(context).check()
+            return
+        # it may have changed while the locks were waited for
+        self._node = context.node(self._node.name)
+        if self._is_here(context):
+            self._command(context).check()
+        elif self._node.offline and not context.is_resumed:
+            raise PrerequisiteError(
+                f"node '{self._node.name}' is marked offline; name another one, or bring it back: "
+                f"gnt-node modify --offline=no {self._node.name}",
+                "wrong_state",
+            )
 
     def run(self, context: UnitContext) -> dict[str, object]:
+        if self._node is None or self._is_here(context):
+            return self._run_here(context)
+        # imported late: on one machine nothing of it is needed
+        from daemons.jobproc.nodecommands.nodecommand import NodeCommand
+
+        return NodeCommand(self.op, context, self._node).run()
+
+    def _is_here(self, context: UnitContext) -> bool:
+        """Whether there are no node daemons, and the node is this one. Raises: PrerequisiteError: it is another one."""
+        assert self._node is not None
+        if context.settings.cluster.has_nodes:
+            return False
+        if context.cluster().master_node == self._node.uuid:
+            return True
+        raise PrerequisiteError(
+            f"'replication' in '[cluster]' is 'none', so commands run on the master only, and not on node "
+            f"'{self._node.name}'; set it to 'nodes', and restart the daemons",
+            "environment_error",
+        )
+
+    def _run_here(self, context: UnitContext) -> dict[str, object]:
+        if context.is_resumed:
+            raise ExecutionError(f"the process of the job has died, and '{self.op.argv[0]}' with it")
         sink = OutputSink(context.output, context.settings.jobproc.output_tail_lines)
         errors = OutputSink(context.error_output, context.settings.jobproc.output_tail_lines)
         if context.killed:
@@ -42,7 +88,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
 
         def tell_begun() -> None:
             if command.limited_each:
-                context.feedback(_EACH_PROCESS)
+                context.feedback(EACH_PROCESS)
 
         try:
             outcome = command.run(sink.take, errors.take, tell_begun, context.begin_canceling)
@@ -50,7 +96,7 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             context.output.close()
             context.error_output.close()
         if command.leash is not None:
-            context.keep_locks_until(command.leash)
+            context.keep_locks_until(LeashedProcesses(command.leash, context.signals))
         output, error = (Written(each.taken, each.tail.lines()) for each in (sink, errors))
         return judge(self.op, outcome, output, error, cancelled=context.cancelled)
 
@@ -67,28 +113,3 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
             title=f"gantry-job {context.job_id} supervisor",
         )
         return LocalCommand(spec, place)
-
-
-def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
-    """What the opcode runs."""
-    return CommandSpec(
-        argv=op.argv,
-        shell=op.shell,
-        env={**op.env, **_job_env(context)},
-        cwd=op.cwd or "/",
-        user=op.user,
-        stdin_text=op.stdin_text,
-        stdin_path=op.stdin_path,
-        stderr_apart=bool(op.stderr_apart),
-        timeout=op.timeout,
-        memory=op.memory,
-        cpus=op.cpus,
-        nice=op.nice,
-        ulimits=op.ulimits or {},
-        leave=Leave.KEEP_LOCKS if op.keep_locks else Leave.DETACH if op.detach else Leave.END,
-        grace_s=context.settings.luxid.kill_grace_s,
-    )
-
-
-def _job_env(context: UnitContext) -> Mapping[str, str]:
-    return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index)}

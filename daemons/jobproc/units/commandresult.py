@@ -5,6 +5,7 @@ Source: DESIGN sections 7, 13 and 16.
 
 import signal
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 
@@ -14,6 +15,9 @@ from common.errors import CommandFailed, ExecutionError, JobCanceled
 from common.opcodes.command import OpRunCommand
 from common.system.log import get_log
 
+EACH_PROCESS: Final = (
+    "memory is limited for each process by itself (its address space): there is no control group for memory here"
+)
 _log = get_log(__name__)
 
 

@@ -107,10 +107,11 @@ MUTANTS: Final = (
     _mutant(
         "write running before anything is executed",
         _LIFE,
-        "        self._record.begin_running(index)\n        try:\n            unit.check_prereq(context)\n"
+        "            self._record.begin_running(index)\n        try:\n            unit.check_prereq(context)\n"
         "            # a dry run ends here: everything up to here refuses as in earnest\n"
         "            return None if op.dry_run else unit.run(context)\n",
-        "        try:\n            unit.check_prereq(context)\n            result = unit.run(context)\n"
+        "            pass\n        try:\n            unit.check_prereq(context)\n"
+        "            result = unit.run(context)\n"
         "            self._record.begin_running(index)\n            return result\n",
         "tests/daemon/jobproc/test_life.py::test_log_line_is_seen_while_the_opcode_runs",
     ),

@@ -1,0 +1,115 @@
+"""A conversation with a node, carried out: calls are sent, output is copied, the user is told of a silence.
+
+Source: DESIGN section 13.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, assert_never
+
+import attrs
+
+from common.system.log import get_log
+from common.system.signals import ProcessSignals
+from daemons.jobproc.nodecommands.conversation import Ask, Conversation, Over, Rest, fresh_part
+from daemons.jobproc.nodecommands.nodelink import NodeLink
+from daemons.jobproc.nodecommands.streamcopy import StreamCopy
+from protocol.noded.clients.outcomes import Failed, FailureKind, Replied, Skipped
+from protocol.noded.commands import CommandNews, FollowCommand
+
+# seconds of silence after which the user is told: a node daemon that is only started again is not worth a line
+TELL_S: Final = 3.0
+_log = get_log(__name__)
+
+
+def _never() -> bool:
+    return False
+
+
+@attrs.define(kw_only=True)
+class NodeTalk:
+    """Speaks with one node about one command."""
+
+    link: NodeLink
+    signals: ProcessSignals
+    output: StreamCopy
+    error: StreamCopy
+    # function that tells the user something
+    tell: Callable[[str], None]
+    # function called once when the command is asked to end because the job is killed
+    on_kill: Callable[[], None]
+    # bytes of output that the node has not kept long enough
+    dropped: int = 0
+    _has_told: bool = False
+
+    def carry_on(self, conversation: Conversation, stop: Callable[[], bool] = _never) -> Conversation:
+        """Carry the conversation on to its end, or until `stop`, which is called after each signal, becomes true."""
+        while True:
+            now = time.monotonic()
+            if self.signals.kill_asked and not conversation.is_killed:
+                conversation = conversation.kill(now)
+                if conversation.may_run:
+                    self.on_kill()
+            self._tell_of_silence(conversation, now)
+            step = conversation.next_step(now)
+            match step:
+                case Over():
+                    return attrs.evolve(conversation, over=step)
+                case Rest():
+                    self.signals.wait(step.seconds)
+                case Ask():
+                    conversation = self._ask(conversation, step, stop)
+                case _:
+                    assert_never(step)
+            if conversation.over is None and stop():
+                return conversation
+
+    def _ask(self, conversation: Conversation, step: Ask, stop: Callable[[], bool]) -> Conversation:
+        def is_urgent() -> bool:
+            return (self.signals.kill_asked and not conversation.is_killed) or stop()
+
+        if isinstance(step.call, FollowCommand):
+            news = self.link.ask(step.call, step.limit_s, is_urgent)
+            if not isinstance(news, Replied):
+                return self._hear_nothing(conversation, news)
+            self._copy(conversation, news.value)
+            return conversation.hear_news(news.value, time.monotonic())
+        state = self.link.ask(step.call, step.limit_s, is_urgent)
+        if not isinstance(state, Replied):
+            return self._hear_nothing(conversation, state)
+        if conversation.state is None:
+            self.output.recall(state.value.output_base)
+            self.error.recall(state.value.error_base)
+        return conversation.hear(state.value, time.monotonic())
+
+    def _hear_nothing(self, conversation: Conversation, outcome: Failed | Skipped | None) -> Conversation:
+        """Args: outcome: None: the call was given up."""
+        if outcome is None:
+            return conversation
+        unsent = Failed(FailureKind.UNSENT, f"{self.link.node} is offline")
+        failed = outcome if isinstance(outcome, Failed) else unsent
+        _log.debug("node.silent", key=conversation.key, node=self.link.node.name, reason=failed.text)
+        return conversation.hear_failure(failed, time.monotonic())
+
+    def _copy(self, conversation: Conversation, news: CommandNews) -> None:
+        for stream, copy, begin, content in (
+            (conversation.output, self.output, news.output_from, news.output),
+            (conversation.error, self.error, news.error_from, news.error),
+        ):
+            if content.data:
+                dropped, data = fresh_part(stream, begin, content.data)
+                self.dropped += dropped
+                copy.take(dropped, data)
+
+    def _tell_of_silence(self, conversation: Conversation, now: float) -> None:
+        silence, node = conversation.silence, self.link.node.name
+        if silence is None:
+            if self._has_told:
+                self._has_told = False
+                self.tell(f"node '{node}' answers again")
+        elif not self._has_told and now - silence.since >= TELL_S:
+            self._has_told = True
+            since = time.strftime("%H:%M:%S", time.localtime(time.time() - (now - silence.since)))
+            state = "its command may still run there" if conversation.may_run else "its command has not begun"
+            self.tell(f"node '{node}' does not answer since {since}; {state}: {silence.text}")
+            _log.warning("node.does_not_answer", node=node, key=conversation.key, reason=silence.text, next="ask again")

@@ -1,0 +1,35 @@
+"""What an opcode runs, as a spec.
+
+Source: DESIGN sections 7, 13 and 16.
+"""
+
+from collections.abc import Mapping
+
+from common.commands.spec import CommandSpec, Leave
+from common.opcodes.command import OpRunCommand
+from daemons.jobproc.context import UnitContext
+
+
+def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
+    """What the opcode runs."""
+    return CommandSpec(
+        argv=op.argv,
+        shell=op.shell,
+        env={**op.env, **_job_env(context)},
+        cwd=op.cwd or "/",
+        user=op.user,
+        stdin_text=op.stdin_text,
+        stdin_path=op.stdin_path,
+        stderr_apart=bool(op.stderr_apart),
+        timeout=op.timeout,
+        memory=op.memory,
+        cpus=op.cpus,
+        nice=op.nice,
+        ulimits=op.ulimits or {},
+        leave=Leave.KEEP_LOCKS if op.keep_locks else Leave.DETACH if op.detach else Leave.END,
+        grace_s=context.settings.luxid.kill_grace_s,
+    )
+
+
+def _job_env(context: UnitContext) -> Mapping[str, str]:
+    return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index)}

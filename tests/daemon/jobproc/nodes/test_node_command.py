@@ -1,0 +1,183 @@
+"""OP_RUN_COMMAND on a node, with a real node daemon: DESIGN sections 13 and 14."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from common.ids import JobId
+from protocol.luxi.jobs import CancelJob
+from protocol.wconfd.ghosts import ListGhosts
+from protocol.wconfd.locks import ListAllLocks
+from tests.support.machines.fleet import Fleet, FleetNode
+from tests.support.wait import wait_until
+
+SETTINGS = "[luxid]\nkill_grace_s = 0.3\n[jobproc]\nlost_node_s = 2.0\n"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), 1) as fleet:
+        own = fleet.master.root / "gantry.toml"
+        own.write_text(own.read_text() + SETTINGS)
+        fleet.nodes[0].start()
+        fleet.master.start("noded", "wconfd", "forkserver", "luxid")
+        yield fleet
+
+
+@pytest.fixture
+def node(fleet: Fleet) -> FleetNode:
+    return fleet.nodes[0]
+
+
+def shell(script: str, **more: Any) -> dict[str, Any]:
+    return {"OP_ID": "OP_RUN_COMMAND", "argv": [script], "shell": True, "node": "node2.test", **more}
+
+
+def result_of(fleet: Fleet, job_id: int) -> Any:
+    return fleet.master.job(job_id, "opresult")[0][-1]
+
+
+def log_of(fleet: Fleet, job_id: int) -> list[str]:
+    return [entry[3] for lines in fleet.master.job(job_id, "oplog")[0] for entry in lines]
+
+
+def output_of(fleet: Fleet, job_id: int) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(fleet.master.paths.output.glob(f"job-{job_id}.0*")))
+
+
+def commands_on(node: FleetNode) -> set[str]:
+    """Names of what the node keeps of commands, forgotten ones left out."""
+    folder = node.paths.node_commands
+    return {path.name for path in folder.iterdir() if path.suffix not in (".gone", "")} if folder.exists() else set()
+
+
+def test_a_command_runs_on_its_node_and_its_result_is_as_of_a_local_one(fleet: Fleet, node: FleetNode) -> None:
+    job = fleet.master.submit(shell("echo $GANTRY_JOB_ID $GANTRY_DATA_DIR; echo oops >&2; exit 3", exit_codes=[3]))
+
+    assert fleet.master.wait(job) == ["success"]
+
+    result = result_of(fleet, job)
+    assert result["exit_code"] == 3
+    assert result["tail"] == [f"{job} {node.paths.data}", "oops"]
+    assert result["output_bytes"] == len(output_of(fleet, job))
+    assert output_of(fleet, job) == f"{job} {node.paths.data}\noops\n".encode()
+    assert log_of(fleet, job) == []
+    wait_until(lambda: not commands_on(node), what="the node has forgotten it", state=lambda: commands_on(node))
+    assert fleet.master.wconf(ListAllLocks()) == ()
+    assert fleet.master.wconf(ListGhosts()) == ()
+
+
+def test_it_holds_the_lock_of_the_node_and_of_the_master_too_if_that_is_named(fleet: Fleet, node: FleetNode) -> None:
+    gate = fleet.master.root / "gate"
+    script = f"until [ -e {gate} ]; do sleep 0.02; done"
+    jobs = [
+        fleet.master.submit(shell(script)),
+        fleet.master.submit(shell(script, node="node1", locks={"node/node1": "exclusive"})),
+    ]
+    fleet.master.wait(*jobs, status="running")
+    uuids = {name: value["uuid"] for name, value in fleet.nodes_by_name().items()}
+
+    held = {str(lock): mode.value for job in jobs for lock, mode in locks_of(fleet, job)}
+
+    gate.touch()
+    assert fleet.master.wait(*jobs) == ["success", "success"]
+    assert held == {
+        "cluster/BGL": "shared",
+        f"node/{uuids['node2.test']}": "shared",
+        f"node/{uuids['node1.test']}": "exclusive",
+    }
+    assert fleet.master.job(jobs[0], "summary") == (["RUN_COMMAND(node2.test: " + script[: 57 - 12] + "...)"],)
+
+
+def test_what_the_node_lacks_is_told_and_has_not_begun(fleet: Fleet) -> None:
+    master = fleet.master
+    missing = master.submit(shell("true", user="no-such-user"))
+    folder = master.submit(shell("true", cwd="/no/such/folder"))
+    program = master.submit({**shell(""), "shell": False, "argv": ["no-such-program"]})
+    nowhere = master.submit(shell("true", node="node9.test"))
+
+    master.wait(missing, folder, program, nowhere)
+
+    for job, words in (
+        (missing, "there is no user 'no-such-user' on"),
+        (folder, "cwd '/no/such/folder' does not exist"),
+        (program, "there is no program 'no-such-program'"),
+    ):
+        name, (text, end) = result_of(fleet, job)
+        assert words in text
+        assert (name, end["has_begun"]) == ("OpExecError", False)
+    assert result_of(fleet, nowhere) == ["OpPrereqError", ["there is no node 'node9.test'", "unknown_entity"]]
+
+
+def test_an_offline_node_is_refused(fleet: Fleet, node: FleetNode) -> None:
+    fleet.change_node(node, offline=True, master_candidate=False)
+    try:
+        ended = fleet.carry_out(**shell_parameters("true"))
+    finally:
+        fleet.change_node(node, offline=False, master_candidate=True)
+
+    assert ended.refusal.startswith("node 'node2.test' is marked offline")
+
+
+def test_failures_kills_and_times_are_judged_as_here(fleet: Fleet) -> None:
+    master = fleet.master
+    trap = "trap '' TERM; echo here; sleep 600 & wait; sleep 600"
+    killed = master.submit(shell(trap))
+    late = master.submit(shell("echo too; echo late; sleep 600", timeout=0.1))
+    failed = master.submit(shell("echo nearly; exit 7"))
+    apart = master.submit(shell("echo out; echo err >&2; exit 1", stderr_apart=True))
+    wait_until(lambda: output_of(fleet, killed) == b"here\n", what="the output of a running command is there")
+    assert master.status(killed) == "running"
+
+    master.luxi(CancelJob(JobId(killed), kill=True))
+
+    assert master.wait(killed, late, failed, apart) == ["canceled", "error", "error", "error"]
+    assert result_of(fleet, killed).startswith("job was killed on request")
+    assert result_of(fleet, late)[1][0].startswith("'echo too; echo late; sleep 600' did not end within 0.1 s")
+    assert result_of(fleet, late)[1][1]["timed_out"]
+    assert result_of(fleet, failed)[1][0].endswith("ended with exit code 7 (expected 0); last output: nearly")
+    assert result_of(fleet, apart)[1][0].endswith("last output: err")
+
+
+def test_much_output_is_whole_across_restarts_of_the_node_daemon(fleet: Fleet, node: FleetNode) -> None:
+    gate = node.cluster.root / "gate-much"
+    script = f"seq 1 200000; touch {gate}.1; until [ -e {gate} ]; do sleep 0.02; done; seq 200001 400000"
+    job = fleet.master.submit(shell(script))
+    wait_until(lambda: Path(f"{gate}.1").exists(), what="the first half is written")
+
+    node.kill()
+    gate.touch()
+    node.start()
+
+    assert fleet.master.wait(job) == ["success"]
+    whole = b"".join(b"%d\n" % number for number in range(1, 400001))
+    assert output_of(fleet, job) == whole
+    assert result_of(fleet, job)["output_bytes"] == len(whole)
+    assert result_of(fleet, job)["tail"][-1] == "400000"
+    assert not any("does not answer" in line for line in log_of(fleet, job))
+
+
+def test_the_next_opcode_waits_for_processes_that_keep_the_locks(fleet: Fleet, node: FleetNode) -> None:
+    left = node.cluster.root / "left"
+    script = f"(sleep 0.5; touch {left}) >/dev/null 2>&1 & echo started"
+    job = fleet.master.submit(shell(script, keep_locks=True), shell(f"test -e {left}"))
+
+    assert fleet.master.wait(job) == ["success"]
+    assert any("waiting for processes that the previous opcode left" in line for line in log_of(fleet, job))
+    assert fleet.master.wconf(ListGhosts()) == ()
+
+
+def locks_of(fleet: Fleet, job_id: int) -> Any:
+    from protocol.wconfd.locks import ListAllLocksOwners
+
+    found = []
+    for lock, owners in fleet.master.wconf(ListAllLocksOwners()):
+        found += [(lock, mode) for owner, mode in owners if owner.ident == job_id]
+    return found
+
+
+def shell_parameters(script: str) -> dict[str, Any]:
+    parameters = shell(script)
+    return {"op_id": parameters.pop("OP_ID"), **parameters}
