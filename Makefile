@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 API    := .venv-api
 MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster test test-rapi test-monitoring test-browser test-api bench faults cuts soak chaos mutations lint \
+.PHONY: demo demo-cluster test test-rapi test-confd test-monitoring test-browser test-api bench faults cuts soak chaos mutations lint \
 	format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
@@ -23,6 +23,10 @@ test: $(READY)
 # Ganeti's own client of the remote API; as root it installs Debian's python3-ganeti-rapi
 test-rapi: $(READY)
 	@$(BIN)/python -m tests.reliability.rapi.blackbox
+
+# Ganeti's confd and its clients, beside ours: as root, with debootstrap and a network; FOLDER= keeps the Debian for the next time
+test-confd: $(READY)
+	@$(BIN)/python -m tests.reliability.ganeti.questions $(or $(FOLDER),/var/tmp/gantry-ganeti)
 
 # alert rules, dashboard and /metrics by Prometheus's own promtool
 test-monitoring: $(READY)

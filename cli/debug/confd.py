@@ -47,7 +47,7 @@ def _ips(words: Sequence[str], link: str | None) -> Argument:
 
 
 def _fields(words: Sequence[str], _: str | None) -> Argument:
-    known = {field.name.lower().replace("_", "-"): field.value for field in MasterField}
+    known = {field.name.lower().replace("_", "-"): field for field in MasterField}
     for word in words:
         if word not in known:
             raise click.UsageError(f"the master has no field '{word}'; fields are {', '.join(known)}")

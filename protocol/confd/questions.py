@@ -13,6 +13,8 @@ import orjson
 from common.asciijson import ascii_json
 
 PROTOCOL: Final = 1
+# of `Terms` on the wire
+_KEYS: Final = frozenset("0123")
 E = TypeVar("E", bound=enum.IntEnum)
 
 
@@ -73,8 +75,7 @@ class Terms:
     link: str | None = None
     ip: str | None = None
     ips: tuple[str, ...] = ()
-    # numbers of `MasterField`; unknown ones are refused with the answer
-    fields: tuple[int, ...] = ()
+    fields: tuple[MasterField, ...] = ()
 
 
 # None: nothing
@@ -152,28 +153,27 @@ def _member(kind: type[E], value: object) -> E | None:
 
 
 def _terms(value: object) -> Terms | None:
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or not value.keys() <= _KEYS:
         return None
     link, ip, ips, fields = (value.get(key) for key in ("0", "1", "2", "3"))
     if not (link is None or isinstance(link, str)) or not (ip is None or isinstance(ip, str)):
         return None
     if not _is_list(ips) or not all(isinstance(each, str) for each in ips or ()):
         return None
-    numbers = [_number(each) for each in fields or ()] if _is_list(fields) else [None]
-    if None in numbers:
+    known = [_member(MasterField, _number(each)) for each in fields or ()] if _is_list(fields) else [None]
+    if None in known:
         return None
-    return Terms(link, ip, tuple(ips or ()), tuple(number for number in numbers if number is not None))
+    return Terms(link, ip, tuple(ips or ()), tuple(field for field in known if field is not None))
 
 
 def _is_list(value: object) -> bool:
     return value is None or isinstance(value, list)
 
 
-def _number(value: object) -> int | None:
+def _number(value: object) -> object:
     """A field's number: Ganeti's server wants integers, its tool sends digits."""
-    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) <= 9:
-        return int(value)
-    return value if isinstance(value, int) and _is_int(value) else None
+    is_digit = isinstance(value, str) and len(value) == 1 and value.isascii() and value.isdigit()
+    return int(value) if is_digit and isinstance(value, str) else value
 
 
 def _terms_to_wire(terms: Terms) -> dict[str, object]:
@@ -181,6 +181,6 @@ def _terms_to_wire(terms: Terms) -> dict[str, object]:
         ("0", terms.link),
         ("1", terms.ip),
         ("2", list(terms.ips) or None),
-        ("3", list(terms.fields) or None),
+        ("3", [field.value for field in terms.fields] or None),
     )
     return {key: value for key, value in parts if value is not None}

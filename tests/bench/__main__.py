@@ -7,6 +7,7 @@ queue       submissions to, questions about and restarts with up to 50,000 queue
 scheduling  the choice of the next job among up to 100,000; no disk, no processes
 feed        500 subscribers of changes beside 100,000 queued jobs
 waiting     2,000 clients that wait for changes of running jobs
+confd       answers a second to signed questions
 http        requests a second of rapid, long lists, and a crowd of clients that wait and vanish
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
 Counts may follow queue, scheduling, feed and waiting.
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from tests.bench.bare import bare_jobs, bare_writes
 from tests.bench.commands import bare_start_ms, list_jobs_ms
+from tests.bench.confd import main as confd
 from tests.bench.config import main as config
 from tests.bench.copies import main as copies
 from tests.bench.feed import main as feed
@@ -95,6 +97,8 @@ if __name__ == "__main__":
     match sys.argv[1:]:
         case []:
             main()
+        case ["confd"]:
+            confd()
         case ["copies"]:
             copies()
         case ["config"]:

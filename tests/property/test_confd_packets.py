@@ -8,7 +8,17 @@ from hypothesis import strategies as st
 
 from daemons.confd.core.verdict import Silence, judge
 from protocol.confd.datagrams import MAGIC, seal, unseal
-from protocol.confd.questions import Argument, Question, Reply, Request, Status, Terms, read_reply, read_request
+from protocol.confd.questions import (
+    Argument,
+    MasterField,
+    Question,
+    Reply,
+    Request,
+    Status,
+    Terms,
+    read_reply,
+    read_request,
+)
 from tests.support.confds import KEY, recorded_snapshot
 
 NOW = 1_400_000_000
@@ -23,7 +33,7 @@ TERMS = st.builds(
     st.none() | TEXTS,
     st.none() | TEXTS,
     st.lists(TEXTS, max_size=3).map(tuple),
-    st.lists(st.integers(0, 10**8), max_size=3).map(tuple),
+    st.lists(st.sampled_from(MasterField), max_size=3).map(tuple),
 )
 REQUESTS = st.builds(Request, st.sampled_from(Question), TEXTS, st.none() | TEXTS | TERMS)
 

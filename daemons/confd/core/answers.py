@@ -18,8 +18,14 @@ T = TypeVar("T", bound=Entry)
 _Answer = Callable[[Catalogue, Argument], Reply]
 # names and defaults of Ganeti's collectors
 _COLLECTORS: Final = ("cpu-avg-load", "diskstats", "drbd", "inst-status-xen", "lv", "xen-cpu-avg-load")
+# the texts are Ganeti's, word by word
+_WRONG_KIND: Final = "Invalid query type"
 # names of `MasterField` in Ganeti's texts
-_FIELD_NAMES: Final = ("ReqFieldName", "ReqFieldIp", "ReqFieldMNodePip")
+_FIELD_NAMES: Final = {
+    MasterField.NAME: "ReqFieldName",
+    MasterField.IP: "ReqFieldIp",
+    MasterField.NODE_IP: "ReqFieldMNodePip",
+}
 _INTERVAL_US: Final = 5_000_000
 _XEN: Final = frozenset((Hypervisor.XEN_PVM, Hypervisor.XEN_HVM))
 
@@ -93,10 +99,7 @@ def _master(catalogue: Catalogue, argument: Argument) -> Reply:
         MasterField.IP: catalogue.config.cluster.master_ip,
         MasterField.NODE_IP: master.primary_ip,
     }
-    try:
-        return Reply(Status.OK, [values[MasterField(field)] for field in argument.fields], catalogue.serial)
-    except ValueError:
-        raise _Wrong(Fault.ARGUMENT.value) from None
+    return Reply(Status.OK, [values[field] for field in argument.fields], catalogue.serial)
 
 
 def _node_ips(catalogue: Catalogue, _: Argument) -> Reply:
@@ -108,7 +111,9 @@ def _candidate_ips(catalogue: Catalogue, _: Argument) -> Reply:
 
 
 def _instance_ips(catalogue: Catalogue, argument: Argument) -> Reply:
-    link = catalogue.default_link if argument is None else _text(argument)
+    if isinstance(argument, Terms):
+        raise _Wrong(_WRONG_KIND)
+    link = catalogue.default_link if argument is None else argument
     return Reply(Status.OK, catalogue.instance_ips(link), catalogue.serial)
 
 
@@ -118,13 +123,13 @@ def _node_drbd(catalogue: Catalogue, argument: Argument) -> Reply:
 
 
 def _node_instances(catalogue: Catalogue, argument: Argument) -> Reply:
-    node = _found(catalogue.nodes, argument)
+    node = _found(catalogue.nodes, argument, "Node not found in the configuration: ")
     instances = [[to_json(each) for each in some] for some in catalogue.instances_of(node)]
     return Reply(Status.OK, instances, node.serial_no)
 
 
 def _instance_disks(catalogue: Catalogue, argument: Argument) -> Reply:
-    instance = _found(catalogue.instances, argument)
+    instance = _found(catalogue.instances, argument, "Instance not found in the configuration: ")
     return Reply(Status.OK, [to_json(disk) for disk in catalogue.disks(instance)], instance.serial_no)
 
 
@@ -149,13 +154,13 @@ def _collectors(catalogue: Catalogue, _: Argument) -> Reply:
 def _text(argument: Argument) -> str:
     if isinstance(argument, str):
         return argument
-    raise _Wrong(f"Invalid query type {'EmptyQuery' if argument is None else f'DictQuery ({_shown(argument)})'}")
+    raise _Wrong(f"{_WRONG_KIND} {'EmptyQuery' if argument is None else f'DictQuery ({_shown(argument)})'}")
 
 
 def _shown(terms: Terms) -> str:
     """As Ganeti's program shows it, which is what its users know."""
     ip, link = (f"Just {_quoted(each)}" if each is not None else "Nothing" for each in (terms.ip, terms.link))
-    ips, fields = ",".join(map(_quoted, terms.ips)), ",".join(map(_field_name, terms.fields))
+    ips, fields = ",".join(map(_quoted, terms.ips)), ",".join(_FIELD_NAMES[field] for field in terms.fields)
     return (
         f"ConfdReqQ {{confdReqQIp = {ip}, confdReqQIpList = [{ips}], confdReqQLink = {link}, "
         f"confdReqQFields = [{fields}]}}"
@@ -166,16 +171,11 @@ def _quoted(text: str) -> str:
     return ascii_json(text).decode()
 
 
-def _field_name(number: int) -> str:
-    return dict(enumerate(_FIELD_NAMES)).get(number, str(number))
-
-
-def _found(names: Names[T], argument: Argument) -> T:
+def _found(names: Names[T], argument: Argument, before: str = "") -> T:
     try:
         return names.find(_text(argument))
     except NoEntry as error:
-        what = str(error).partition(" ")[0]
-        raise _Wrong(f'{what} not found in the configuration: OpPrereqError "{error}" ECodeNoEnt') from None
+        raise _Wrong(f'{before}OpPrereqError "{error}" ECodeNoEnt') from None
 
 
 _ANSWERS: Final[Mapping[Question, _Answer]] = {

@@ -7,7 +7,7 @@ import pytest
 
 from daemons.confd.core.verdict import Silence, Snapshot, judge
 from protocol.confd.datagrams import seal, unseal
-from protocol.confd.questions import Question, Reply, Request, Status, Terms, read_reply, read_request
+from protocol.confd.questions import MasterField, Question, Reply, Request, Status, Terms, read_reply, read_request
 from tests.support.confds import KEY, rich_document, snapshot_of
 
 NOW = 1_400_000_000.0
@@ -80,6 +80,9 @@ def test_a_request_of_4096_bytes_is_read_and_a_longer_one_is_not() -> None:
         '{"protocol":1,"type":2,"rsalt":"r","query":{"1":5}}',
         '{"protocol":1,"type":2,"rsalt":"r","query":{"2":["a",5]}}',
         '{"protocol":1,"type":3,"rsalt":"r","query":{"3":["x"]}}',
+        '{"protocol":1,"type":3,"rsalt":"r","query":{"3":[7]}}',
+        '{"protocol":1,"type":3,"rsalt":"r","query":{"3":[true]}}',
+        '{"protocol":1,"type":3,"rsalt":"r","query":{"4":"unknown"}}',
     ],
 )
 def test_what_is_no_question_gets_no_reply_though_it_is_signed(text: str) -> None:
@@ -89,7 +92,7 @@ def test_what_is_no_question_gets_no_reply_though_it_is_signed(text: str) -> Non
 def test_numbers_of_fields_may_be_digits_in_quotes() -> None:
     text = '{"protocol":1,"type":3,"rsalt":"r","query":{"3":["0",2]}}'
 
-    assert read_request(text) == Request(Question.MASTER, "r", Terms(fields=(0, 2)))
+    assert read_request(text) == Request(Question.MASTER, "r", Terms(fields=(MasterField.NAME, MasterField.NODE_IP)))
     assert reply_to(signed_text(text)) == Reply(Status.OK, ["node1.test", "192.0.2.1"], 7)
 
 
