@@ -15,7 +15,7 @@ from daemons.rapid.page.views.links import Piece, linked
 from daemons.rapid.page.views.whytext import why_short
 
 # luxid's fields for a row
-ROW_FIELDS: Final = wire_fields(("id", "status", "priority", "time", "user", "node", "summary"))
+ROW_FIELDS: Final = wire_fields(("id", "status", "priority", "time", "user", "summary"))
 
 
 @attrs.frozen
@@ -24,8 +24,6 @@ class JobLine:
     # as users read it
     status: str
     what: str
-    # "": its command runs on the master, or it has none
-    node: str
     user: str
     priority: str
     received: str
@@ -49,7 +47,6 @@ def job_line(
         row["id"],
         shown_status(row["status"]),
         ", ".join(row["summary"]),
-        row["node"] or "",
         row["user"] or "",
         field_of("priority").show(row, now),
         "" if received is None else clock(received),
