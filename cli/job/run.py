@@ -134,7 +134,8 @@ def run_command(
     other limits, niceness 0; this folder or --cwd; nothing on standard input.
 
     On nodes each has a job of its own, all in one submission; the id of each is printed. In the name of a lock
-    {node} stands for the job's node. Users, folders and programs are those of the node.
+    {node} stands for the job's node, and so does the variable GANTRY_NODE in the command. Users, folders and programs
+    are those of the node.
 
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """

@@ -15,7 +15,7 @@ def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
     return CommandSpec(
         argv=op.argv,
         shell=op.shell,
-        env={**op.env, **_job_env(context)},
+        env={**op.env, **_job_env(op, context)},
         cwd=op.cwd or "/",
         user=op.user,
         stdin_text=op.stdin_text,
@@ -31,5 +31,6 @@ def command_spec(op: OpRunCommand, context: UnitContext) -> CommandSpec:
     )
 
 
-def _job_env(context: UnitContext) -> Mapping[str, str]:
-    return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index)}
+def _job_env(op: OpRunCommand, context: UnitContext) -> Mapping[str, str]:
+    node = {"GANTRY_NODE": op.node} if op.node is not None else {}
+    return {"GANTRY_JOB_ID": str(context.job_id), "GANTRY_OPCODE_INDEX": str(context.op_index), **node}

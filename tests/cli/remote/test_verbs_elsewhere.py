@@ -205,3 +205,15 @@ def test_filters_are_set_elsewhere(web: Web, here: Place, there: Place, capsys: 
     assert run("pause", "--where", "op=OP_NOSUCH", "--dry-run").code == 0
     assert run("delete", uuid).code == 0
     assert uuid not in run("list").out
+
+
+def test_a_command_for_each_node_is_submitted_and_followed_from_elsewhere(there: Place, capsys: Capture) -> None:
+    told = there.run(capsys, "run", "--each-node", "--at-most", "1", "--wait", "--", "echo", "hello")
+    listed = there.run(capsys, "list", "--output", "json", "-o", "id,status,node,batch", "--where", "node!=''")
+
+    assert (told.code, told.out) == (0, "hello\n")
+    (row,) = orjson.loads(listed.out)
+    assert (row["status"], len(row["batch"])) == ("success", 12)
+    again = there.run(capsys, "wait", "--where", f"batch={row['batch']}")
+    assert again == Ended(0, "", "")
+    assert there.run(capsys, "run", "--node", "nobody", "--", "true").err.startswith("error: there is no node 'nobody'")

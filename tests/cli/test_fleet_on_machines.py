@@ -1,0 +1,112 @@
+"""Commands on many nodes from end to end: real daemons of a master and two nodes (DESIGN section 13, "Fleet")."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Ended, run
+from tests.cli.verbs.test_completion import complete
+from tests.support.machines.fleet import Fleet
+from tests.support.wait import wait_until
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    with Fleet(tmp_path_factory.mktemp("fleet"), 2) as fleet:
+        for node in fleet.nodes:
+            node.start()
+        fleet.master.start("noded", "wconfd", "forkserver", "luxid")
+        yield fleet
+
+
+def job(fleet: Fleet, *words: object) -> Ended:
+    return run("gnt-job", "--root", fleet.master.root, *words)
+
+
+def intervals(folder: Path) -> list[tuple[float, float]]:
+    """Begin and end of each command, by the begin."""
+    times = [tuple(map(float, path.read_text().split())) for path in folder.iterdir()]
+    return sorted((begin, end) for begin, end in times)
+
+
+def test_all_nodes_run_it_once_and_never_more_at_once_than_allowed(fleet: Fleet, tmp_path: Path) -> None:
+    script = f"b=$(date +%s.%N); echo on $GANTRY_NODE; sleep 0.1; echo $b $(date +%s.%N) >> {tmp_path}/$GANTRY_NODE"
+
+    ended = job(fleet, "run", "--each-node", "--at-most", "1", "--wait", "--shell", "--", script)
+
+    assert (ended.code, ended.err) == (0, "")
+    lines = ended.out.splitlines()
+    assert [line.split()[1:3] for line in lines[:-1]] == [
+        [f"node{number}", state] for number in (1, 2, 3) for state in ("running", "success")
+    ]
+    assert lines[1].endswith("on node1.test")
+    assert lines[-1].startswith("3 of 3 nodes succeeded in ")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["node1.test", "node2.test", "node3.test"]
+    found = intervals(tmp_path)
+    assert all(before[1] <= after[0] for before, after in pairwise(found))
+
+
+def test_after_a_failure_no_further_node_begins(fleet: Fleet, tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/$GANTRY_NODE; echo no; [ $GANTRY_NODE != node2.test ]"
+
+    ended = job(fleet, "run", "--each-node", "--at-most", "1", "--stop-on-failure", "--wait", "--shell", "--", script)
+
+    assert ended.code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["node1.test", "node2.test"]
+    failed, last, canceled = ended.err.splitlines()
+    assert failed.startswith("error: node2 (job ")
+    assert "ended with exit code 1 (expected 0)" in failed
+    assert last == "    no"
+    assert canceled.startswith("node3: canceled before it began, as job ")
+    assert ended.out.splitlines()[-1].endswith(", 1 failed, 1 canceled")
+
+
+def test_a_job_without_a_place_says_so_and_the_bound_holds_over_a_restart_of_luxid(
+    fleet: Fleet, tmp_path: Path
+) -> None:
+    master, gate = fleet.master, tmp_path / "gate"
+    script = f"until [ -e {gate} ]; do sleep 0.02; done"
+    told = json.loads(
+        job(fleet, "run", "--output", "json", "--each-node", "--at-most", "2", "--shell", "--", script).out
+    )
+    ids = [row["id"] for row in told]
+    assert [row["node"] for row in told] == ["node1.test", "node2.test", "node3.test"]
+    master.wait(*ids[:2], status="running")
+
+    why = job(fleet, "why", ids[2]).out
+    master.restart("luxid")
+    master.wait(*ids[:2], status="running")
+    listed = job(fleet, "list", "--no-headers", "--separator", " ", "-o", "node,status", *ids)
+
+    assert f"waits for a place: 2 of its batch run, at most 2: job/{ids[0]}, job/{ids[1]}" in why
+    assert listed.out == "node1.test running\nnode2.test running\nnode3.test queued\n"
+    gate.touch()
+    assert master.wait(*ids) == ["success"] * 3
+
+
+def test_a_node_that_dies_in_the_middle_does_not_stop_the_rest(fleet: Fleet, tmp_path: Path) -> None:
+    script = f"touch {tmp_path}/$GANTRY_NODE; [ $GANTRY_NODE != node2.test ] || sleep 600"
+    told = json.loads(
+        job(fleet, "run", "--output", "json", "--each-node", "--at-most", "1", "--shell", "--", script).out
+    )
+    ids = [row["id"] for row in told]
+    wait_until(lambda: (tmp_path / "node2.test").exists(), what="the command runs on node2")
+
+    fleet.nodes[0].cluster.crash()
+    fleet.nodes[0].start()
+
+    assert fleet.master.wait(*ids) == ["success", "error", "success"]
+    ended = job(fleet, "watch", *ids)
+    assert ended.code == 1
+    assert ended.out.splitlines()[-1].startswith("2 of 3 nodes succeeded")
+
+
+def test_nodes_and_groups_complete(fleet: Fleet) -> None:
+    def offered(*words: str) -> list[str]:
+        return complete("gnt-job", "--root", fleet.master.root, "run", *words)
+
+    assert offered("--node", "node2") == ["node2.test"]
+    assert offered("--node-group", "d") == ["default"]
