@@ -111,9 +111,10 @@ class CommandRecords:
 
     def read(self, key: str) -> KeyRecords:
         """The records of a key. Cost: a few calls of the kernel, however many keys there are."""
-        # the lock first, see `commandphases`
+        # in this order, see `commandphases`
+        begun = self._read_begun(key)
         is_held = probe(str(self.path(key, LIVE))) is not Life.DEAD
-        return self._read_others(key, is_held, self._read_begun(key))
+        return self._read_others(key, is_held, begun)
 
     def read_under_lock(self, key: str, has_begun: bool) -> KeyRecords:
         """As `read`, for the process that holds the lock, and must not open its file."""

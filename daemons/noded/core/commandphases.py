@@ -15,8 +15,8 @@ not begun, and it does so under the same lock.
 The lock does not survive the machine, the records do. What was accepted in an earlier life of the machine (another
 *boot*) and has no end is lost: that it has not begun cannot be proved, since that record was never forced to the disk.
 
-The lock is looked at first, then the records: a lock that was free before the end was missing proves that there will
-be none.
+The records are read in the order *begun*, the lock, *end*, the others. It had begun before the lock was seen to be
+free, so whoever began is dead; and the end, looked for after that, will never come.
 
 Source: DESIGN section 13.
 """
@@ -41,12 +41,12 @@ class Accepted:
 
 @attrs.frozen(kw_only=True)
 class Records:
-    """The records of a key. Read in this order: the lock, then the others."""
+    """The records of a key, read in the order that the theory above demands."""
 
+    has_begun: bool = False
     # whether a process holds the lock; also if that cannot be told
     is_held: bool = False
     accepted: Accepted | None = None
-    has_begun: bool = False
     has_end: bool = False
     # whether the end says that none of its processes was left
     is_over: bool = False

@@ -55,7 +55,11 @@ def fork_server_of(node: Node) -> int:
 
 
 def title(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_text()
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        # it has ended
+        return ""
 
 
 def has_ended(pid: int) -> bool:
