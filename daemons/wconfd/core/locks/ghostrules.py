@@ -187,7 +187,7 @@ def _raise(state: LockState, claim: Claim, now: float) -> Change:
 
 
 def _leave(state: LockState, ghost: Owner) -> Move:
-    return Move(ghost, dict.fromkeys(state.table.modes_of(ghost)))
+    return Move(ghost, dict.fromkeys(state.table.held_by(ghost)))
 
 
 def _strongest(state: LockState, owner: Owner, ghosts: Iterable[Owner]) -> dict[Lock, LockMode]:
