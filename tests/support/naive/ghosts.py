@@ -82,7 +82,9 @@ class NaiveGhosts(NaiveFairLocks):
                 mine[lock] = max(mode, mine.get(lock, mode), key=mode_rank)
             self.guards.setdefault(owner, set()).update(keys)
 
-    def claim(self, owner: Owner, locks: Sequence[tuple[Lock, LockMode]], keys: Collection[str]) -> tuple[bool, list[Owner]]:
+    def claim(
+        self, owner: Owner, locks: Sequence[tuple[Lock, LockMode]], keys: Collection[str]
+    ) -> tuple[bool, list[Owner]]:
         """Whether it is refused, and who was granted anything."""
         if not locks or not keys or set(keys) <= {key for each in self.guards.values() for key in each}:
             return False, []
