@@ -16,6 +16,7 @@ from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, UNKNOWN_FIELD
+from cli.ghostview import ghost_sentences, known_ghosts
 from cli.luxid import Luxid
 from cli.options import table_options
 from cli.screen import remark, say, say_json, warn, write
@@ -66,6 +67,8 @@ def _show(client: Luxid, names: Sequence[str], unknown: str, layout: Layout) -> 
         return
     every = [{name: show(row) for name, show in _FIELDS.items()} for row in rows]
     for sentence in left_processes(rows):
+        remark(sentence)
+    for sentence in ghost_sentences(known_ghosts() if any(row.owners for row in rows) else ()):
         remark(sentence)
     cells = [[each.get(name, unknown) for name in names] for each in every]
     for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], cells, layout):

@@ -9,6 +9,8 @@ VERBS: Final = {
     "up": Verb("cli.gantry.up:up", "Start the daemons; an empty root becomes a cluster of one node."),
     "status": Verb("cli.gantry.status:status", "Which daemons run, since when, and what the queue holds."),
     "join": Verb("cli.gantry.join:join", "Make this machine a node of a cluster."),
+    "ghosts": Verb("cli.gantry.ghosts:ghosts", "Locks kept for commands on nodes that do not answer."),
+    "fenced": Verb("cli.gantry.fenced:fenced", "Say that nothing runs on a node any more."),
     "down": Verb("cli.gantry.down:down", "Stop the daemons; running jobs go on."),
     "job": Verb("cli.job.main:group", "Submit, watch and cancel jobs (gnt-job)."),
     "filter": Verb("cli.filter.main:group", "Which jobs may run, and how many at once (gnt-filter)."),

@@ -12,6 +12,7 @@ from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import installation, up_command, uses_color, wants_json
 from cli.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
 from cli.exitcodes import DONE, NOT_REACHED
+from cli.ghostview import as_json, ghosts_line, known_ghosts
 from cli.query import jobs_now
 from cli.queuelags import ask_lags, lag_words, lags_json
 from cli.screen import complain, remark, say, say_json, say_styled
@@ -84,6 +85,7 @@ def tell_status(settings: Settings) -> int:
     lags = ask_lags() if has_luxid else None
     verdicts = last_verdicts() if has_luxid else None
     config_verdicts = last_config_verdicts() if settings.cluster.has_nodes and _is_ready(daemons, "wconfd") else ()
+    ghosts = known_ghosts() if _is_ready(daemons, "wconfd") else ()
     http = settings.rapid.url(settings.cluster.own_name) if _is_ready(daemons, "rapid") else None
     supervisor = _supervisor(paths)
     commands = _commands_here(paths) if settings.cluster.has_nodes else None
@@ -91,6 +93,8 @@ def tell_status(settings: Settings) -> int:
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
         if config_verdicts:
             copies["config_verdicts"] = verdicts_json(config_verdicts)
+        if ghosts:
+            copies["ghosts"] = [as_json(ghost) for ghost in ghosts]
         web = {} if http is None else {"http": http}
         here = {} if commands is None else {"commands_here": commands}
         say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **web, **copies})
@@ -103,6 +107,8 @@ def tell_status(settings: Settings) -> int:
             say(f"commands of jobs on this node: {commands} run{'s' if commands == 1 else ''}")
         if http is not None:
             say(f"http: {http}")
+        if ghosts:
+            say(ghosts_line(ghosts))
         for lag in lags or ():
             say(f"copies: {lag_words(lag)}")
         if verdicts and not lags:

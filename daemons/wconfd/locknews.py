@@ -40,7 +40,7 @@ class LockNews:
 
     def __init__(self, state: Callable[[], LockState], ghost_s: float = 0.0) -> None:
         self._state = state
-        self._ghost_s = ghost_s
+        self.ghost_s = ghost_s
         self.since = Since()
         # sends `locksChanged` and `ghostsChanged`, and all other events for subscribers
         self.publisher = Publisher()
@@ -52,7 +52,7 @@ class LockNews:
 
     def ghosts(self) -> tuple[Ghost, ...]:
         """All ghosts, in owner order."""
-        return ghosts_of(self._state(), self._ghost_s)
+        return ghosts_of(self._state(), self.ghost_s)
 
     async def ghosts_changed(self) -> None:
         """Wait for the next change of the ghosts."""

@@ -10,6 +10,7 @@ import attrs
 
 from common.locks import Lock, LockMode, LockRequest, Owner
 from protocol.messages import Request
+from protocol.wconfd.ghosts import Ghost
 
 
 @attrs.frozen
@@ -51,6 +52,8 @@ class WaitExplanation:
     # rings of owners: each waits for the next, and the last for the first
     rings: tuple[tuple[Owner, ...], ...]
     counting_since: float
+    # the roots that are ghosts: their processes are gone, and their commands may still run on the nodes of their guards
+    ghosts: tuple[Ghost, ...] = ()
 
 
 @attrs.frozen

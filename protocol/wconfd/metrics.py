@@ -24,6 +24,9 @@ class LocksNow(Lenient):
     # requests that wait, and the seconds for which the oldest of them has
     waiting: int = 0
     longest_wait_s: float = 0.0
+    # dead owners whose locks are kept, and the seconds since the first of their deaths
+    ghosts: int = 0
+    oldest_ghost_s: float = 0.0
 
 
 @attrs.frozen

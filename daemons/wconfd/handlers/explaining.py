@@ -23,6 +23,7 @@ class ExplainingHandlers:
             held_since=since.held,
             waiting_since=since.waiting,
             counting_since=since.started,
+            ghost_s=self._locks.news.ghost_s,
         )
 
     async def explain_holdings(self, call: ExplainHoldings, _: Peer) -> HoldingsExplanation:

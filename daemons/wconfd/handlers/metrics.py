@@ -3,6 +3,8 @@
 Source: DESIGN section 15.
 """
 
+import time
+
 import attrs
 
 from common.metrics.calls import CallTally
@@ -47,6 +49,8 @@ class MetricHandlers:
             owners=state.table.owner_count(),
             waiting=state.waiting_count,
             longest_wait_s=self._locks.since.longest_wait_s(),
+            ghosts=len(state.guards.ghosts),
+            oldest_ghost_s=max((time.time() - ghost.since for ghost in self._locks.news.ghosts()), default=0.0),
         )
 
 

@@ -1,11 +1,12 @@
 """explainWait: who waits for whom, to the ends of the chain."""
 
 from common.locks import Lock, LockMode, Owner, parse_lock
-from daemons.wconfd.core.locks import waiting
+from daemons.wconfd.core.locks import ghostrules, waiting
 from daemons.wconfd.core.locks.explain import explain_holdings, explain_wait
 from daemons.wconfd.core.locks.pending import LockState
 from daemons.wconfd.since import Since
 from protocol.wconfd.explain import HeldSince, InTheWay, WaitExplanation
+from protocol.wconfd.ghosts import Ghost, Guard
 from tests.support.locks import owner, requests
 
 
@@ -37,6 +38,30 @@ class Story:
             waiting_since=self.since.waiting,
             counting_since=self.since.started,
         )
+
+
+def test_a_ghost_in_the_way_is_named_with_its_node_and_its_end() -> None:
+    story = Story()
+    story.ask("job/1", "node/a=exclusive")
+    story.ask("job/2", "node/b=exclusive")
+    for who in ("job/1", "job/2"):
+        story.state = ghostrules.guard(story.state, owner(who), [Guard("web2", f"{who[-1]}.0.1")]).state
+        story.state = ghostrules.bury(story.state, [owner(who)], 50.0).state
+    story.ask("job/3", "node/a=shared")
+
+    why = explain_wait(
+        story.state,
+        owner("job/3"),
+        held_since=story.since.held,
+        waiting_since=story.since.waiting,
+        counting_since=story.since.started,
+        ghost_s=60.0,
+    )
+
+    assert names(why.roots) == ["job/1"]
+    assert why.ghosts == (
+        Ghost(owner("job/1"), 50.0, 110.0, (Guard("web2", "1.0.1"),), ((lock("node/a"), LockMode.EXCLUSIVE),)),
+    )
 
 
 def names(owners: tuple[Owner, ...]) -> list[str]:

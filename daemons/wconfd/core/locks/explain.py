@@ -6,6 +6,7 @@ Source: DESIGN section 6 ("Explain"); ours.
 from collections.abc import Callable, Iterable, Iterator
 
 from common.locks import Lock, LockMode, LockRequest, Owner, conflicts
+from daemons.wconfd.core.locks.ghostrules import ghosts_of
 from daemons.wconfd.core.locks.pending import LockState, PendingRequest
 from daemons.wconfd.core.locks.rings import find_ring
 from daemons.wconfd.core.locks.table import Gate, gates_of
@@ -17,10 +18,18 @@ WaitingSince = Callable[[Owner], float | None]
 
 
 def explain_wait(
-    state: LockState, owner: Owner, *, held_since: SinceOfLock, waiting_since: WaitingSince, counting_since: float
+    state: LockState,
+    owner: Owner,
+    *,
+    held_since: SinceOfLock,
+    waiting_since: WaitingSince,
+    counting_since: float,
+    ghost_s: float = 0.0,
 ) -> WaitExplanation:
     """Tell why an owner waits: the owners in its way, what those wait for, and so on.
 
+    Args:
+        ghost_s: seconds that a ghost is given; 0: no end.
     Returns: no waits, and nothing in the way, if the owner has no pending request.
     Cost: O(waits that can be reached, and the holdings in their way).
     """
@@ -41,6 +50,7 @@ def explain_wait(
         roots=tuple(roots),
         rings=tuple(_rings(waits)),
         counting_since=counting_since,
+        ghosts=tuple(ghost for ghost in ghosts_of(state, ghost_s) if ghost.owner in roots),
     )
 
 
