@@ -4,6 +4,7 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
+from cli.tags.mounting import tag_verbs
 
 VERBS: Final = {
     "init": Verb("cli.cluster.init:init", "Make a cluster of one node."),
@@ -16,6 +17,8 @@ VERBS: Final = {
     "master-failover": Verb("cli.cluster.master_failover:master_failover", "Make this node the master."),
     "master-ping": Verb("cli.cluster.master_ping:master_ping", "Tell whether this node is the master, and serves."),
     "getmaster": Verb("cli.cluster.getmaster:getmaster", "Tell the name of the master."),
+    **tag_verbs("cli.tags.ofcluster"),
+    "search-tags": Verb("cli.tags.search_tags:search_tags", "Find tags on all objects."),
     "queue": Verb("cli.cluster.queue:queue", "Close or open the queue to new jobs."),
     "watcher": Verb("cli.cluster.watcher:watcher", "Let the watcher rest, or go on."),
 }

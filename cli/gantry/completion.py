@@ -20,7 +20,16 @@ from common.wire import structure
 from protocol.luxi.queries import Query, QueryJobs
 from protocol.wconfd.locks import ListAllLocks
 
-PROGRAMS: Final = ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-network", "gnt-cluster")
+PROGRAMS: Final = (
+    "gantry",
+    "gnt-job",
+    "gnt-filter",
+    "gnt-debug",
+    "gnt-node",
+    "gnt-group",
+    "gnt-network",
+    "gnt-cluster",
+)
 SHELLS: Final = ("bash", "zsh", "fish")
 _PATIENCE_S: Final = 0.5
 _MOST_ITEMS: Final = 200

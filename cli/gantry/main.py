@@ -16,6 +16,7 @@ VERBS: Final = {
     "filter": Verb("cli.filter.main:group", "Which jobs may run, and how many at once (gnt-filter)."),
     "debug": Verb("cli.debug.main:group", "Look into the engine, and try it (gnt-debug)."),
     "node": Verb("cli.node.main:group", "The nodes of the cluster (gnt-node)."),
+    "group": Verb("cli.group.main:group", "The node groups of the cluster (gnt-group)."),
     "network": Verb("cli.network.main:group", "The networks of the cluster (gnt-network)."),
     "cluster": Verb("cli.cluster.main:group", "The cluster and its queue (gnt-cluster)."),
     "user": Verb("cli.gantry.user:user", "People who call over HTTP, and their rights."),

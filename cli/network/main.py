@@ -4,6 +4,7 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
+from cli.tags.mounting import tag_verbs
 
 VERBS: Final = {
     "list": Verb("cli.network.list:list_networks", "List networks."),
@@ -15,6 +16,7 @@ VERBS: Final = {
     "remove": Verb("cli.network.remove:remove", "Remove a network."),
     "connect": Verb("cli.network.connect:connect", "Connect a network to node groups."),
     "disconnect": Verb("cli.network.disconnect:disconnect", "Disconnect a network from node groups."),
+    **tag_verbs("cli.tags.ofnetwork"),
 }
 
 group = Group(

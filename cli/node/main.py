@@ -4,6 +4,7 @@ from typing import Final, NoReturn
 
 from cli.commands import Group, Verb
 from cli.program import run
+from cli.tags.mounting import tag_verbs
 
 VERBS: Final = {
     "list": Verb("cli.node.list:list_nodes", "List nodes."),
@@ -12,6 +13,7 @@ VERBS: Final = {
     "add": Verb("cli.node.add:add", "Take a node into the cluster."),
     "modify": Verb("cli.node.modify:modify", "Change the role and the parameters of a node."),
     "remove": Verb("cli.node.remove:remove", "Take a node out of the cluster."),
+    **tag_verbs("cli.tags.ofnode"),
 }
 
 group = Group(

@@ -18,6 +18,7 @@ _MODULES: Final = {
     "gnt-filter": "filter.main",
     "gnt-debug": "debug.main",
     "gnt-network": "network.main",
+    "gnt-group": "group.main",
     "gnt-node": "node.main",
     "gnt-cluster": "cluster.main",
 }

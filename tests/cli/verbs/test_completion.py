@@ -53,7 +53,16 @@ def test_the_script_of_each_shell_covers_all_programs(shell: str) -> None:
     ended = run("gantry", "completion", shell)
 
     assert (ended.code, ended.err) == (0, "")
-    for program in ("gantry", "gnt-job", "gnt-filter", "gnt-debug", "gnt-node", "gnt-network", "gnt-cluster"):
+    for program in (
+        "gantry",
+        "gnt-job",
+        "gnt-filter",
+        "gnt-debug",
+        "gnt-node",
+        "gnt-group",
+        "gnt-network",
+        "gnt-cluster",
+    ):
         assert f"_{program.replace('-', '_')}_COMPLETE".upper() in ended.out
     if path := shutil.which(shell):
         subprocess.run([path, "-n"], input=ended.out, text=True, check=True, capture_output=True)

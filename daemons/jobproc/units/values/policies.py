@@ -22,6 +22,9 @@ def changed_group_policy(before: PartialIpolicy, given: Mapping[str, object]) ->
 
     Raises: PrerequisiteError: an unknown part, a wrong value, or sizes of which the least exceeds the most.
     """
+    if not given:
+        # a policy that was set elsewhere is not judged
+        return before
     parts = to_json(before)
     for name, value in given.items():
         if name not in _KNOWN:

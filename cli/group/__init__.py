@@ -1,0 +1,1 @@
+"""The program `gnt-group`: one module for each verb."""
