@@ -69,8 +69,8 @@ class OfType(click.ParamType):  # type: ignore[type-arg]  # as above
         if isinstance(value, tuple):
             return value
         what, _, pairs = str(value).partition(":")
-        if not what:
-            self.fail(f"'{value}' does not say whose values these are; write {self._metavar}", param, ctx)
+        if not (what and pairs):
+            self.fail(f"'{value}' is not of the form {self._metavar}", param, ctx)
         return what, KEY_VALUES.convert(pairs, param, ctx)
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
