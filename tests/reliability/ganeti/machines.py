@@ -3,6 +3,7 @@
 Nothing listens outside of them. `Machines` ends all that it started.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -22,7 +23,6 @@ HOSTS: Final = "\n".join(
     ["127.0.0.1 localhost", "10.77.0.100 rg.test"]
     + [f"10.77.0.{number} node{number}.rg.test" for number in range(1, COUNT + 1)]
 )
-_BRIDGE: Final = "rgbr"
 # first process of a machine; {number}, {root}, {base}, {checkout}
 _INIT: Final = """set -e
 hostname node{number}.rg.test
@@ -49,14 +49,16 @@ class Machines:
     def __init__(self, root: Path, count: int = COUNT) -> None:
         self._root = root
         self._count = count
+        # first part of the names of namespaces: several programs may have machines at a time
+        self._name = f"rg{os.getpid()}"
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> Self:
         base = self._root / "base"
         if not (base / "ready").exists():
             _install(base)
-        _call("ip", "netns", "add", _BRIDGE)
-        _call("ip", "-n", _BRIDGE, "link", "add", "br0", "up", "type", "bridge")
+        _call("ip", "netns", "add", self._bridge)
+        _call("ip", "-n", self._bridge, "link", "add", "br0", "up", "type", "bridge")
         for number in range(1, self._count + 1):
             self._connect(number)
             self._boot(number, base)
@@ -66,7 +68,7 @@ class Machines:
         for process in self._processes.values():
             process.kill()
             process.wait()
-        for name in [*(f"rg{number}" for number in range(1, self._count + 1)), _BRIDGE]:
+        for name in [*(self._namespace(number) for number in range(1, self._count + 1)), self._bridge]:
             subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
     def run(self, number: int, script: str, *, limit_s: float = 300) -> str:
@@ -98,12 +100,20 @@ class Machines:
             time.sleep(0.05)
         return found[0]
 
+    @property
+    def _bridge(self) -> str:
+        return f"{self._name}br"
+
+    def _namespace(self, number: int) -> str:
+        return f"{self._name}n{number}"
+
     def _connect(self, number: int) -> None:
-        name, inside = f"rg{number}", ("ip", "-n", f"rg{number}")
+        name = self._namespace(number)
+        inside = ("ip", "-n", name)
         _call("ip", "netns", "add", name)
         _call(*inside, "link", "set", "lo", "up")
-        _call(*inside, "link", "add", "eth0", "type", "veth", "peer", "name", f"v{number}", "netns", _BRIDGE)
-        _call("ip", "-n", _BRIDGE, "link", "set", f"v{number}", "master", "br0", "up")
+        _call(*inside, "link", "add", "eth0", "type", "veth", "peer", "name", f"v{number}", "netns", self._bridge)
+        _call("ip", "-n", self._bridge, "link", "set", f"v{number}", "master", "br0", "up")
         # the bridge of Ganeti's instances
         _call(*inside, "link", "add", "xen-br0", "up", "type", "bridge")
         _call(*inside, "addr", "add", f"10.77.0.{number}/24", "dev", "eth0")
@@ -115,7 +125,19 @@ class Machines:
         for name in ("upper", "work", "root"):
             (root / name).mkdir(parents=True)
         script = _INIT.format(number=number, root=root, base=base, checkout=CHECKOUT)
-        namespaces = ["ip", "netns", "exec", f"rg{number}", "unshare", "-m", "-p", "-u", "-i", "--fork", "--kill-child"]
+        namespaces = [
+            "ip",
+            "netns",
+            "exec",
+            self._namespace(number),
+            "unshare",
+            "-m",
+            "-p",
+            "-u",
+            "-i",
+            "--fork",
+            "--kill-child",
+        ]
         self._processes[number] = subprocess.Popen([*namespaces, "bash", "-c", script], start_new_session=True)
         self.run(number, "/usr/sbin/sshd")
 
