@@ -1,0 +1,27 @@
+"""On a machine of a real Ganeti: carries out a script of calls, and prints each with its end as a line of JSON."""
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+
+def main(path: Path) -> None:
+    stdin = ""
+    for line in path.read_text().splitlines():
+        if line.startswith("< "):
+            stdin = line[2:].encode().decode("unicode_escape")
+        elif line and not line.startswith("#"):
+            print(json.dumps(ended(line, stdin)), flush=True)
+            stdin = ""
+
+
+def ended(line: str, stdin: str) -> dict[str, object]:
+    """How a call has ended, and what it has printed."""
+    done = subprocess.run(shlex.split(line), input=stdin, capture_output=True, text=True, check=False)
+    return {"call": line, "stdin": stdin, "code": done.returncode, "out": done.stdout, "err": done.stderr}
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
