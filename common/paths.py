@@ -98,6 +98,11 @@ class Paths:
         return self.data / "epoch"
 
     @property
+    def last_epoch(self) -> Path:
+        """The epoch with which luxid of this node has served last; ours, and never copied."""
+        return self.data / "epoch.luxid"
+
+    @property
     def join_tokens(self) -> Path:
         """The folder of the tokens with which machines may join; ours, on the master."""
         return self.data / "join-tokens"

@@ -16,6 +16,7 @@ from daemons.luxid.configcache import ConfigurationMissing
 from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.livejobs import LiveJobs
 from protocol.subscription import ConfigChanged, Event, GhostsChanged, LocksChanged, Snapshot, WconfdEvents
+from protocol.wconfd.ghosts import Ghost
 from protocol.wconfd.subscribe import Holdings
 
 _log: Final = get_log(__name__)
@@ -24,16 +25,24 @@ _log: Final = get_log(__name__)
 class Following:
     """Passes wconfd's events to the queue.
 
-    Args: on_config: called whenever the configuration may have changed.
+    Args:
+        on_config: called whenever the configuration may have changed.
+        on_ghosts: called with the ghosts, whenever they may have changed; with None if they are to be listed.
     """
 
     def __init__(
-        self, jobs: LiveJobs, rules: FilterRules, events: WconfdEvents, on_config: Callable[[], None] = lambda: None
+        self,
+        jobs: LiveJobs,
+        rules: FilterRules,
+        events: WconfdEvents,
+        on_config: Callable[[], None] = lambda: None,
+        on_ghosts: Callable[[tuple[Ghost, ...] | None], None] = lambda _: None,
     ) -> None:
         self._jobs = jobs
         self._rules = rules
         self._events = events
         self._on_config = on_config
+        self._on_ghosts = on_ghosts
 
     async def run(self) -> None:
         """Follow, through restarts of wconfd, until cancelled or refused."""
@@ -54,6 +63,7 @@ class Following:
                     self._jobs.queue.locks_changed(job_id, {})
                 self._tell(holdings)
                 self._on_config()
+                self._on_ghosts(None)
                 await self._refresh_rules()
             case LocksChanged(holdings=holdings):
                 self._tell(holdings)
@@ -61,9 +71,9 @@ class Following:
                 self._on_config()
                 if filters_changed:
                     await self._refresh_rules()
-            case GhostsChanged():
+            case GhostsChanged(ghosts=ghosts):
                 # changes of their locks are told apart
-                pass
+                self._on_ghosts(ghosts)
             case _:
                 assert_never(event)
 

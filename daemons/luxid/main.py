@@ -26,7 +26,6 @@ from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.following import Following
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue
@@ -43,8 +42,7 @@ from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.subscribing import Subscribing
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
-from daemons.luxid.newconfigs import NewConfigs
-from daemons.luxid.nodes.nodeparts import bring_up_address, live_data, node_copies
+from daemons.luxid.nodes.nodeparts import bring_up_address, following, ghost_parts, live_data, node_copies
 from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
@@ -66,7 +64,6 @@ from protocol.serving.budget import BudgetLimits
 from protocol.serving.itembound import ItemBound
 from protocol.serving.server import ServerRules, Service, serve_unix
 from protocol.serving.speaking import Speakers
-from protocol.subscription import WconfdEvents
 
 NAME: Final = "luxid"
 # time-out of a client's connection (luxid.md 1.4)
@@ -133,7 +130,8 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     attempts = Attempts(jobs, parts.rewriting, scheduler, launcher.rules.attempts)
     starter = Starter(jobs, store, launcher, attempts, scheduler, settings.luxid.start_timeout_s)
     take_ups = TakeUps(jobs, store, starter, parts.rewriting)
-    deaths = Deaths(jobs, store, parts.rewriting, attempts, scheduler, nursery)
+    ghosts, ghosts_raised = ghost_parts(settings, early), trio.Event()
+    deaths = Deaths(jobs, store, parts.rewriting, attempts, scheduler, nursery, ghosts_raised if ghosts else None)
     is_external = bool(settings.luxid.executor)
     # the job of an external executor ends at once, as with Ganeti
     grace_s = 0.0 if is_external else settings.luxid.kill_grace_s
@@ -142,13 +140,14 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     await nursery.start(store.files.run)
     dead = scheduler.recover(found.jobs)
     kills.recover()
+    if ghosts is not None:
+        ghosts.begin(dead, ghosts_raised, nursery)
     for job in dead:
         nursery.start_soon(deaths.settle, job)
     _log.info("queue.read", jobs=len(found.jobs), died=len(dead), serial=store.serial)
     nursery.start_soon(_write_history_at_end, parts)
     nursery.start_soon(deaths.run)
     parts.begin(nursery, starter.start, take_ups.take_up)
-    take_ups.open()
     # no event reported processes that died between being judged and being watched
     deaths.suspect_all()
     kills.resume()
@@ -171,12 +170,16 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
         exited=lambda notice: jobs.processes.reaped(notice.job_id),
     )
     await nursery.start(launcher.run, events)
-    canceller = Canceller(jobs, store, parts.views, parts.rewriting, kills, is_external=is_external)
+    end_on_nodes = ghosts.watch.end_left if ghosts else lambda _: False
+    canceller = Canceller(
+        jobs, store, parts.views, parts.rewriting, kills, is_external=is_external, end_on_nodes=end_on_nodes
+    )
     catch_up = partial(_catch_up, watch, tell, files)
     waiting = Waiting(jobs, store, parts.views, catch_up)
     feed = Feed(jobs, parts.views, partial(queue_state, store, jobs), catch_up)
     nursery.start_soon(feed.run)
     keys = SubmissionKeys(settings.paths, store.files, found.keys)
+    nursery.start_soon(following(settings, early, ghosts, nursery).run)
     service = _service(settings, early, canceller, waiting, feed, keys, nursery)
     await nursery.start(serve_unix, settings.paths.query_socket, service, _rules(settings))
 
@@ -230,11 +233,6 @@ def _service(
 ) -> Service:
     config, rules, parts = early.config, early.rules, early.parts
     jobs, store, views, events = parts.jobs, parts.store, parts.views, parts.scheduler
-    news = NewConfigs(config)
-    if early.nodes is not None:
-        nursery.start_soon(news.run)
-    following = Following(jobs, rules, WconfdEvents(settings.paths.wconfd_socket), news.tell)
-    nursery.start_soon(following.run)
     access, own_uid = settings.access, os.getuid()
     # members of `gids` have all rights but this one: Ganeti's rule
     privileged = attrs.evolve(access, gids=()).access(own_uid)

@@ -47,6 +47,11 @@ def job_of_key(key: str) -> int:
     return int(key.partition(".")[0])
 
 
+def op_of_key(key: str) -> int:
+    """The index of the opcode in a well-formed key."""
+    return int(key.split(".")[1])
+
+
 class CommandPhase(enum.Enum):
     """What the node knows of a key."""
 

@@ -8,13 +8,20 @@ Source: DESIGN section 12.
 import os
 from typing import TYPE_CHECKING
 
+import trio
+
 from common.nodes.nodesettings import AFTER_ATTEMPT
 from common.settings import Settings
 from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.earlyparts import EarlyParts, takes_up
+from daemons.luxid.following import Following
+from daemons.luxid.newconfigs import NewConfigs
+from protocol.subscription import WconfdEvents
 
 if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
     from daemons.luxid.livedata.nodesdata import NodesData
+    from daemons.luxid.nodes.ghostparts import GhostParts
 
 
 def node_copies(settings: Settings) -> "NodeCopies | None":
@@ -36,6 +43,31 @@ def live_data(settings: Settings) -> "NodesData | None":
     from daemons.luxid.livedata.nodesdata import NodesData
 
     return NodesData(settings.paths, settings.noded.port, settings.luxid.live_data_s)
+
+
+def ghost_parts(settings: Settings, early: EarlyParts) -> "GhostParts | None":
+    """What raises and lays ghosts; None: no commands run on nodes."""
+    if not takes_up(settings):
+        return None
+    from daemons.luxid.nodes.ghostparts import GhostParts
+
+    return GhostParts(settings, early)
+
+
+def following(settings: Settings, early: EarlyParts, ghosts: "GhostParts | None", nursery: trio.Nursery) -> Following:
+    """What passes wconfd's events to all parts that need them; start its `run`."""
+    events, news = WconfdEvents(settings.paths.wconfd_socket), NewConfigs(early.config)
+    if early.nodes is not None:
+        nursery.start_soon(news.run)
+    if ghosts is None:
+        return Following(early.parts.jobs, early.rules, events, news.tell)
+    watch = ghosts.watch
+
+    def on_config() -> None:
+        news.tell()
+        watch.config_changed()
+
+    return Following(early.parts.jobs, early.rules, events, on_config, watch.told)
 
 
 async def bring_up_address(settings: Settings, config: ConfigCache) -> None:

@@ -5,6 +5,7 @@ Source: luxid.md 2.4, 9.3, 9.4; DESIGN section 7.
 
 import signal
 import time
+from collections.abc import Callable
 from typing import Final
 
 import attrs
@@ -35,10 +36,22 @@ Done = tuple[bool, str]
 
 
 class Canceller:
-    """Carries out requests to cancel or kill."""
+    """Carries out requests to cancel or kill.
+
+    Args:
+        end_on_nodes: ends what an ended job has left running on nodes; returns false if there is nothing.
+    """
 
     def __init__(
-        self, jobs: LiveJobs, store: Store, views: JobViews, rewriting: Rewriting, kills: Kills, *, is_external: bool
+        self,
+        jobs: LiveJobs,
+        store: Store,
+        views: JobViews,
+        rewriting: Rewriting,
+        kills: Kills,
+        *,
+        is_external: bool,
+        end_on_nodes: Callable[[JobId], bool] = lambda _: False,
     ) -> None:
         self._jobs = jobs
         self._store = store
@@ -46,6 +59,7 @@ class Canceller:
         self._rewriting = rewriting
         self._kills = kills
         self._is_external = is_external
+        self._end_on_nodes = end_on_nodes
 
     async def cancel(self, job_id: JobId, *, kill: bool, caller: Caller) -> Done:
         """Cancel a job; return whether that is done, and a sentence.
@@ -131,7 +145,7 @@ class Canceller:
     async def _end_left(self, job_id: JobId) -> bool:
         """End the processes that an ended job left running under its locks; return false if there are none."""
         job = self._jobs.table.get(job_id) or self._store.find_archived(job_id)
-        return job is not None and await self._kills.end_left(job)
+        return self._end_on_nodes(job_id) or (job is not None and await self._kills.end_left(job))
 
     def _answer_ended(self, job_id: JobId) -> Done:
         state = self._views.state(job_id)

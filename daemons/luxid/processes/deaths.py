@@ -33,7 +33,11 @@ _log: Final = get_log(__name__)
 
 
 class Deaths:
-    """Finds dead job processes and settles their jobs."""
+    """Finds dead job processes and settles their jobs.
+
+    Args:
+        ghosts_raised: no job with a command on a node is settled before; None: there are no ghosts to be raised.
+    """
 
     def __init__(
         self,
@@ -43,6 +47,7 @@ class Deaths:
         attempts: Attempts,
         events: JobEvents,
         nursery: trio.Nursery,
+        ghosts_raised: trio.Event | None = None,
     ) -> None:
         self._jobs = jobs
         self._store = store
@@ -50,6 +55,7 @@ class Deaths:
         self._attempts = attempts
         self._events = events
         self._nursery = nursery
+        self._ghosts_raised = ghosts_raised
 
     async def run(self) -> None:
         """Probe the processes that are suspected to be dead, until cancelled."""
@@ -89,6 +95,8 @@ class Deaths:
 
     async def settle(self, job: Job) -> None:
         """Settle a job whose process, as last seen, is dead: end the job, or let it go on with a new process."""
+        if self._ghosts_raised is not None and self._jobs.work_left(job) is not None:
+            await self._ghosts_raised.wait()
         if not self._is_current(job):
             return
         job_id = job.job_id

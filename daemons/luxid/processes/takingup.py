@@ -33,23 +33,17 @@ _log: Final = get_log(__name__)
 
 
 class TakeUps:
-    """Starts the next processes of orphaned jobs, from `open` on."""
+    """Starts the next processes of orphaned jobs."""
 
     def __init__(self, jobs: LiveJobs, store: Store, starter: Starter, rewriting: Rewriting) -> None:
         self._jobs = jobs
         self._store = store
         self._starter = starter
         self._rewriting = rewriting
-        self._may_begin = trio.Event()
         self._turns = trio.CapacityLimiter(_AT_ONCE)
-
-    def open(self) -> None:
-        """Begin: the ghosts of an earlier master's jobs are raised."""
-        self._may_begin.set()
 
     async def take_up(self, job_id: JobId) -> None:
         """Give an orphaned job a process; a start that comes to nothing orphans it again."""
-        await self._may_begin.wait()
         await self._pause(job_id)
         async with self._turns:
             if self._jobs.processes.ask(job_id) is Ask.KILL:

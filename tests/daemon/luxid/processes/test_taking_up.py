@@ -89,7 +89,6 @@ async def luxid_in(folder: Path, slots: int = 20, found: tuple[FoundJob, ...] = 
             for job in dead:
                 nursery.start_soon(deaths.settle, job)
             parts.begin(nursery, starter.start, take_ups.take_up)
-            take_ups.open()
             yield Luxid(parts, launcher, deaths, kills, canceller)
             launcher.close()
             nursery.cancel_scope.cancel()
