@@ -29,9 +29,9 @@ from typing import Final
 
 from common.commands.cgroups import GroupTree
 from common.commands.output import OutputFile
-from common.errors import ExecutionError, GantryError, JobCanceled, PrerequisiteError, RemoteError
+from common.errors import GantryError, JobCanceled, PrerequisiteError
 from common.ids import JobId
-from common.locks import BGL, LockLevel, LockRequest, Owner
+from common.locks import Owner
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.queue.askers import asked_by
@@ -47,13 +47,11 @@ from daemons.jobproc.jobload import load_record
 from daemons.jobproc.jobrecord import JobRecord
 from daemons.jobproc.leftprocesses import LeftProcesses
 from daemons.jobproc.locking import JobLocks, Paused
-from daemons.jobproc.units.base import LogicalUnit
+from daemons.jobproc.opcodelocks import OpcodeLocks
 from daemons.jobproc.units.registry import make_unit
 from daemons.jobproc.waitrecord import WaitRecord
 from protocol.forkserver import Secrets
 
-# levels on which units request locks
-UNIT_LEVELS: Final = tuple(level for level in LockLevel if level not in (LockLevel.CLUSTER, LockLevel.CONFIG))
 _NO_SECRETS: Final[Mapping[str, object]] = {}
 _log = get_log(__name__)
 
@@ -132,6 +130,7 @@ class _Life:
         index = record.job.next_index
         # opcode that an earlier process has begun
         self._begun = index if index is not None and record.job.ops[index].state is JobState.RUNNING else None
+        self._opcode_locks = OpcodeLocks(job_id, self._locks, record, self._is_paused, self._begun)
         # see `UnitContext.after_end`
         self._afterwards: list[Callable[[], None]] = []
         signals.on_priority = self._take_priority
@@ -227,10 +226,10 @@ class _Life:
         unit = make_unit(op)
         context = self._context(index)
         self._afterwards = context.afterwards
-        has_locks = context.is_resumed and self._adopt(index, op)
+        has_locks = context.is_resumed and self._opcode_locks.adopt(index, op)
         unit.expand_names(context)
         if not has_locks:
-            self._take_locks(index, op, unit, context)
+            self._opcode_locks.take(index, unit, context)
         # what was read without locks may have changed
         context.forget_config()
         if not context.is_resumed:
@@ -248,19 +247,6 @@ class _Life:
         if self._record.job.ops[index].start_at is not None and self._is_paused():
             raise Paused
 
-    def _adopt(self, index: int, op: OpCode) -> bool:
-        """Go on with an opcode that an earlier process has begun; return whether that one's locks are held now.
-
-        Raises: ExecutionError: it cannot be gone on with. Abandoned: the earlier process may live. JobCanceled.
-        """
-        if not op.is_resumable:
-            raise ExecutionError("the process of the job has died in the middle of the opcode")
-        _log.info("job.taken_up", job=self._job_id, opcode=index)
-        try:
-            return self._locks.adopt()
-        except RemoteError as error:
-            raise Abandoned(f"wconfd does not give it the locks of the earlier process: {error.message}") from error
-
     def _opcode(self, index: int) -> OpCode:
         """The opcode with its secrets. Raises: PrerequisiteError: the secrets are lost."""
         op = parse_opcode(self._record.job.ops[index].input)
@@ -276,33 +262,6 @@ class _Life:
 
     def _secrets_of(self, index: int) -> Mapping[str, object] | None:
         return self._secrets[index] if index < len(self._secrets) else None
-
-    def _take_locks(self, index: int, op: OpCode, unit: LogicalUnit[OpCode], context: UnitContext) -> None:
-        """Acquire locks level by level, with as few requests as possible: all that is known goes into one."""
-        bgl = unit.declaration.bgl
-        requests = [LockRequest(BGL, bgl)] if bgl else []
-        for level in UNIT_LEVELS:
-            if unit.is_dynamic(level) and requests:
-                self._acquire(index, requests)
-                requests = []
-            requests += unit.declare_locks(level, context)
-        if requests:
-            self._acquire(index, requests)
-
-    def _acquire(self, index: int, requests: list[LockRequest]) -> None:
-        self._locks.acquire(
-            requests,
-            lambda: self._record.job.ops[index].priority,
-            lambda: self._begin_waiting(index),
-            lambda: self._is_paused() and not self._has_begun(index),
-        )
-
-    def _begin_waiting(self, index: int) -> None:
-        # a second request of the same opcode may also have to wait
-        if self._record.job.ops[index].start_at is None:
-            self._record.begin_waiting(index)
-        elif self._has_begun(index):
-            self._record.log(index, "the job is taken up, and waits for its locks, which it had lost")
 
     def _free_while(self, write: Callable[[], None]) -> None:
         """Write the opcode's end while its locks are freed."""
