@@ -44,7 +44,7 @@ from common.system.signals import HANDLED
 from daemons.jobproc.forkserver.children import Children
 from daemons.jobproc.forkserver.rehearsal import rehearse
 from daemons.jobproc.forkserver.server import TRIAL, ForkServer
-from daemons.jobproc.forkserver.warmup import warm_up
+from daemons.jobproc.forkserver.warmup import warm_up, warm_up_for_nodes
 from protocol.dial import reachable
 
 NAME: Final = "forkserver"
@@ -120,6 +120,8 @@ def _run(options: Options) -> None:
     if groups is not None:
         groups.sweep()
     warm_up()
+    if settings.cluster.has_nodes:
+        warm_up_for_nodes()
     rehearse(settings)
     gc.collect()
     gc.freeze()

@@ -22,7 +22,9 @@ from daemons.jobproc.units.registry import make_unit, unit_classes
 from protocol.forkserver import StartJob
 from protocol.luxi.submission import SubmitManyJobs
 from protocol.messages import AnyRequest, positional, structure_reply, structure_request
+from protocol.noded.call import AnyCall
 from protocol.wconfd.config import ReadConfig
+from protocol.wconfd.ghosts import AdoptLocks, Guard, GuardLocks
 from protocol.wconfd.locks import (
     DownGradeLocksLevel,
     FreeLocks,
@@ -68,3 +70,26 @@ def warm_up() -> None:
     decode_job(encode_job(Job(JobId(1), (JobOp({"OP_ID": "OP_TEST_DUMMY"}),))), "job-1")
     uuids = NewUuids(cluster="cluster", node=NodeUuid("node"), group=GroupUuid("group"))
     decode_config(to_json(initial_config("cluster", "node", now=0.0, uuids=uuids)))
+
+
+def warm_up_for_nodes() -> None:
+    """The same for what jobs with commands on nodes need beside; on one machine it is not even imported."""
+    import daemons.jobproc.nodecommands.nodecommand  # noqa: F401  # loaded for the children
+    from common.commands.spec import CommandSpec
+    from protocol.noded.call import request_body
+    from protocol.noded.commands import CommandPhase, FollowCommand, ForgetCommands, StartCommand, StopCommand
+
+    state = {"key": "1.0.1", "phase": "ended", "outcome": {"exit_code": 0}}
+    calls: tuple[tuple[AnyCall, object], ...] = (
+        (StartCommand("1.0.1", CommandSpec(argv=("true",)), 0, 0), state),
+        (FollowCommand("1.0.1", 0, 0, CommandPhase.RUNNING, 1.0), {"state": state, "output": [0, "x"]}),
+        (StopCommand("1.0.1"), state),
+        (ForgetCommands(("1.0.1",)), None),
+    )
+    for call, reply in calls:
+        request_body(call)
+        structure_reply(type(call), reply)
+    requests: tuple[AnyRequest, ...] = (GuardLocks(_OWNER, (Guard("node1", "1.0.1"),)), AdoptLocks(_OWNER))
+    for request in requests:
+        positional(request)
+        structure_reply(type(request), [])
