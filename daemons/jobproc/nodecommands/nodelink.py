@@ -13,6 +13,8 @@ from typing import TypeVar
 from common.errors import Unavailable
 from common.nodes.epochs import own_epoch
 from common.settings import Settings
+from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
 from common.system.signals import ProcessSignals
 from protocol.noded.call import NodeCall, request_body
 from protocol.noded.clients.certificates import CallerContext, CertificateFiles
@@ -23,6 +25,7 @@ from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Breakdown, Failed, FailureKind, Outcome
 
 R = TypeVar("R")
+_log = get_log(__name__)
 
 
 def _never() -> bool:
@@ -32,13 +35,13 @@ def _never() -> bool:
 class NodeLink:
     """A connection that is kept from one call to the next, and made anew when it is lost.
 
-    Raises: NoLongerMaster: another node has become the master. DamagedFile, OSError: the epoch cannot be read.
+    Raises: NoLongerMaster: another node has become the master. DamagedFile: what the epoch should be is none.
     """
 
     def __init__(self, settings: Settings, node: NodeAddress, signals: ProcessSignals) -> None:
         self.node = node
         self._signals = signals
-        self._epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
+        self._epoch = _epoch(settings, signals)
         self._context = CallerContext(CertificateFiles.of(settings.paths))
         self._connection: NodeConnection | None = None
 
@@ -108,3 +111,14 @@ class NodeLink:
         fd = connection.sock.fileno()
         reading = (fd,) if connection.wants_read else ()
         self._signals.wait(left_s, *reading, writing=fd if connection.wants_write else None)
+
+
+def _epoch(settings: Settings, signals: ProcessSignals) -> int:
+    """The epoch of this master, as soon as it can be read."""
+    for pause_s in retry_pauses():
+        try:
+            return own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
+        except OSError as error:
+            _log.warning("epoch.unreadable", error=error, retry_s=pause_s)
+        signals.wait(pause_s)
+    raise AssertionError("pauses never end")

@@ -1,56 +1,22 @@
 """OP_RUN_COMMAND on a node, with a real node daemon: DESIGN sections 13 and 14."""
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from common.ids import JobId
 from protocol.luxi.jobs import CancelJob
 from protocol.wconfd.ghosts import ListGhosts
 from protocol.wconfd.locks import ListAllLocks
+from tests.daemon.jobproc.nodecommands.jobs import (
+    commands_on,
+    locks_of,
+    log_of,
+    output_of,
+    result_of,
+    shell,
+    shell_parameters,
+)
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.wait import wait_until
-
-SETTINGS = "[luxid]\nkill_grace_s = 0.3\n[jobproc]\nlost_node_s = 2.0\n"
-
-
-@pytest.fixture(scope="module")
-def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Fleet(tmp_path_factory.mktemp("fleet"), 1) as fleet:
-        own = fleet.master.root / "gantry.toml"
-        own.write_text(own.read_text() + SETTINGS)
-        fleet.nodes[0].start()
-        fleet.master.start("noded", "wconfd", "forkserver", "luxid")
-        yield fleet
-
-
-@pytest.fixture
-def node(fleet: Fleet) -> FleetNode:
-    return fleet.nodes[0]
-
-
-def shell(script: str, **more: Any) -> dict[str, Any]:
-    return {"OP_ID": "OP_RUN_COMMAND", "argv": [script], "shell": True, "node": "node2.test", **more}
-
-
-def result_of(fleet: Fleet, job_id: int) -> Any:
-    return fleet.master.job(job_id, "opresult")[0][-1]
-
-
-def log_of(fleet: Fleet, job_id: int) -> list[str]:
-    return [entry[3] for lines in fleet.master.job(job_id, "oplog")[0] for entry in lines]
-
-
-def output_of(fleet: Fleet, job_id: int) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(fleet.master.paths.output.glob(f"job-{job_id}.0*")))
-
-
-def commands_on(node: FleetNode) -> set[str]:
-    """Names of what the node keeps of commands, forgotten ones left out."""
-    folder = node.paths.node_commands
-    return {path.name for path in folder.iterdir() if path.suffix not in (".gone", "")} if folder.exists() else set()
 
 
 def test_a_command_runs_on_its_node_and_its_result_is_as_of_a_local_one(fleet: Fleet, node: FleetNode) -> None:
@@ -167,17 +133,3 @@ def test_the_next_opcode_waits_for_processes_that_keep_the_locks(fleet: Fleet, n
     assert fleet.master.wait(job) == ["success"]
     assert any("waiting for processes that the previous opcode left" in line for line in log_of(fleet, job))
     assert fleet.master.wconf(ListGhosts()) == ()
-
-
-def locks_of(fleet: Fleet, job_id: int) -> Any:
-    from protocol.wconfd.locks import ListAllLocksOwners
-
-    found = []
-    for lock, owners in fleet.master.wconf(ListAllLocksOwners()):
-        found += [(lock, mode) for owner, mode in owners if owner.ident == job_id]
-    return found
-
-
-def shell_parameters(script: str) -> dict[str, Any]:
-    parameters = shell(script)
-    return {"op_id": parameters.pop("OP_ID"), **parameters}

@@ -1,0 +1,94 @@
+"""A conversation with a node, carried out over a link that replies as the test says."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from common.commands.output import OutputFile
+from common.commands.spec import CommandOutcome, CommandSpec
+from common.system.signals import ProcessSignals
+from daemons.jobproc.nodecommands import nodetalk
+from daemons.jobproc.nodecommands.conversation import Conversation, End
+from daemons.jobproc.nodecommands.nodelink import NodeLink
+from daemons.jobproc.nodecommands.nodetalk import NodeTalk
+from daemons.jobproc.nodecommands.streamcopy import StreamCopy
+from protocol.noded.clients.nodes import NodeAddress
+from protocol.noded.clients.outcomes import Failed, FailureKind, Replied
+from protocol.noded.commands import CommandNews, CommandPhase, CommandState
+from protocol.noded.contents import Content
+
+SILENT = Failed(FailureKind.LOST, "the connection was cut")
+
+
+class Signals:
+    """A process without signals, whose waits are over at once."""
+
+    kill_asked = False
+
+    def wait(self, timeout_s: float | None) -> tuple[int, ...]:
+        return ()
+
+
+class Link:
+    """Replies in the order given."""
+
+    def __init__(self, replies: Iterator[Any]) -> None:
+        self.node = NodeAddress("web2", "127.0.0.9")
+        self._replies = replies
+
+    def ask(self, call: object, limit_s: float, stop: Callable[[], bool]) -> Any:
+        return next(self._replies)
+
+
+def talk(folder: Path, told: list[str], *replies: Any) -> tuple[NodeTalk, Conversation]:
+    output = StreamCopy(OutputFile(folder / "job-1", 1000), 0, 5)
+    error = StreamCopy(OutputFile(folder / "job-1.err", 1000), 0, 5)
+    link = cast(NodeLink, Link(iter(replies)))
+    made = NodeTalk(
+        link=link,
+        signals=cast(ProcessSignals, Signals()),
+        output=output,
+        error=error,
+        tell=told.append,
+        on_kill=lambda: None,
+    )
+    spec = CommandSpec(argv=("true",))
+    conversation = Conversation(
+        key="1.0.1", spec=spec, output=output.stream, error=error.stream, lost_s=300.0, may_run=False
+    )
+    return made, conversation
+
+
+def state(phase: CommandPhase, output_bytes: int = 0) -> CommandState:
+    outcome = CommandOutcome(exit_code=0) if phase is CommandPhase.ENDED else None
+    return CommandState(key="1.0.1", phase=phase, output_bytes=output_bytes, outcome=outcome)
+
+
+def test_a_silence_and_its_end_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nodetalk, "TELL_S", 0.0)
+    told: list[str] = []
+    running, ended = state(CommandPhase.RUNNING), state(CommandPhase.ENDED)
+    news = [Replied(CommandNews(state=each)) for each in (running, ended)]
+    made, conversation = talk(tmp_path, told, Replied(running), SILENT, SILENT, *news)
+
+    over = made.carry_on(conversation).over
+
+    assert over is not None
+    assert over.end is End.ENDED
+    assert len(told) == 2
+    assert told[0].startswith("node 'web2' does not answer since ")
+    assert told[0].endswith("; its command may still run there: the connection was cut")
+    assert told[1] == "node 'web2' answers again"
+
+
+def test_output_that_the_node_has_dropped_is_a_gap_and_is_counted(tmp_path: Path) -> None:
+    late = CommandNews(state=state(CommandPhase.ENDED, 9), output_from=6, output=Content(b"end"))
+    first = CommandNews(state=state(CommandPhase.RUNNING, 2), output=Content(b"ab"))
+    made, conversation = talk(tmp_path, [], Replied(state(CommandPhase.RUNNING)), Replied(first), Replied(late))
+
+    made.carry_on(conversation)
+
+    assert made.dropped == 4
+    assert {path.name[-2:]: path.read_bytes() for path in tmp_path.iterdir()} == {"00": b"ab", "06": b"end"}
