@@ -34,14 +34,22 @@ class Bell:
 
     def __init__(self) -> None:
         self._rung = trio.Event()
+        self._rung_for_records = trio.Event()
 
-    def ring(self) -> None:
+    def ring(self, *, is_for_records: bool) -> None:
         self._rung.set()
+        if is_for_records:
+            self._rung_for_records.set()
 
     async def wait(self) -> None:
         """Return when it has rung since the last wait."""
         await self._rung.wait()
         self._rung = trio.Event()
+
+    async def wait_for_records(self) -> None:
+        """Return when it has rung since the last such wait, but not for output."""
+        await self._rung_for_records.wait()
+        self._rung_for_records = trio.Event()
 
 
 class CommandBells:
@@ -135,7 +143,7 @@ class CommandBells:
             _log.warning("commands.news_lost", next="all followers look again")
             self._ring_all()
         elif (key := self._keys.get(event.wd)) is not None:
-            self._ring(key)
+            self._ring(key, is_for_records=False)
         elif event.wd == self._folder_watches[0]:
             key, _, kind = os.fsdecode(event.name).rpartition(".")
             self._ring(key)
@@ -149,16 +157,16 @@ class CommandBells:
             self._watch_output(key)
         except OSError as error:
             _log.error("commands.output_not_watched", command=key, reason=error, effect="output comes late")
-        self._ring(key)
+        self._ring(key, is_for_records=False)
 
     async def _ring_again(self, key: str) -> None:
         for pause_s in PROBE_AGAIN_AFTER_S:
             await trio.sleep(pause_s)
             self._ring(key)
 
-    def _ring(self, key: str) -> None:
+    def _ring(self, key: str, *, is_for_records: bool = True) -> None:
         for bell in self._bells.get(key, ()):
-            bell.ring()
+            bell.ring(is_for_records=is_for_records)
 
     def _ring_all(self) -> None:
         for key in tuple(self._bells):

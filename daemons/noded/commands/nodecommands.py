@@ -53,6 +53,9 @@ from protocol.noded.commands import (
 _LOOK_AGAIN_S: Final = 0.02
 # seconds that a start takes at most before the caller is told to try again
 _START_S: Final = 45.0
+# seconds that output alone is held back for more of it, and bytes from which it is not
+_GATHER_S: Final = 0.03
+_MUCH: Final = 256 * 2**10
 _SWEEP_S: Final = 3600.0
 _log: Final = get_log(__name__)
 
@@ -104,20 +107,25 @@ class NodeCommands:
         raise Unavailable(f"command {call.key} was not begun within {_START_S:g} s; try again, or stop it")
 
     async def follow(self, call: FollowCommand) -> CommandNews:
-        """Return when there is something new, or the wait is over. Raises: Unavailable, OSError, DamagedFile."""
+        """Return when there is something new, or the wait is over. Raises: Unavailable, OSError, DamagedFile.
+
+        Output alone is held back for a moment, so that a command that writes much costs few calls.
+        """
         assert self._bells is not None
         await self._prepare()
-        news = await in_thread(self._states.news, call)
-        if not call.wait or _is_news(news, call):
-            return news
-        with self._bells.listen(call.key) as bell, trio.move_on_after(min(call.wait, LONGEST_WAIT_S)):
-            while True:
-                # first of all, what was before the bell
-                news = await in_thread(self._states.news, call)
-                if _is_news(news, call) or self._bells.is_closed:
-                    break
-                await bell.wait()
-        return news
+        if not call.wait:
+            return await in_thread(self._states.news, call)
+        with self._bells.listen(call.key) as bell:
+            news = await in_thread(self._states.news, call)
+            with trio.move_on_after(min(call.wait, LONGEST_WAIT_S)):
+                while not (_is_news(news, call) or self._bells.is_closed):
+                    await bell.wait()
+                    news = await in_thread(self._states.news, call)
+            if not _is_little_output(news, call):
+                return news
+            with trio.move_on_after(_GATHER_S):
+                await bell.wait_for_records()
+            return await in_thread(self._states.news, call)
 
     async def stop(self, key: str) -> CommandState:
         """Ask for the end of a command; a key that has not begun becomes void. Raises: OSError, DamagedFile.
@@ -280,6 +288,11 @@ class _Turn:
 
     lock: trio.Lock = attrs.Factory(trio.Lock)
     users: int = 0
+
+
+def _is_little_output(news: CommandNews, call: FollowCommand) -> bool:
+    """Whether there is some output, but not much, and nothing else is new."""
+    return 0 < len(news.output.data) + len(news.error.data) < _MUCH and news.state.phase is call.known
 
 
 def _is_news(news: CommandNews, call: FollowCommand) -> bool:

@@ -20,7 +20,8 @@ from daemons.noded.commands.commandrecords import (
     boot_id,
     digest_of_command,
 )
-from protocol.noded.commands import CommandPhase
+from protocol.noded.call import request_body
+from protocol.noded.commands import CommandPhase, FollowCommand
 from tests.support.machines.nodecommands import CommandsOf, shell
 from tests.support.machines.nodes import Node
 from tests.support.wait import wait_until
@@ -108,8 +109,9 @@ def test_a_killed_fork_server_is_replaced_and_ends_no_command(node: Node, comman
 def test_a_command_without_its_runner_runs_on_until_it_is_stopped_and_is_lost_then(
     node: Node, commands: CommandsOf
 ) -> None:
-    command = shell("sleep 1000 & sleep 1000")
+    command = shell("sleep 1000 & echo ready; sleep 1000")
     commands.start(command, "3.0.1")
+    wait_until(lambda: commands.follow("3.0.1").state.output_bytes, what="the processes of the command")
     runner = runner_of(node, "3.0.1")
     # all but the supervisor, which frees the lock and ends then
     below = [process for process in descendants(runner) if "supervisor" not in title(process.pid)]
@@ -219,3 +221,33 @@ def test_a_stop_does_not_wait_for_a_start_that_is_under_way(node: Node, commands
 
     assert b'"void"' in reply
     assert not file.exists()
+
+
+def test_a_time_out_is_kept_without_the_node_daemon(node: Node, commands: CommandsOf) -> None:
+    commands.start(shell("sleep 1000", timeout=0.5), "10.0.1")
+
+    node.kill()
+    wait_until((node.paths.node_commands / "10.0.1.end").exists, what="the end of the command")
+    node.start()
+
+    outcome = commands.end_of("10.0.1").state.outcome
+    assert outcome is not None
+    assert (outcome.timed_out, outcome.was_killed) == (True, False)
+
+
+def test_followers_are_told_the_state_when_their_node_daemon_stops(node: Node, commands: CommandsOf) -> None:
+    commands.start(shell("sleep 1000"), "11.0.1")
+    connection = node.connection()
+    follow = FollowCommand("11.0.1", 0, 0, CommandPhase.RUNNING, 50.0)
+    connection.request("POST", f"/{follow.METHOD}", request_body(follow))
+    # another call of the same daemon, after the long poll has begun
+    commands.phase("11.0.1")
+
+    node.cluster.kill("noded", signal.SIGTERM)
+    reply = connection.getresponse().read()
+    connection.close()
+    node.start()
+
+    assert b'"running"' in reply
+    commands.stop("11.0.1")
+    commands.end_of("11.0.1")

@@ -1,6 +1,6 @@
 """Commands on a node: started once, followed, stopped, forgotten (DESIGN section 13)."""
 
-import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -8,12 +8,22 @@ import pytest
 from common.commands.spec import Leave
 from common.nodes.runningcommands import going_on_words, running_commands
 from common.system.processes import find_process
-from protocol.noded.call import request_body
-from protocol.noded.commands import CommandPhase, FollowCommand
+from protocol.noded.commands import CommandPhase
 from tests.support.fakes.disks import no_room, small_disk
 from tests.support.machines.nodecommands import CommandsOf, Refused, shell, spec_of
 from tests.support.machines.nodes import Node
 from tests.support.wait import wait_until
+
+# idle connections are cut off soon, output is bounded
+SETTINGS = "idle_timeout_s = 0.3\nbody_timeout_s = 5\n[jobproc]\noutput_max_bytes = 20000\n"
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+    with Node(tmp_path_factory.mktemp("node"), SETTINGS) as node:
+        node.start()
+        yield node
+        node.cluster.crash()
 
 
 @pytest.fixture
@@ -80,19 +90,6 @@ def test_a_stop_ends_all_processes_also_those_that_do_not_listen(commands: Comma
     assert commands.stop("4.0.1").phase is CommandPhase.ENDED
 
 
-def test_a_time_out_is_kept_without_the_node_daemon(own: Node) -> None:
-    commands = CommandsOf(own)
-    commands.start(shell("sleep 1000", timeout=0.5), "5.0.1")
-
-    own.kill()
-    wait_until((own.paths.node_commands / "5.0.1.end").exists, what="the end of the command")
-    own.start()
-
-    outcome = commands.end_of("5.0.1").state.outcome
-    assert outcome is not None
-    assert (outcome.timed_out, outcome.was_killed) == (True, False)
-
-
 def test_processes_that_keep_the_locks_are_told_until_they_end(commands: CommandsOf) -> None:
     commands.start(shell("sleep 1000 & echo done", leave=Leave.KEEP_LOCKS), "6.0.1")
 
@@ -135,66 +132,47 @@ def test_a_forgotten_command_is_gone_but_for_a_note_and_is_not_started_again(com
     commands.end_of("8.1.1")
 
 
-def test_only_the_end_of_much_output_is_kept_and_that_is_told(tmp_path: Path) -> None:
-    with Node(tmp_path, "[jobproc]\noutput_max_bytes = 20000\n") as node:
-        node.start()
-        commands = CommandsOf(node)
-        commands.start(shell("seq 100000 200000"), "9.0.1")
-        wait_until(lambda: commands.phase("9.0.1") is CommandPhase.ENDED, what="the end of the command")
+def test_only_the_end_of_much_output_is_kept_and_that_is_told(commands: CommandsOf) -> None:
+    commands.start(shell("seq 100000 200000"), "9.0.1")
+    wait_until(lambda: commands.phase("9.0.1") is CommandPhase.ENDED, what="the end of the command")
 
-        news = commands.follow("9.0.1")
+    news = commands.follow("9.0.1")
 
-        whole = b"".join(b"%d\n" % number for number in range(100000, 200001))
-        assert news.state.output_bytes == len(whole)
-        assert len(whole) - 20000 <= news.output_from < len(whole)
-        assert news.output.data
-        assert whole[news.output_from :].startswith(news.output.data)
+    whole = b"".join(b"%d\n" % number for number in range(100000, 200001))
+    assert news.state.output_bytes == len(whole)
+    assert len(whole) - 20000 <= news.output_from < len(whole)
+    assert news.output.data
+    assert whole[news.output_from :].startswith(news.output.data)
 
 
-def test_a_full_disk_refuses_a_start_with_its_reason_and_nothing_runs(tmp_path: Path) -> None:
-    file = tmp_path / "ran"
+def test_a_command_that_writes_again_and_again_costs_few_calls(commands: CommandsOf) -> None:
+    commands.start(shell("for i in $(seq 200); do echo $i; sleep 0.005; done"), "10.0.1")
+
+    ended = commands.end_of("10.0.1")
+
+    assert ended.output == b"".join(b"%d\n" % number for number in range(1, 201))
+    # one for each line otherwise
+    assert ended.follows <= 100
+
+
+def test_a_full_disk_refuses_a_start_with_its_reason_and_holds_an_outcome_back(tmp_path: Path) -> None:
+    file, go = tmp_path / "ran", tmp_path / "go"
     with small_disk(tmp_path / "root" / "lib"), Node(tmp_path / "root") as node:
         node.start()
         commands = CommandsOf(node)
-        commands.start(shell("true"), "1.0.1")
-
-        with no_room(node.paths.data), pytest.raises(Refused, match="no space left"):
-            commands.start(shell(f"touch {file}"), "1.1.1")
-        refused = file.exists()
-
-        commands.start(shell(f"touch {file}"), "1.1.1")
-        commands.end_of("1.1.1")
-        assert (refused, file.exists()) == (False, True)
-
-
-def test_an_outcome_is_told_only_when_the_disk_has_it(tmp_path: Path) -> None:
-    with small_disk(tmp_path / "root" / "lib"), Node(tmp_path / "root") as node:
-        node.start()
-        commands = CommandsOf(node)
-        go = tmp_path / "go"
         commands.start(shell(f"while [ ! -e {go} ]; do sleep 0.02; done"), "1.0.1")
+
         with no_room(node.paths.data):
+            with pytest.raises(Refused, match="no space left"):
+                commands.start(shell(f"touch {file}"), "1.1.1")
             go.touch()
             wait_until(lambda: "outcome.not_written" in node.log(), what="the refusal of the disk")
-            held = commands.phase("1.0.1")
+            held, ran = commands.phase("1.0.1"), file.exists()
+        commands.start(shell(f"touch {file}"), "1.1.1")
 
-        assert held is CommandPhase.RUNNING
-        assert commands.end_of("1.0.1").state.phase is CommandPhase.ENDED
-
-
-def test_a_node_with_a_running_command_does_not_leave(own: Node) -> None:
-    commands = CommandsOf(own)
-    commands.start(shell("sleep 1000"), "1.0.1")
-
-    refused = own.call("node_leave_cluster", [False])
-    commands.stop("1.0.1")
-    commands.end_of("1.0.1")
-    left = own.call("node_leave_cluster", [False])
-
-    assert refused[0] is False
-    assert "commands of jobs run on this node: 1.0.1" in str(refused[1])
-    assert left[0] is True
-    assert not own.paths.node_commands.exists()
+        assert (held, ran) == (CommandPhase.RUNNING, False)
+        assert {commands.end_of(key).state.phase for key in ("1.0.1", "1.1.1")} == {CommandPhase.ENDED}
+        assert file.exists()
 
 
 @pytest.mark.parametrize("key", ["", "1.0", "1.0.1.2", "../1.0.1", "a.b.c", "1.0.1\n"])
@@ -204,7 +182,16 @@ def test_what_is_no_key_is_refused(commands: CommandsOf, key: str) -> None:
             call()
 
 
-def test_running_commands_are_counted_on_their_node(own: Node) -> None:
+def test_a_follower_may_wait_longer_than_an_idle_connection_may_be_silent(commands: CommandsOf) -> None:
+    commands.start(shell("sleep 1; echo at last"), "11.0.1")
+
+    news = commands.follow("11.0.1", wait=50)
+
+    assert news.output.data == b"at last\n"
+    commands.end_of("11.0.1")
+
+
+def test_running_commands_are_counted_on_their_node_which_does_not_leave_then(own: Node) -> None:
     folder = own.paths.node_commands
     before = (running_commands(folder), going_on_words(folder))
     commands = CommandsOf(own)
@@ -213,39 +200,14 @@ def test_running_commands_are_counted_on_their_node(own: Node) -> None:
     commands.end_of("1.1.1")
 
     during = (running_commands(folder), going_on_words(folder))
+    refused = own.call("node_leave_cluster", [False])
     commands.stop("1.0.1")
     commands.end_of("1.0.1")
+    left = own.call("node_leave_cluster", [False])
 
     assert before == ([], None)
     assert during == (["1.0.1"], "1 command of jobs goes on here")
-
-
-def test_a_follower_may_wait_longer_than_an_idle_connection_may_be_silent(tmp_path: Path) -> None:
-    with Node(tmp_path, "idle_timeout_s = 0.3\nbody_timeout_s = 0.3\n") as node:
-        node.start()
-        commands = CommandsOf(node)
-        commands.start(shell("sleep 1; echo at last"), "1.0.1")
-
-        news = commands.follow("1.0.1", wait=50)
-
-        assert news.output.data == b"at last\n"
-        commands.end_of("1.0.1")
-
-
-def test_followers_are_told_the_state_when_their_node_daemon_stops(own: Node) -> None:
-    commands = CommandsOf(own)
-    commands.start(shell("sleep 1000"), "1.0.1")
-    connection = own.connection()
-    follow = FollowCommand("1.0.1", 0, 0, CommandPhase.RUNNING, 50.0)
-    connection.request("POST", f"/{follow.METHOD}", request_body(follow))
-    # another call of the same daemon, after the long poll has begun
-    commands.phase("1.0.1")
-
-    own.cluster.kill("noded", signal.SIGTERM)
-    reply = connection.getresponse().read()
-    connection.close()
-    own.start()
-
-    assert b'"running"' in reply
-    commands.stop("1.0.1")
-    commands.end_of("1.0.1")
+    assert refused[0] is False
+    assert "commands of jobs run on this node: 1.0.1" in str(refused[1])
+    assert left[0] is True
+    assert not folder.exists()

@@ -74,14 +74,15 @@ class CommandsOf:
         """Follow a command until none of its processes lives."""
         output, errors = b"", b""
         deadline = time.monotonic() + PATIENCE_S
-        phase = CommandPhase.RUNNING
+        phase, follows = CommandPhase.RUNNING, 0
         while time.monotonic() < deadline:
+            follows += 1
             news = self.follow(key, len(output), len(errors), phase, wait=20)
             output += news.output.data
             errors += news.error.data
             phase = news.state.phase
             if not phase.may_run and len(output) == news.state.output_bytes:
-                return Ended(news.state, output, errors)
+                return Ended(news.state, output, errors, follows)
         raise AssertionError(f"command {key} has not ended: {news.state}")
 
     def _call(self, call: Any) -> Any:
@@ -98,6 +99,8 @@ class Ended:
     state: CommandState
     output: bytes
     errors: bytes
+    # calls that it took to see the end
+    follows: int
 
 
 class Refused(Exception):
