@@ -439,4 +439,35 @@ MUTANTS: Final = (
         "",
         "tests/daemon/noded/test_old_master.py::test_an_old_master_that_hears_of_a_newer_one_ends_with_its_jobs",
     ),
+    # node groups and tags
+    _mutant(
+        "let two groups have one name",
+        "daemons/wconfd/core/config/groupchanges.py",
+        "    for given in change.groups:\n        _check_name(groups, given)\n",
+        "",
+        "tests/unit/wconfd/test_config_change_groups.py::test_a_name_that_means_another_group_is_refused",
+        "tests/daemon/jobproc/test_groups_and_tags.py::"
+        "test_of_many_jobs_at_once_each_tag_counts_and_one_group_gets_the_name",
+    ),
+    _mutant(
+        "remove a group that still has nodes",
+        "daemons/wconfd/core/config/groupchanges.py",
+        "    for uuid in change.removed:\n        _check_removal(config, uuid)\n",
+        "",
+        "tests/unit/wconfd/test_config_change_groups.py::test_a_group_with_nodes_stays",
+    ),
+    _mutant(
+        "split instances without being forced",
+        "daemons/jobproc/units/groups/assignnodes.py",
+        "if self._splits.new and not self.op.force:",
+        "if False:",
+        "tests/unit/jobproc/test_group_units.py::test_instances_are_split_only_by_force",
+    ),
+    _mutant(
+        "change tags without the lock of their object",
+        "daemons/jobproc/units/tags/changetags.py",
+        "        return self._found.requests(level, LockMode.EXCLUSIVE)",
+        "        return ()",
+        "tests/unit/jobproc/test_tag_units.py::test_tags_are_changed_under_the_lock_of_their_object_alone",
+    ),
 )

@@ -120,7 +120,7 @@ def test_groups_with_nodes_and_the_last_one_stay(tmp_path: Path) -> None:
 
     assert full == (
         "wrong_state",
-        "node group 'default' has 2 nodes: n2.test, node1.test; put them into another group first: "
+        "node group 'default' has nodes: n2.test, node1.test; put them into another group first: "
         "gnt-group assign-nodes GROUP NODE...",
     )
     assert last == ("wrong_state", "node group 'default' is the only one, and cannot be removed")
@@ -276,6 +276,7 @@ def test_a_policy_of_its_own_is_set_and_ended_part_by_part(tmp_path: Path) -> No
         ({"diskparams": {"drbd": {"shape": 1}}}, "there is no disk parameter of 'drbd' 'shape'; known are resync-"),
         ({"diskparams": {"file": {"shape": 1}}}, "there is no disk parameter of 'file' 'shape'; there are none"),
         ({"diskparams": {"plain": {"stripes": "x"}}}, "the disk parameter of 'plain' 'stripes' cannot be 'x': a whole"),
+        ({"diskparams": {"rbd": {"access": "x"}}}, "'access' must be userspace or kernelspace, got 'x'"),
         ({"hv_state": {"bhyve": {}}}, "there is no hypervisor 'bhyve'; known are kvm, xen-pvm, "),
         ({"hv_state": {"kvm": {"shape": 1}}}, "there is no state of a hypervisor 'shape'; known are mem_total, "),
         ({"hv_state": {"kvm": 3}}, "a state is written as an object, not as 3"),

@@ -7,7 +7,7 @@ Source: opcodes.md 4 and 6.2, GROUP_ASSIGN_NODES.
 """
 
 from collections.abc import Sequence
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import attrs
 
@@ -20,10 +20,8 @@ from common.opcodes.base import OpCode
 from common.opcodes.group import OpGroupAssignNodes
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.groups.groupnames import current_group, group_of
+from daemons.jobproc.units.groups.groupnames import current_group, group_of, shown_names
 from daemons.jobproc.units.groups.splits import splits_after
-
-_MOST_NAMES: Final = 10
 
 
 class GroupAssignNodesUnit(LogicalUnit[OpGroupAssignNodes]):
@@ -64,14 +62,14 @@ class GroupAssignNodesUnit(LogicalUnit[OpGroupAssignNodes]):
         if self._splits.new and not self.op.force:
             raise PrerequisiteError(
                 f"with these nodes in node group '{group.name}' instances would have nodes in several groups: "
-                f"{_shown(self._splits.new)}; name all their nodes, or add --force"
+                f"{shown_names(self._splits.new)}; name all their nodes, or add --force"
             )
 
     def run(self, context: UnitContext) -> None:
         if self._splits.new:
-            context.feedback(f"warning: instances now have nodes in several groups: {_shown(self._splits.new)}")
+            context.feedback(f"warning: instances now have nodes in several groups: {shown_names(self._splits.new)}")
         if self._splits.old:
-            context.feedback(f"warning: instances still have nodes in several groups: {_shown(self._splits.old)}")
+            context.feedback(f"warning: instances still have nodes in several groups: {shown_names(self._splits.old)}")
         if self._changed:
             # roles stay, so the pool of candidates is not judged
             context.config.change_nodes(self._changed, may_fall_short=True)
@@ -85,8 +83,3 @@ class GroupAssignNodesUnit(LogicalUnit[OpGroupAssignNodes]):
         if None in found:
             raise PrerequisiteError("one of the uuids is no node's", "unknown_entity")
         return [node for node in found if node is not None]
-
-
-def _shown(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{', '.join(names[:_MOST_NAMES])}{more}"

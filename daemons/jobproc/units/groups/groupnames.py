@@ -3,10 +3,15 @@
 Source: opcodes.md 4.
 """
 
+from collections.abc import Sequence
+from typing import Final
+
 from common.errors import PrerequisiteError
 from common.objects.index import ConfigIndex, find_named
 from common.objects.kinds import GroupUuid
 from common.objects.nodegroup import NodeGroup
+
+_MOST_NAMES: Final = 10
 
 
 def group_of(config: ConfigIndex, name: str) -> NodeGroup:
@@ -21,6 +26,12 @@ def current_group(config: ConfigIndex, uuid: GroupUuid, name: str) -> NodeGroup:
     if found is None:
         raise PrerequisiteError(f"node group '{name}' was removed meanwhile", "unknown_entity")
     return found
+
+
+def shown_names(names: Sequence[str]) -> str:
+    """Names in a text: the first ones, and how many there are beside them."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{', '.join(names[:_MOST_NAMES])}{more}"
 
 
 def check_new_name(config: ConfigIndex, name: str) -> None:

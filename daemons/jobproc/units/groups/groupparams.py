@@ -15,12 +15,11 @@ from common.opcodes.base import OpCode
 from common.opcodes.group import OpGroupSetParams
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.groups.groupnames import current_group, group_of
+from daemons.jobproc.units.groups.groupnames import current_group, group_of, shown_names
 from daemons.jobproc.units.groups.groupvalues import disk_parameters_json, with_values
 from daemons.jobproc.units.values.violations import new_violations
 
 _VALUES: Final = ("alloc_policy", "ndparams", "diskparams", "ipolicy", "hv_state", "disk_state")
-_MOST_NAMES: Final = 10
 
 
 class GroupSetParamsUnit(LogicalUnit[OpGroupSetParams]):
@@ -54,11 +53,8 @@ class GroupSetParamsUnit(LogicalUnit[OpGroupSetParams]):
 
     def run(self, context: UnitContext) -> list[list[str]]:
         if names := self._violations:
-            more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-            context.feedback(
-                "warning: instances that do not keep to the changed policy: "
-                f"{', '.join(names[:_MOST_NAMES])}{more}; they stay as they are"
-            )
+            text = "instances that do not keep to the changed policy"
+            context.feedback(f"warning: {text}: {shown_names(names)}; they stay as they are")
         context.config.update(self._group)
         return self._changes()
 

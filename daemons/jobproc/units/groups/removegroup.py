@@ -13,7 +13,7 @@ from common.opcodes.base import OpCode
 from common.opcodes.group import OpGroupRemove
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
-from daemons.jobproc.units.groups.groupnames import current_group, group_of
+from daemons.jobproc.units.groups.groupnames import current_group, group_of, shown_names
 
 
 class GroupRemoveUnit(LogicalUnit[OpGroupRemove]):
@@ -36,8 +36,8 @@ class GroupRemoveUnit(LogicalUnit[OpGroupRemove]):
         group = current_group(context.config, self._uuid, self.op.group_name)
         if nodes := [node.name for node in context.config.group_nodes(group.uuid)]:
             raise PrerequisiteError(
-                f"node group '{group.name}' has {len(nodes)} nodes: {', '.join(nodes[:5])}; put them into another "
-                "group first: gnt-group assign-nodes GROUP NODE..."
+                f"node group '{group.name}' has nodes: {shown_names(nodes)}; put them into another group first: "
+                "gnt-group assign-nodes GROUP NODE..."
             )
         if len(context.config.groups) == 1:
             raise PrerequisiteError(f"node group '{group.name}' is the only one, and cannot be removed")

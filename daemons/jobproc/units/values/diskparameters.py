@@ -6,6 +6,7 @@ Source: Ganeti's `gnt-group info` (seen); wconfd.md 7.3.
 from collections.abc import Mapping
 from typing import Final
 
+from common.errors import PrerequisiteError
 from common.objects.entity import Params
 from common.objects.kinds import DiskTemplate
 from daemons.jobproc.units.values.readers import Reader, changed, changes_of, text, truth, whole
@@ -35,6 +36,10 @@ _READERS: Final[Mapping[DiskTemplate, Mapping[str, Reader]]] = {
 }
 
 
+# parameter with few words -> these words
+_WORDS: Final = {"access": ("userspace", "kernelspace")}
+
+
 def changed_disk_parameters(
     before: Mapping[DiskTemplate, Params], given: Mapping[DiskTemplate, Params]
 ) -> Mapping[DiskTemplate, Params]:
@@ -45,5 +50,12 @@ def changed_disk_parameters(
     after = dict(before)
     for template, values in given.items():
         changes = changes_of(values, _READERS.get(template, {}), f"disk parameter of '{template.value}'")
+        _check_words(changes)
         after[template] = changed(before.get(template, {}), changes)
     return after
+
+
+def _check_words(changes: Params) -> None:
+    for name, words in _WORDS.items():
+        if changes.get(name, words[0]) not in (*words, None):
+            raise PrerequisiteError(f"'{name}' must be {' or '.join(words)}, got {changes[name]!r:.60}", "wrong_input")
