@@ -108,6 +108,9 @@ class NodeCommand:
                 f"{self._talk.dropped} bytes of the output are missing: node '{self._node.name}' had dropped them "
                 "before they were copied"
             )
+        if self._conversation.is_killed and over.end.is_proof:
+            # no matter how it ended
+            raise JobCanceled(f"'{self._op.argv[0]}' was killed with its job")
         if over.outcome is None:
             self._fail(over)
         if over.end is End.KEPT:
@@ -123,7 +126,7 @@ class NodeCommand:
         output = self._talk.output.written(state.output_bytes)
         error = self._talk.error.written(state.error_bytes)
         # a request to cancel does not reach the node
-        return judge(self._op, outcome, output, error, cancelled=self._context.killed)
+        return judge(self._op, outcome, output, error, cancelled=False)
 
     def _fail(self, over: Over) -> NoReturn:
         program, node = self._op.argv[0], self._node.name
@@ -131,8 +134,6 @@ class NodeCommand:
             case End.OUTDATED:
                 raise Abandoned(over.text)
             case End.VOID:
-                if self._conversation.is_killed:
-                    raise JobCanceled(f"'{program}' was killed before it was started")
                 raise not_begun(f"'{program}' was stopped on node '{node}' before it was started")
             case End.NOT_BEGUN:
                 raise not_begun(f"'{program}' was not started: {over.text}")

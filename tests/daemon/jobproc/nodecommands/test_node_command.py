@@ -107,6 +107,22 @@ def test_failures_kills_and_times_are_judged_as_here(fleet: Fleet) -> None:
     assert result_of(fleet, apart)[1][0].endswith("last output: err")
 
 
+def test_a_killed_job_is_canceled_although_its_command_had_just_succeeded(fleet: Fleet, node: FleetNode) -> None:
+    gate = node.cluster.root / "gate-kill"
+    job = fleet.master.submit(shell(f"echo here; until [ -e {gate} ]; do sleep 0.02; done"))
+    wait_until(lambda: output_of(fleet, job) == b"here\n", what="it runs")
+    node.freeze()
+    gate.touch()
+    wait_until(lambda: f"{job}.0.1.end" in commands_on(node), what="it has ended, and the node cannot say so")
+
+    fleet.master.luxi(CancelJob(JobId(job), kill=True))
+    fleet.master.wait(job, status="canceling")
+    node.thaw()
+
+    assert fleet.master.wait(job) == ["canceled"]
+    assert fleet.master.wconf(ListAllLocks()) == ()
+
+
 def test_much_output_is_whole_across_restarts_of_the_node_daemon(fleet: Fleet, node: FleetNode) -> None:
     gate = node.cluster.root / "gate-much"
     script = f"seq 1 200000; touch {gate}.1; until [ -e {gate} ]; do sleep 0.02; done; seq 200001 400000"

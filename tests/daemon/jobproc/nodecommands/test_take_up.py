@@ -111,7 +111,8 @@ def test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over(fleet
     wait_until(lambda: job in ghosts(fleet), what="the locks have a ghost")
     assert locks_of(fleet, job) == held
     node.start()
-    (root / "late").touch()
+    wait_until(lambda: not ghosts(fleet), what="the node has said that nothing runs there")
+    assert locks_of(fleet, job) == []
 
 
 def guarded(fleet: Fleet, job_id: int) -> bool:
