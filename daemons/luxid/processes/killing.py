@@ -34,8 +34,8 @@ from daemons.luxid.rewriting import Rewriting, timestamp
 QUICK_S: Final = 0.6
 # seconds for supervisors to finish their last round
 MARGIN_S: Final = 1.0
-# seconds that a job process waits at most for a node that does not reply
-NODE_S: Final = 10.0
+# seconds that a job process takes at most to give up a node that does not reply
+NODE_S: Final = 20.0
 FIRST_ROUND_S: Final = 0.1
 LONGEST_ROUND_S: Final = 32.0
 # number of rounds after which the log reports an error

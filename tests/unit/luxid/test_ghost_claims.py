@@ -25,12 +25,13 @@ def job_on(node: str, **values: object) -> Job:
     return Job(JobId(7), (ended, command), livelock="/run/of/another/master")
 
 
-def claimed(job: Job, index: ConfigIndex) -> dict[str, LockMode]:
+def claimed(job: Job, index: ConfigIndex, of: str | None = None) -> dict[str, LockMode]:
+    """Args: of: the node's name, if the job names it otherwise."""
     work = node_work(job)
     assert work is not None
     claim = claim_of(job, work, index)
     assert (claim.owner.ident, claim.owner.livelock) == (7, "/run/of/another/master")
-    assert claim.guards == (Guard(work.node, "7.1.1"),)
+    assert claim.guards == (Guard(of or work.node, "7.1.1"),)
     return {str(lock): mode for lock, mode in claim.locks}
 
 
@@ -40,6 +41,14 @@ def test_the_lock_of_its_node_and_those_that_it_names(index: ConfigIndex) -> Non
     locks = claimed(job_on(node.name, locks={"instance/a": "exclusive"}), index)
 
     assert locks == {"cluster/BGL": S, "instance/a": X, f"node/{node.uuid}": S}
+
+
+def test_its_guard_has_the_nodes_name_however_the_job_names_it(index: ConfigIndex) -> None:
+    node = index.nodes[0]
+    assert node.name is not None
+
+    for name in (node.uuid, node.name.partition(".")[0]):
+        assert claimed(job_on(name), index, of=node.name) == {"cluster/BGL": S, f"node/{node.uuid}": S}
 
 
 def test_a_node_that_is_gone_has_no_lock(index: ConfigIndex) -> None:
