@@ -245,7 +245,15 @@ def _service(
         routes(
             Handlers(
                 submission=Submission(
-                    jobs, store, events, settings.luxid, keys, privileged, submitters, _job_bounds(settings.limits)
+                    jobs,
+                    store,
+                    events,
+                    settings.luxid,
+                    keys,
+                    privileged,
+                    submitters,
+                    _job_bounds(settings.limits),
+                    config.current,
                 ),
                 jobs=Jobs(jobs, store, parts.rewriting, events, canceller),
                 waiting=waiting,

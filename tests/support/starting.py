@@ -2,6 +2,8 @@
 
 import trio
 
+from common.objects.index import ConfigIndex
+from daemons.luxid.configcache import ConfigurationMissing
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.deaths import Deaths
@@ -9,6 +11,11 @@ from daemons.luxid.processes.launcher import Launcher
 from daemons.luxid.processes.starting import Starter
 
 ATTEMPTS = 3
+
+
+async def no_configuration() -> ConfigIndex:
+    """For submissions whose jobs name no nodes."""
+    raise ConfigurationMissing
 
 
 def starter_of(parts: Parts, launcher: Launcher, timeout_s: float = 10.0) -> Starter:

@@ -5,17 +5,19 @@ Source: luxid.md 2.2, 2.3, 2.7.
 
 import contextlib
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final
 
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
 from common.ids import JobId
+from common.objects.index import ConfigIndex
 from common.queue.filters import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log
 from daemons.luxid.core.queue.jobbounds import JobBounds
+from daemons.luxid.core.queue.knownnodes import names_nodes, unknown_node
 from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs, parse_jobs
 from daemons.luxid.core.queue.rights import Submitter, authorize
 from daemons.luxid.files.store import Store
@@ -51,6 +53,7 @@ class Submission:
 
     Args:
         privileged: roles; its administrators may submit to a drained queue.
+        configuration: returns the present one; called if a job names nodes.
     """
 
     def __init__(
@@ -63,6 +66,7 @@ class Submission:
         privileged: Access,
         submitters: Submitters,
         bounds: JobBounds,
+        configuration: Callable[[], Awaitable[ConfigIndex]],
     ) -> None:
         self._jobs = jobs
         self._store = store
@@ -72,6 +76,7 @@ class Submission:
         self._privileged = privileged
         self._submitters = submitters
         self._bounds = bounds
+        self._configuration = configuration
         # number of jobs that are being written
         self._arriving = 0
 
@@ -87,7 +92,7 @@ class Submission:
                 "'uids' or 'admin' of '[access]' may"
             )
         submitter = await self._submitters.of(peer)
-        jobs = await in_turns(self._authorized(await _read([call.job], self._bounds), submitter))
+        jobs = await self._acceptable(await _read([call.job], self._bounds), submitter)
         (answer,) = await self._take(jobs, peer, submitter)
         return _taken(answer)
 
@@ -119,7 +124,7 @@ class Submission:
         self, inputs: Sequence[JobInput], key: str | None, peer: Peer, submitter: Submitter
     ) -> list[Answer]:
         parsed = await _read(inputs, self._bounds)
-        jobs = await in_turns(self._authorized(parsed, submitter))
+        jobs = await self._acceptable(parsed, submitter)
         if key is None or not parsed:
             self._check_drained()
             return await self._take(jobs, peer, submitter) if parsed else []
@@ -129,6 +134,17 @@ class Submission:
                 return [InvalidRequest(each) if isinstance(each, str) else each for each in claim.earlier.answers]
             self._check_drained()
             return await self._take(jobs, peer, submitter, claim)
+
+    async def _acceptable(self, jobs: Sequence[Wanted], submitter: Submitter) -> Sequence[Wanted]:
+        """For each job the job as it is taken, or the reason for its refusal.
+
+        Raises: ConfigurationMissing: a job names a node, and the configuration cannot be read.
+        """
+        wanted = await in_turns(self._authorized(jobs, submitter))
+        if not any(names_nodes(ops) for ops in wanted if not isinstance(ops, GantryError)):
+            return wanted
+        nodes = (await self._configuration()).nodes
+        return [ops if isinstance(ops, GantryError) else unknown_node(ops, nodes) or ops for ops in wanted]
 
     def _authorized(self, jobs: Sequence[Wanted], submitter: Submitter) -> Generator[int, None, list[Wanted]]:
         """For each job the job, or the reason for its refusal, e.g. the submitter may not submit one of its opcodes."""

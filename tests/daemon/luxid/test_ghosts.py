@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.commands.spec import CommandSpec, Leave
+from common.errors import RemoteError
 from protocol.noded.commands import CommandPhase
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.machines.remotework import RemoteWork
@@ -85,6 +86,13 @@ def test_processes_left_on_purpose_keep_the_locks_until_a_user_ends_them(work: R
     is_done, text = work.kill(900003)
     assert is_done, text
     until_laid(work)
+
+
+def test_a_job_on_a_node_that_there_is_not_is_refused_at_once(work: RemoteWork) -> None:
+    op = {"OP_ID": "OP_RUN_COMMAND", "argv": ["true"], "node": "node4"}
+
+    with pytest.raises(RemoteError, match=r"opcode 1: there is no node 'node4'; did you mean 'node[12].test'"):
+        work.fleet.master.submit(op)
 
 
 def test_a_new_master_claims_locks_and_forgets_what_its_jobs_need_no_more(work: RemoteWork, node: FleetNode) -> None:

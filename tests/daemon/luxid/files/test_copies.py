@@ -41,7 +41,7 @@ from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.copies import LOSS, REFUSAL, FakeCopies
 from tests.support.fakes.launcher import FakeLauncher
-from tests.support.starting import deaths_of, starter_of
+from tests.support.starting import deaths_of, no_configuration, starter_of
 from tests.support.wait import PATIENCE_S, wait_until_async
 
 pytestmark = pytest.mark.trio
@@ -92,7 +92,9 @@ async def luxid(tmp_path: Path, copies: FakeCopies) -> AsyncIterator[Luxid]:
         parts = Parts.make(store, LuxidSettings())
         parts.scheduler.obstruct("a test")
         keys, submitters = SubmissionKeys(paths, store.files, ()), Submitters(access, parts.jobs)
-        submission = Submission(parts.jobs, store, parts.scheduler, LuxidSettings(), keys, access, submitters, bounds)
+        submission = Submission(
+            parts.jobs, store, parts.scheduler, LuxidSettings(), keys, access, submitters, bounds, no_configuration
+        )
         yield Luxid(parts, submission, copies, nursery)
         nursery.cancel_scope.cancel()
     store.close()

@@ -33,6 +33,7 @@ from protocol.messages import reply_to_wire
 from protocol.peer import Peer
 from tests.daemon.luxid.ops import dummy
 from tests.support.fakes.launcher import FakeLauncher
+from tests.support.starting import no_configuration
 
 pytestmark = pytest.mark.trio
 # units of work: a slice, and the step that fills it
@@ -99,7 +100,9 @@ async def parts(tmp_path: Path) -> AsyncIterator[Luxid]:
         made.begin(nursery, start)
         submitters = Submitters(access, made.jobs)
         keys = SubmissionKeys(paths, store.files, ())
-        submission = Submission(made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds)
+        submission = Submission(
+            made.jobs, store, made.scheduler, LuxidSettings(), keys, access, submitters, bounds, no_configuration
+        )
         yield Luxid(submission, made.jobs, store)
         nursery.cancel_scope.cancel()
     store.close()
