@@ -64,6 +64,26 @@ def test_after_a_failure_no_further_node_begins(fleet: Fleet, tmp_path: Path) ->
     assert ended.out.splitlines()[-1].endswith(", 1 failed, 1 canceled")
 
 
+def test_a_node_whose_job_waits_for_a_lock_does_not_begin_after_a_failure(fleet: Fleet, tmp_path: Path) -> None:
+    master, gate = fleet.master, tmp_path / "gate"
+    wait = f"touch {tmp_path}/held; until [ -e {gate} ]; do sleep 0.02; done"
+    holder = int(job(fleet, "run", "--lock", "instance/node3.test", "--shell", "--", wait).out)
+    wait_until(lambda: (tmp_path / "held").exists(), what="the lock is held")
+    fail = f"touch {tmp_path}/$GANTRY_NODE; until [ -e {tmp_path}/fail ]; do sleep 0.02; done; false"
+    on = ["--node", "node2", "--node", "node3", "--lock", "instance/{node}", "--stop-on-failure", "--output", "json"]
+    ids = [row["id"] for row in json.loads(job(fleet, "run", *on, "--shell", "--", fail).out)]
+    master.wait(ids[0], status="running")
+    master.wait(ids[1], status="waiting")
+
+    (tmp_path / "fail").touch()
+
+    assert master.wait(*ids) == ["error", "canceled"]
+    gate.touch()
+    assert master.wait(holder) == ["success"]
+    assert not (tmp_path / "node3.test").exists()
+    assert f"canceled before it began, as job {ids[0]} of its batch failed" in job(fleet, "why", ids[1]).out
+
+
 def test_a_job_without_a_place_says_so_and_the_bound_holds_over_a_restart_of_luxid(
     fleet: Fleet, tmp_path: Path
 ) -> None:

@@ -357,7 +357,10 @@ class Scheduling(RuleBasedStateMachine):
         self.queue.failed_before(self.failed)
         self.failures = Counter(self.batches(self.failed))
         self.forget_batches()
-        self.queue.decide(self.now_s, may_start=False)
+        doomed = {each.job_id for each in self.queue.decide(self.now_s, may_start=False).doomed}
+        assert doomed == self.twin.stopped(self.failures)
+        for job_id in doomed:
+            self.remove(job_id, JobState.CANCELED)
         told = {
             "rules": lambda: self.queue.filters_changed(self.twin.rules),
             "words": self.aliases_changed,
@@ -393,7 +396,11 @@ class Scheduling(RuleBasedStateMachine):
     @invariant()
     def running_jobs_pause_by_the_rules_in_force(self) -> None:
         for job_id in self.twin.ids(Phase.RUNNING):
-            wants = self.twin.action(self.twin.jobs[job_id].job) is ActionKind.PAUSE
+            job = self.twin.jobs[job_id].job
+            wants = self.twin.action(job) is ActionKind.PAUSE
+            if self.batches([job]) and not wants:
+                # perhaps its batch has stopped
+                continue
             assert self.queue.should_pause(JobId(job_id)) is wants
 
     @invariant()

@@ -134,3 +134,23 @@ def test_a_batch_of_another_user_with_the_same_id_stops_nothing() -> None:
     queue.end(JobId(1), JobState.ERROR)
 
     assert queue.decide(NOW).doomed == ()
+
+
+def test_a_job_that_has_a_process_and_has_not_begun_is_paused_and_ends_when_it_comes_back() -> None:
+    queue = queue_with(*(job_of(job_id, failures=0) for job_id in range(1, 4)))
+    assert queue.decide(NOW).start == (1, 2, 3)
+    queue.started(JobId(1))
+    queue.started(JobId(2))
+
+    queue.end(JobId(1), JobState.ERROR)
+    assert queue.decide(NOW).pause == (2,)
+    # it was being started when its batch stopped
+    queue.started(JobId(3))
+    assert queue.decide(NOW).pause == (3,)
+    for job_id in (2, 3):
+        queue.hold(JobId(job_id))
+        queue.add(job_of(job_id, failures=0))
+
+    decisions = queue.decide(NOW)
+    assert [each.job_id for each in decisions.doomed] == [2, 3]
+    assert (decisions.start, decisions.pause) == ((), ())

@@ -14,6 +14,8 @@ HISTORY = ("waiting_on", "waiting_since", "waited")
 def owner_of(field: str) -> str:
     if field == "phase":
         return "queue/entries.py"
+    if field == "is_stopped":
+        return "queue/pauses.py"
     return "why/history.py" if field in HISTORY else "filters/judging.py"
 
 

@@ -1,8 +1,9 @@
 """Batches that stop after failures: once too many of its jobs have failed, no further one begins.
 
 Theory. Only the jobs of batches that may stop are noted, by batch, from when they come until they end. A failure is
-counted for its batch; the one that is too much hands out the others, once. What has begun goes on, and a job that
-was canceled is no failure. Nothing is stored: after a restart the failed jobs that are still in the queue are counted.
+counted for its batch; the one that is too much hands out the others, once. What has begun goes on; a job that has a
+process and still waits for locks is asked to pause, and does not begin again. A job that was canceled is no failure.
+Nothing is stored: after a restart the failed jobs that are still in the queue are counted.
 
 A batch is known by its id and its owner, so that a job of another user cannot stop it.
 

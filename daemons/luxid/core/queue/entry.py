@@ -23,7 +23,8 @@ WaitingOn = Phase | FilterRule | tuple[Limit, ...] | None
 class Entry:
     """A job that has not ended.
 
-    Each field has one module that writes it: `entries` the phase, `history` what it waits for, `judging` all else.
+    Each field has one module that writes it: `entries` the phase, `history` what it waits for, `pauses` whether it is
+    stopped, `judging` all else.
     """
 
     job: Job
@@ -37,6 +38,8 @@ class Entry:
     received_tick: int
     # summary of the opcode, if the job has only one: a list of all jobs need not read them
     summary: str | None = None
+    # whether its batch stopped before its first opcode had ended
+    is_stopped: bool = False
     # pause and limits; follows from the filter class and the buckets, and is asked for at each change of phase
     admission: Admission = attrs.field(init=False)
     # what `history` noted last: what the job waits for, since when, and for what before

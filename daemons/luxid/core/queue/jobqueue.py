@@ -267,6 +267,7 @@ class JobQueue:
         self._touched += 1
         self.hold(job.job_id)
         self._judging.renew(entry, job)
+        self._entries.pausing.let_go(entry)
         if job.next_index == 0 and (why := self._stops.stop_of(job.job_id)) is not None:
             self._doomed.append(Doomed(job.job_id, True, why, by_batch=True))
         elif (doomed := self._waits.begin(job.job_id, dependencies)) is not None:
@@ -275,12 +276,19 @@ class JobQueue:
             self._entries.move(entry, Phase.BLOCKED if job.job_id in self._waits else Phase.READY)
 
     def _stop(self, job_id: JobId) -> None:
-        """End a job of a batch that has stopped, unless it has begun; one whose file is rewritten ends after that."""
+        """End a job of a batch that has stopped, unless it has begun; one whose file is rewritten ends after that.
+
+        One with a process that still waits for locks is paused, and ends when it comes back to the queue.
+        """
         entry, why = self._entries[job_id], self._stops.stop_of(job_id)
-        if why is not None and entry.phase in (Phase.READY, Phase.BLOCKED) and entry.job.next_index == 0:
-            self._touched += 1
+        if why is None or entry.job.next_index != 0:
+            return
+        self._touched += 1
+        if entry.phase in (Phase.READY, Phase.BLOCKED):
             self.hold(job_id)
             self._doomed.append(Doomed(job_id, True, why, by_batch=True))
+        else:
+            self._entries.pausing.stop(entry)
 
     def _judge_dependents(self, job_id: JobId, state: JobState | None) -> None:
         for dependent in self._waits.dependents(job_id):
