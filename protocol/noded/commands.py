@@ -93,7 +93,8 @@ class CommandState(Lenient):
 class StartCommand(NodeCall[CommandState]):
     """Start a command, unless its key is known already; returns when its program was executed, or could not be.
 
-    Refused: the key is known with another command; there is no room.
+    Refused: the key is known with another command; there is no room, or no process. A refusal is no proof that a start
+    that is delivered once more will be refused, too: a stop is. Phase *unknown*: the node has forgotten the key.
     Durability: the start is durable on the node before the program is executed.
     """
 

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from common.durable.atomicfile import remove_leftovers
-from daemons.noded.commands.commandrecords import END, GONE, START, VOID, CommandRecords
+from daemons.noded.commands.commandrecords import END, GONE, LIVE, START, VOID, CommandRecords
 from daemons.noded.core.commandphases import may_be_forgotten
 
 DAY_S: Final = 86_400.0
@@ -32,8 +32,19 @@ def sweep_key(records: CommandRecords, key: str, boot: str, keep_s: float) -> No
             records.path(key, GONE).unlink(missing_ok=True)
         return
     ages = [age for kind in (END, VOID, START) if (age := records.age_of(key, kind, now)) is not None]
-    if ages and min(ages) > keep_s:
+    if not ages:
+        _sweep_lock(records, key, now, keep_s)
+    elif min(ages) > keep_s:
         forget_ended(records, key, boot)
+
+
+def _sweep_lock(records: CommandRecords, key: str, now: float, keep_s: float) -> None:
+    """Remove a lock file without records, left by a stop that was cut off."""
+    age_s = records.age_of(key, LIVE, now)
+    if age_s is not None and age_s > keep_s:
+        with records.locked(key) as is_ours:
+            if is_ours:
+                records.path(key, LIVE).unlink()
 
 
 def sweep_leftovers(records: CommandRecords) -> None:

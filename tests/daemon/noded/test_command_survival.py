@@ -1,5 +1,6 @@
 """Commands live on, and are never started twice, whichever process of the node is killed (DESIGN section 13)."""
 
+import json
 import os
 import signal
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.asciijson import ascii_json
+from common.nodes.runningcommands import running_commands
 from common.system.processes import descendants, find_process
 from common.wire import unstructure
 from daemons.noded.commands.commandrecords import (
@@ -22,6 +24,7 @@ from daemons.noded.commands.commandrecords import (
 )
 from protocol.noded.call import request_body
 from protocol.noded.commands import CommandPhase, FollowCommand
+from tests.cli.command import run
 from tests.support.machines.nodecommands import CommandsOf, shell
 from tests.support.machines.nodes import Node
 from tests.support.wait import wait_until
@@ -41,7 +44,9 @@ def commands(node: Node) -> CommandsOf:
 
 
 def records_of(node: Node) -> CommandRecords:
-    return CommandRecords(node.paths.node_commands)
+    records = CommandRecords(node.paths.node_commands)
+    records.make_folders()
+    return records
 
 
 def runner_of(node: Node, key: str) -> int:
@@ -251,3 +256,22 @@ def test_followers_are_told_the_state_when_their_node_daemon_stops(node: Node, c
     assert b'"running"' in reply
     commands.stop("11.0.1")
     commands.end_of("11.0.1")
+
+
+def test_people_are_told_of_commands_that_run_and_go_on(node: Node, commands: CommandsOf) -> None:
+    commands.start(shell("sleep 1000"), "12.0.1")
+
+    status = run("gantry", "--root", node.root, "status")
+    counted = run("gantry", "--root", node.root, "--output", "json", "status")
+    down = run("gantry", "--root", node.root, "down")
+    goes_on = running_commands(node.paths.node_commands)
+    node.cluster.kill("noded")
+    node.start()
+
+    assert "commands of jobs on this node: 1 runs\n" in status.out
+    assert json.loads(counted.out)["commands_here"] == 1
+    assert (down.code, down.out) == (0, "down\n")
+    assert "1 command of jobs goes on here, found again by" in down.err
+    assert goes_on == ["12.0.1"]
+    commands.stop("12.0.1")
+    assert commands.end_of("12.0.1").state.phase is CommandPhase.ENDED

@@ -116,17 +116,16 @@ def test_old_ends_become_notes_and_old_notes_go(records: CommandRecords) -> None
     for kind in (START, END):
         os.utime(records.path("1.0.1", kind), (long_ago, long_ago))
     records.forget("3.0.1")
-    os.utime(records.path("3.0.1", GONE), (long_ago, long_ago))
+    for key in ("4.0.1", "5.0.1"):
+        records.path(key, LIVE).touch()
+    for path in (records.path("3.0.1", GONE), records.path("4.0.1", LIVE)):
+        os.utime(path, (long_ago, long_ago))
 
     for key in records.all_keys():
         sweep_key(records, key, "b", DAY_S)
 
-    assert sorted(path.name for path in records.folder.iterdir()) == [
-        "1.0.1.gone",
-        "2.0.1.end",
-        "2.0.1.start",
-        "output",
-    ]
+    left = sorted(path.name for path in records.folder.iterdir())
+    assert left == ["1.0.1.gone", "2.0.1.end", "2.0.1.start", "5.0.1.live", "output"]
 
 
 def test_output_is_read_from_any_byte_on(tmp_path: Path) -> None:
