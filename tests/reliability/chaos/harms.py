@@ -1,7 +1,10 @@
 """What befalls three nodes: daemons that are killed at random, and cuts of a node's network."""
 
+import contextlib
+import os
 import queue
 import random
+import signal
 import threading
 import time
 from collections import Counter
@@ -24,10 +27,13 @@ _CUTS: Final = (Behaviour.STOP, Behaviour.DELAY, Behaviour.RESET, Behaviour.GARB
 class Harms:
     """Does harm in a thread of its own, one after the other; a context manager that leaves all nodes sound.
 
-    Args: seed: decides during which changes what befalls whom, and for how long.
+    Args:
+        seed: decides during which changes what befalls whom, and for how long.
+        kills_jobs: whether job processes are killed, too.
     """
 
-    def __init__(self, fleet: Fleet, proxies: Sequence[Proxy], seed: str) -> None:
+    def __init__(self, fleet: Fleet, proxies: Sequence[Proxy], seed: str, *, kills_jobs: bool = False) -> None:
+        self._kills_jobs = kills_jobs
         self._fleet = fleet
         self._proxies = proxies
         self._chance = random.Random(seed)
@@ -87,6 +93,8 @@ class Harms:
 
     def _strike(self) -> None:
         acts = {self._kill_noded: 4, self._cut: 4, self._kill_luxid: 2, self._kill_wconfd: 2}
+        if self._kills_jobs:
+            acts[self._kill_job_process] = 6
         self._chance.choices(list(acts), list(acts.values()))[0]()
 
     def _pass(self, now: float) -> None:
@@ -104,6 +112,13 @@ class Harms:
 
     def _kill_wconfd(self) -> None:
         self._restart("wconfd")
+
+    def _kill_job_process(self) -> None:
+        pids = list(self._fleet.master.job_pids())
+        if pids:
+            self.done["kill job process"] += 1
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._chance.choice(pids), signal.SIGKILL)
 
     def _restart(self, daemon: str) -> None:
         if (last := self._restarts.get(daemon)) is not None and last.is_alive():
