@@ -24,7 +24,7 @@ def many_jobs(cluster: Cluster, count: int) -> float:
     """Jobs per second from one submission of `count` jobs until the last is final."""
     began = time.perf_counter()
     for job_id in cluster.submit_many(*((NO_OP,),) * count):
-        _wait(cluster, job_id)
+        wait_end(cluster, job_id)
     return count / (time.perf_counter() - began)
 
 
@@ -33,7 +33,7 @@ def chain(cluster: Cluster, length: int) -> float:
     began = time.perf_counter()
     after = {**NO_OP, "depends": [[-1, ["success"]]]}
     job_ids = cluster.submit_many((NO_OP,), *((after,),) * (length - 1))
-    _wait(cluster, job_ids[-1])
+    wait_end(cluster, job_ids[-1])
     return time.perf_counter() - began
 
 
@@ -56,11 +56,11 @@ def cpu_s(cluster: Cluster) -> float:
 
 def _one(cluster: Cluster) -> float:
     began = time.perf_counter()
-    _wait(cluster, cluster.luxi(SubmitJob((NO_OP,))))
+    wait_end(cluster, cluster.luxi(SubmitJob((NO_OP,))))
     return time.perf_counter() - began
 
 
-def _wait(cluster: Cluster, job_id: JobId) -> None:
+def wait_end(cluster: Cluster, job_id: JobId) -> None:
     known: tuple[object, ...] | None = None
     while known is None or known[0] not in FINAL:
         known = cluster.luxi(WaitForJobChange(job_id, ("status",), known, None, 60)).values
