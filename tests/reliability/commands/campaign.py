@@ -3,8 +3,8 @@
 A master and two nodes on 127.0.0.x run the commands of many jobs, each under a lock of its own. Meanwhile node daemons,
 job processes, luxid and wconfd are killed at random, jobs are killed, and the network of nodes is cut by a proxy that
 stops, delays, resets, or answers garbage.
-Then all harm ends. Each job must have ended, in the state that the end of its command says; no command may have run twice,
-or while another one had its lock; the output must be whole; and no lock or ghost may be left.
+Then all harm ends. Each job must have ended, in the state that the end of its command says; no command may have run
+twice, or while another one had its lock; the output must be whole; and no lock or ghost may be left.
 
 Exit code 1: something is wrong.
 """
