@@ -120,7 +120,8 @@ def _output(base: Path) -> bytes:
 
 
 def _has_begun(result: object) -> bool:
-    return "'has_begun': False" not in str(result)
+    """False: the job says that its program was not started, or its process died while it waited for its locks."""
+    return not any(said in str(result) for said in ("'has_begun': False", "died before the job ended"))
 
 
 def run(root: Path, seed: str, jobs: int) -> Outcome:
