@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 API    := .venv-api
 MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster test test-rapi test-confd test-monitoring test-browser test-api bench faults cuts soak chaos mutations lint \
+.PHONY: demo demo-cluster test test-rapi test-confd test-monitoring test-browser test-api bench faults cuts soak chaos commands mutations lint \
 	format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
@@ -58,6 +58,10 @@ soak: $(READY)
 # SEED=s JOBS=changes of the queue CHANGES=of the configuration
 chaos: $(READY)
 	@$(BIN)/python -m tests.reliability.chaos.chaos --seed $(or $(SEED),1) --jobs $(or $(JOBS),300) --changes $(or $(CHANGES),100)
+
+# SEED=s JOBS=n
+commands: $(READY)
+	@$(BIN)/python -m tests.reliability.commands.campaign --seed $(or $(SEED),1) --jobs $(or $(JOBS),200)
 
 # SEED=s MOVES=n
 moves: $(READY)

@@ -23,7 +23,7 @@ from typing import Any, Final
 import attrs
 
 from common.commands.output import pieces_of
-from common.errors import GantryError
+from common.errors import GantryError, RemoteError
 from common.ids import JobId
 from protocol.blocking import BlockingClient
 from protocol.luxi.jobs import CancelJob
@@ -111,8 +111,21 @@ class Campaign:
             yield f"locks are held: {locks}"
 
     def _luxi(self, request: Any) -> Any:
-        with BlockingClient(self._fleet.master.paths.query_socket) as client:
-            return client.call_retrying(request, timeout_s=_PATIENCE_S)
+        """Call luxid, again while it has no configuration because wconfd is away, too."""
+        replies: list[Any] = []
+
+        def answered() -> bool:
+            with BlockingClient(self._fleet.master.paths.query_socket) as client:
+                try:
+                    replies.append(client.call_retrying(request, timeout_s=_PATIENCE_S))
+                except RemoteError as error:
+                    if "cannot be had from wconfd" not in error.message:
+                        raise
+                    return False
+            return True
+
+        wait_until(answered, what=f"luxid answers {request.METHOD}", timeout_s=_PATIENCE_S)
+        return replies[0]
 
 
 def _output(base: Path) -> bytes:
