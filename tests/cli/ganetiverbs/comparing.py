@@ -4,17 +4,19 @@ Drawn values (times, uuids, numbers of jobs) are replaced on both sides. What ou
 `as_ours`, a rule for each, with its reason; what they do otherwise in one call is in the tables of `differences`.
 """
 
+import json
 import re
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
 from tests.cli.command import Ended
 
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DRAWN: Final = (
     (re.compile(r"\b(Mon|Tue|Wed|Thu|Fri|Sat|Sun) \w{3} +\d+ \d\d:\d\d:\d\d \d{4}"), "CTIME"),
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?"), "CLOCK"),
-    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"), "UUID"),
+    (_UUID, "UUID"),
     (re.compile(r"^JobID: \d+$", re.MULTILINE), "JobID: N"),
 )
 # the greatest sizes of an instance policy before the least ones
@@ -36,6 +38,35 @@ class Meaning:
 
 def meaning(ended: Ended) -> Meaning:
     return Meaning(ended.code, _out(ended.out), _err(ended.err))
+
+
+def configuration(text: str) -> Meaning:
+    """A configuration without times and ids: objects have their names where they have ids.
+
+    The changes of the whole, of the cluster and of groups are not counted: Ganeti's counts also that a group has other
+    nodes, and writes the whole more often.
+    """
+    value = json.loads(text)
+    names = {
+        uuid: f"{table}/{each['name']}"
+        for table in ("nodes", "nodegroups", "networks", "instances")
+        for uuid, each in value.get(table, {}).items()
+    }
+    for uncounted in (value, value["cluster"], *value["nodegroups"].values()):
+        del uncounted["serial_no"]
+    shown = json.dumps(_lasting(value))
+    by_name = json.loads(re.sub(_UUID, lambda found: names.get(found[0], "UUID"), shown))
+    return Meaning(0, json.dumps(by_name, indent=1, sort_keys=True), "")
+
+
+def _lasting(value: Any) -> Any:
+    match value:
+        case dict():
+            return {key: _lasting(each) for key, each in value.items() if key not in ("ctime", "mtime", "uuid")}
+        case list():
+            return [_lasting(each) for each in value]
+        case _:
+            return value
 
 
 def as_ours(theirs: Ended) -> Meaning:

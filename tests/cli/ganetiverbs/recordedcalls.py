@@ -11,6 +11,8 @@ from tests.cli.command import Ended
 from tests.support.configs import RECORDED
 
 SCRIPTS: Final = RECORDED / "verbs"
+# line of a script at which the configuration was kept
+CONFIGURATION: Final = "= config.data"
 
 
 @attrs.frozen

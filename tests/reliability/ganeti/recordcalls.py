@@ -1,4 +1,7 @@
-"""On a machine of a real Ganeti: carries out a script of calls, and prints each with its end as a line of JSON."""
+"""On a machine of a real Ganeti: carries out a script of calls, and prints each with its end as a line of JSON.
+
+A line `< text` is standard input of the next call; `= config.data` keeps the configuration of that moment.
+"""
 
 import json
 import shlex
@@ -6,12 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+CONFIGURATION = Path("/var/lib/ganeti/config.data")
+
 
 def main(path: Path) -> None:
     stdin = ""
     for line in path.read_text().splitlines():
         if line.startswith("< "):
             stdin = line[2:].encode().decode("unicode_escape")
+        elif line == "= config.data":
+            content = CONFIGURATION.read_text()
+            print(json.dumps({"call": line, "stdin": "", "code": 0, "out": content, "err": ""}), flush=True)
         elif line and not line.startswith("#"):
             print(json.dumps(ended(line, stdin)), flush=True)
             stdin = ""
