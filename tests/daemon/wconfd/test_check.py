@@ -45,6 +45,7 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
         "config.data.old": orjson.dumps(unsound),
         "config.data.cut": orjson.dumps(config)[:100],
         "locks.data": b'[[[[1,"/l"],[["node/a","shared"]]],[[2,"/l"],[["nodes/a","shared"]]]],[]]',
+        "ghosts.data": b'{"guarded":[[[1,"/l"],[["web2","1.0.1"]],null],[[2,"/l"],[],null]]}',
         "tempres.data": b'{"dRBD":[],"mACs":[[[1,"/l"],[7]]],"dRBDSecrets":[],"lVs":[],"iPv4s":[]}',
         "notes.txt": b"",
     }
@@ -65,7 +66,8 @@ def test_every_problem_has_its_line_with_file_place_and_reason(tmp_path: Path) -
     ]
     assert shown[4].startswith("config.data.cut: byte 1")
     assert shown[5].startswith("locks.data: $[0][1]: unknown lock level 'nodes'")
-    assert shown[6:] == [
+    assert shown[6].startswith("ghosts.data: $.guarded[1]: expected an owner, its guards, at least one")
+    assert shown[7:] == [
         "tempres.data: $.mACs[0]: expected text, got 7",
         "notes.txt: $: it is none of the files of wconfd by its name; "
         "they begin with config.data, locks.data, ghosts.data, tempres.data",

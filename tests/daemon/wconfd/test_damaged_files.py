@@ -77,6 +77,28 @@ def test_damaged_locks_end_the_start_with_path_place_and_remedy(idle: Cluster, c
     assert idle.paths.locks_data.read_bytes() == content
 
 
+@pytest.mark.parametrize(
+    ("content", "place"), [(b"", "byte 0"), (b'{"guarded":[[[1,"/a"],[],null]]}', r"\$\.guarded\[0\]")]
+)
+def test_damaged_guards_end_the_start_before_any_lock_is_freed(
+    idle: Cluster, job: Job, content: bytes, place: str
+) -> None:
+    """The dead owner of these locks may be a ghost; an unreadable file is no word that it is none."""
+    locks = b'[[[[1,"/nowhere/job_1"],[["node/a","exclusive"]]]],[]]'
+    idle.paths.locks_data.write_bytes(locks)
+    idle.paths.ghosts_data.write_bytes(content)
+
+    message = refusal(idle)
+
+    path = idle.paths.ghosts_data
+    assert re.search(rf"'{path}': .* damaged at {place}: .*restore it .*no command of a job runs on any node", message)
+    assert (path.read_bytes(), idle.paths.locks_data.read_bytes()) == (content, locks)
+    path.unlink()
+    path.mkdir()
+    assert str(path) in refusal(idle)
+    assert idle.paths.locks_data.read_bytes() == locks
+
+
 def test_missing_locks_mean_that_nobody_holds_anything(idle: Cluster, connect: Callable[[], Wire], job: Job) -> None:
     idle.paths.locks_data.unlink()
 
