@@ -29,6 +29,22 @@ class LockState:
 
 
 @attrs.frozen
+class LockGhost:
+    """A holder whose process is gone, and whose command may still run on a node: its locks are kept."""
+
+    # "job/14"
+    holder: str
+    # names of the nodes, sorted
+    nodes: tuple[str, ...]
+    # seconds since 1970
+    since: float
+    # when its locks become free without a word of a node or an operator; null: never
+    ends_at: float | None
+
+
+@attrs.frozen
 class LockList:
     # locks in lock order, then jobs by id
     locks: tuple[LockState, ...]
+    # those among the holders
+    ghosts: tuple[LockGhost, ...] = ()

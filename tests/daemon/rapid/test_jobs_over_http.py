@@ -6,6 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from common.locks import LockMode, Owner, parse_lock
+from protocol.wconfd.ghosts import Claim, Guard, LayGuards, RaiseGhosts
 from tests.support.jsonschemas import Document
 from tests.support.rapid import Web
 from tests.support.wait import wait_until
@@ -200,6 +202,20 @@ def test_reasons_waits_and_locks_of_a_job_that_waits(web: Web) -> None:
     assert ended(web, waiter)["status"] == "success"
     spans = got(web, f"/3/jobs/{waiter}/waits")["spans"]
     assert {span["kind"] for span in spans} <= {"turn", "locks", "limit", "start"}
+
+
+def test_a_holder_whose_process_is_gone_is_told_as_a_ghost(web: Web) -> None:
+    lock = parse_lock("node/gone")
+    claim = Claim(Owner(99_999, "/gone/99999"), ((lock, LockMode.EXCLUSIVE),), (Guard("web2", "99999.0.1"),))
+    web.cluster.wconf(RaiseGhosts((claim,)))
+
+    told, others = got(web, "/3/locks?names=node/gone"), got(web, "/3/locks?names=node/other")
+    web.cluster.wconf(LayGuards(("99999.0.1",), "test"))
+
+    assert told["locks"] == [{"name": "node/gone", "mode": "exclusive", "holders": ["job/99999"], "waiters": []}]
+    [ghost] = told["ghosts"]
+    assert (ghost["holder"], ghost["nodes"], ghost["ends_at"]) == ("job/99999", ["web2"], None)
+    assert others["ghosts"] == []
 
 
 def test_output_comes_whole_in_ranges_and_as_it_is_printed(web: Web) -> None:
