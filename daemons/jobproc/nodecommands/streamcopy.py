@@ -46,6 +46,8 @@ class StreamCopy:
 
     def recall(self, base: int) -> None:
         """Take up what an earlier process has copied. Args: base: bytes that the file had before the command."""
+        # a master that has changed has no output of what ran before: the offsets stay nevertheless
+        self.take(base - self.size, b"")
         if self.size > base:
             try:
                 self._sink.tail.feed(self._output.last(self._sink.tail.most_bytes, base))
@@ -54,7 +56,7 @@ class StreamCopy:
 
     def take(self, dropped: int, data: bytes) -> None:
         """Args: dropped: bytes before these that the node has not kept."""
-        if dropped:
+        if dropped > 0:
             try:
                 self._output.skip(dropped)
             except OSError as error:
