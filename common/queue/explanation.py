@@ -208,6 +208,22 @@ class LockChain(Tagged):
 
 
 @attrs.frozen
+class HeldByGhost(Tagged):
+    """A job without a process blocks this one, as its command may still run on a node."""
+
+    KIND = "ghost"
+    owner: str
+    # None: the owner is not a job
+    job_id: JobId | None
+    # names of the nodes
+    nodes: tuple[str, ...]
+    # death of its process
+    since: float
+    # when its locks become free without any word; None: never
+    ends_at: float | None
+
+
+@attrs.frozen
 class Ending(Tagged):
     """The job is being killed, and some of its processes still live."""
 
@@ -251,6 +267,7 @@ Reason = (
     | WaitsForLock
     | LetsPass
     | LockChain
+    | HeldByGhost
     | Ending
     | TakenUp
     | NotKnown

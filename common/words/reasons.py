@@ -12,6 +12,7 @@ from common.queue.explanation import (
     BeingWritten,
     Ending,
     Faded,
+    HeldByGhost,
     HeldByRule,
     Holding,
     InLine,
@@ -67,14 +68,18 @@ def in_words(reason: Reason, now: float) -> str:
             return f"no job is started: {reason.what}"
         case Unreadable():
             return f"the file of job/{reason.job_id} cannot be read just now, and is tried again: {reason.why}"
-        case WaitsForLock() | LetsPass() | LockChain() | Ending() | TakenUp() | NotKnown():
+        case WaitsForLock() | LetsPass() | LockChain() | HeldByGhost() | Ending() | TakenUp() | NotKnown():
             return _process_in_words(reason, now)
         case OtherKind():
             return json_text({"kind": reason.kind, **reason.values})
     assert_never(reason)
 
 
-def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | TakenUp | NotKnown, now: float) -> str:
+# reasons of a job that has a process, or is about to get another one
+_OfProcess = WaitsForLock | LetsPass | LockChain | HeldByGhost | Ending | TakenUp | NotKnown
+
+
+def _process_in_words(reason: _OfProcess, now: float) -> str:
     """A line for a reason of a job that has a process, or is about to get another one."""
     match reason:
         case WaitsForLock():
@@ -83,6 +88,8 @@ def _process_in_words(reason: WaitsForLock | LetsPass | LockChain | Ending | Tak
             return _turn(reason, now)
         case LockChain():
             return _chain(reason, now)
+        case HeldByGhost():
+            return _ghost(reason, now)
         case Ending():
             return _ending(reason)
         case TakenUp():
@@ -205,6 +212,16 @@ def _elapsed(now: float, since: float | None, counting: float | None = None) -> 
 
 def _ending(reason: Ending) -> str:
     return f"is being killed and keeps its locks until all of it has ended: pid {pids_in_words(reason.pids)}"
+
+
+def _ghost(reason: HeldByGhost, now: float) -> str:
+    nodes = " and ".join(f"'{node}'" for node in reason.nodes)
+    end = "" if reason.ends_at is None else f", or {duration(max(0.0, reason.ends_at - now))} are over"
+    return (
+        f"{reason.owner} is a ghost: its process is gone for {_elapsed(now, reason.since)}, and its command may still "
+        f"run on node {nodes}; its locks are kept until the node tells that it has ended, 'gantry fenced' tells that "
+        f"the node is down{end}"
+    )
 
 
 def _taken_up(reason: TakenUp) -> str:

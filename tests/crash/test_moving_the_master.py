@@ -1,10 +1,12 @@
 """The master's machine dies, or the move does: no acknowledged job is lost, no id is used twice (DESIGN 12)."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from common.daemons import MASTER_DAEMONS
+from common.ids import JobId
 from common.system.daemons.running import find_daemon
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import run
@@ -35,6 +37,12 @@ def machines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MovableMaster
         yield machines
 
 
+def submit_command(master: Machine, machine: Machine, script: str) -> JobId:
+    """Submit a command on another node, under a lock that all such commands want."""
+    op = {"OP_ID": "OP_RUN_COMMAND", "shell": True, "node": machine.name, "locks": {"instance/x": "exclusive"}}
+    return master.cluster.submit({**op, "argv": [script]})
+
+
 def check_acknowledged(master: Machine, client: Submitter) -> None:
     """Each acknowledged job is there, and ends; no id was given twice."""
     ids = [each.job_id for each in client.acknowledged]
@@ -43,8 +51,15 @@ def check_acknowledged(master: Machine, client: Submitter) -> None:
     assert set(master.cluster.wait(*ids)) <= {"success", "error"}
 
 
-def test_no_acknowledged_job_is_lost_when_the_machine_of_the_master_dies_twice(machines: MovableMaster) -> None:
-    master = machines["node1.test"]
+def test_no_acknowledged_job_is_lost_when_the_machine_of_the_master_dies_twice(
+    machines: MovableMaster, tmp_path: Path
+) -> None:
+    """Nor is a command that runs on another node: it is taken up, and its locks are not free before its end."""
+    master, tally, gate = machines["node1.test"], tmp_path / "tally", tmp_path / "gate"
+    busy = machines["node3.test"]
+    lines = f"until [ -e {gate} ]; do echo line; sleep 0.1; done"
+    command = submit_command(master, busy, f"echo begin >> {tally}; {lines}; echo end >> {tally}")
+    wait_until(tally.exists, what="the command runs")
     with Submitter(master, dummy()) as client:
         for _ in range(2):
             client.until_acknowledged(20)
@@ -59,6 +74,12 @@ def test_no_acknowledged_job_is_lost_when_the_machine_of_the_master_dies_twice(m
             wait_until(lambda at=old.paths, of=new.paths: files(at) == files(of), what="it is a good candidate again")  # type: ignore[misc]
 
     check_acknowledged(master, client)
+    assert master.cluster.status(command) == "running"
+    rival = submit_command(master, busy, f"echo rival >> {tally}")
+    master.cluster.wait(rival, status="waiting")
+    gate.touch()
+    assert master.cluster.wait(command, rival) == ["success", "success"]
+    assert tally.read_text().split() == ["begin", "end", "rival"]
     machines.until_same(master, *(machine for machine in machines if machine is not master))
 
 

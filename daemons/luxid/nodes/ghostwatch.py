@@ -195,6 +195,7 @@ class GhostWatch:
             for node in index.nodes:
                 if not node.offline:
                     nursery.start_soon(self._sweep_node, node.name, turns)
+        _log.info("nodes.swept", nodes=len(index.nodes))
 
     async def _sweep_node(self, node: str, turns: trio.CapacityLimiter) -> None:
         async with turns:

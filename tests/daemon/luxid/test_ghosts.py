@@ -20,6 +20,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RemoteWork]:
     with Fleet(tmp_path_factory.mktemp("fleet"), 1) as fleet:
         fleet.start()
         fleet.master.start("luxid")
+        # it would stop commands of the first test, as their jobs are unknown
+        wait_until(lambda: "nodes.swept" in fleet.master.log("luxid"), what="its first look is over")
         yield RemoteWork(fleet)
 
 

@@ -5,12 +5,13 @@ import pytest
 from common.ids import JobId
 from common.lockdecl import LevelDeclaration, LockDeclaration, Scope
 from common.locks import LockLevel, LockMode, parse_lock
-from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, WaitsForLock
+from common.queue.explanation import HeldByGhost, Holding, LetsPass, LockChain, LockWait, WaitsForLock
 from daemons.luxid.core.choice.clashes import clashing_locks
 from daemons.luxid.core.choice.needs import needs_of
 from daemons.luxid.core.choice.weights import LEVELS
 from daemons.luxid.core.why.lockwaits import lock_reasons
 from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
+from protocol.wconfd.ghosts import Ghost, Guard
 from tests.support.locks import owner
 
 SHARED, EXCLUSIVE = LockMode.SHARED, LockMode.EXCLUSIVE
@@ -43,6 +44,17 @@ def test_holders_are_gathered_by_the_lock_that_is_asked_for() -> None:
         ),
         WaitsForLock(parse_lock("node-res/a"), SHARED, 9.0, (holding("job/1", "node-res/a", EXCLUSIVE, 6.0),), 1.0),
     ]
+
+
+def test_a_ghost_in_the_way_is_told_with_its_nodes() -> None:
+    in_the_way = (row("node/a", EXCLUSIVE, "job/1", "node/a", SHARED, 5.0),)
+    guards = (Guard("web2", "1.0.1"), Guard("web1", "1.1.1"), Guard("web2", "1.2.1"))
+    ghost = Ghost(owner("job/1"), 7.0, None, guards, ((parse_lock("node/a"), SHARED),))
+    waits = (OwnerWait(owner("job/3"), 0, (), 9.0, in_the_way, ()),)
+
+    *_, told = lock_reasons(WaitExplanation(waits, (owner("job/1"),), (), 1.0, (ghost,)))
+
+    assert told == HeldByGhost("job/1", JobId(1), ("web1", "web2"), 7.0, None)
 
 
 def test_a_chain_a_ring_and_a_turn_are_told() -> None:

@@ -7,6 +7,7 @@ from common.errors import InvalidRequest
 from common.ids import JobId
 from common.locks import BGL, LockMode, parse_lock
 from common.queue.explanation import (
+    HeldByGhost,
     HeldByRule,
     Holding,
     LevelWeight,
@@ -45,6 +46,10 @@ WRITTEN: list[tuple[Reason, bytes]] = [
         b'{"kind":"lock chain","waits":[{"owner":"me","job_id":null,"lock":"cluster/BGL","mode":"exclusive",'
         b'"waiting_since":8.0,"holders":[' + HOLDING_TEXT + b"]}],"
         b'"roots":["job/4"],"root_job_ids":[4],"rings":[],"counting_since":1.0}',
+    ),
+    (
+        HeldByGhost("job/4", JobId(4), ("web1",), 5.5, None),
+        b'{"kind":"ghost","owner":"job/4","job_id":4,"nodes":["web1"],"since":5.5,"ends_at":null}',
     ),
     (TakenUp("web1", 2), b'{"kind":"taken up","node":"web1","deaths":2}'),
     (OtherKind("phase of the moon", {"days": 3}), b'{"kind":"phase of the moon","days":3}'),

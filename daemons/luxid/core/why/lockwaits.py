@@ -8,7 +8,7 @@ from itertools import groupby
 
 from common.ids import JobId
 from common.locks import Owner
-from common.queue.explanation import Holding, LetsPass, LockChain, LockWait, Reason, WaitsForLock
+from common.queue.explanation import HeldByGhost, Holding, LetsPass, LockChain, LockWait, Reason, WaitsForLock
 from protocol.wconfd.explain import InTheWay, OwnerWait, WaitExplanation
 
 
@@ -26,6 +26,9 @@ def lock_reasons(told: WaitExplanation) -> Iterator[Reason]:
         waits = tuple(wait for each in behind for wait in _waits(each))
         rings = tuple(map(_names, told.rings))
         yield LockChain(waits, _names(told.roots), _job_ids(told.roots), rings, told.counting_since)
+    for ghost in told.ghosts:
+        nodes = tuple(sorted({guard.node for guard in ghost.guards}))
+        yield HeldByGhost(str(ghost.owner), _job_id(ghost.owner), nodes, ghost.since, ghost.ends_at)
 
 
 def _waits(wait: OwnerWait) -> Iterator[LockWait]:

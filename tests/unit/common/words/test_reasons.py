@@ -4,7 +4,17 @@ import pytest
 
 from common.ids import JobId
 from common.locks import LockMode, parse_lock
-from common.queue.explanation import BeingWritten, Faded, Holding, InLine, Reason, TakenUp, WaitsForJob, WaitsForLock
+from common.queue.explanation import (
+    BeingWritten,
+    Faded,
+    HeldByGhost,
+    Holding,
+    InLine,
+    Reason,
+    TakenUp,
+    WaitsForJob,
+    WaitsForLock,
+)
 from common.queue.jobs import JobState
 from common.words.reasons import in_short
 
@@ -29,6 +39,9 @@ def after(job_id: int) -> Reason:
         ((Faded(3.0, 3.0, 0), InLine(1, ())), "is first in line"),
         ((WaitsForLock(NODE, LockMode.SHARED, 880.0, (HELD,), 0.0),),
          "has waited 2m00s for node/a (shared), held by job/4 (exclusive, for 1m00s)"),
+        ((HeldByGhost("job/4", JobId(4), ("web1",), 940.0, 1060.0),),
+         "job/4 is a ghost: its process is gone for 1m00s, and its command may still run on node 'web1'; its locks are "
+         "kept until the node tells that it has ended, 'gantry fenced' tells that the node is down, or 1m00s are over"),
         ((TakenUp("web1", 1),), "its process died; a new one takes its command on node 'web1' up"),
         ((TakenUp("web1", 3),),
          "its process died; a new one takes its command on node 'web1' up, after a pause, as 3 have died in a row"),
