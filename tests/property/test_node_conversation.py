@@ -140,6 +140,10 @@ def test_a_proof_is_one_and_the_output_is_whole(data: st.DataObject) -> None:
             late.append(step.call)
         elif data.draw(st.booleans()):
             node.deliver(step.call)
+        if kill_at is None and data.draw(st.integers(0, 3)) == 0:
+            # the kill comes while the call is under way
+            talk, kill_at = talk.give_up().kill(now), now
+            continue
         talk = talk.hear_failure(Failed(data.draw(st.sampled_from(UNCERTAIN)), "no"), now)
 
     assert over is not None, "with a healthy node and an ended program it must end"
@@ -175,6 +179,17 @@ def test_a_killed_job_waits_for_a_silent_node_no_longer_than_it_may() -> None:
 
     assert step.end is End.SILENT
     assert now <= 100.0 + KILL_PATIENCE_S
+
+
+def test_a_start_that_is_given_up_for_a_kill_is_stopped() -> None:
+    """It may arrive later, so its key must become void before the locks are free."""
+    talk = begin(b"", may_run=False, lost_s=300.0)
+    assert isinstance(talk.next_step(0.0), Ask)
+
+    step = talk.give_up().kill(0.1).next_step(0.1)
+
+    assert isinstance(step, Ask)
+    assert step.call == StopCommand(talk.key)
 
 
 def test_a_start_that_no_node_got_is_given_up_without_a_trace() -> None:

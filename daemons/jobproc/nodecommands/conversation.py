@@ -219,6 +219,10 @@ class Conversation:
         error = _after(self.error, news.error_from, news.error.data, state, state.error_bytes)
         return attrs.evolve(self, output=output, error=error).hear(state, now)
 
+    def give_up(self) -> Self:
+        """The call under way was given up, before anything was heard. A start may be carried out all the same."""
+        return attrs.evolve(self, may_run=True) if self._aim is _Aim.START else self
+
     def hear_failure(self, failed: Failed, now: float) -> Self:
         """The call has failed."""
         if failed.kind is FailureKind.OUTDATED:

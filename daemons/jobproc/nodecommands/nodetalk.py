@@ -85,7 +85,7 @@ class NodeTalk:
     def _hear_nothing(self, conversation: Conversation, outcome: Failed | Skipped | None) -> Conversation:
         """Args: outcome: None: the call was given up."""
         if outcome is None:
-            return conversation
+            return conversation.give_up()
         unsent = Failed(FailureKind.UNSENT, f"{self.link.node} is offline")
         failed = outcome if isinstance(outcome, Failed) else unsent
         _log.debug("node.silent", key=conversation.key, node=self.link.node.name, reason=failed.text)
