@@ -31,6 +31,7 @@ from common.system.log import get_log, rename_program, reopen_log, set_up_loggin
 from common.system.signals import HANDLED, ProcessSignals
 from common.wire import unstructure
 from daemons.noded.commands.commandrecords import BegunRecord, EndRecord
+from daemons.noded.commands.rehearsing import rehearse
 from daemons.noded.commands.runner import Runner
 from daemons.noded.commands.runnermessages import (
     RunnerOrder,
@@ -170,6 +171,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         if groups is not None:
             groups.sweep()
         _warm_up()
+        rehearse(settings)
         setproctitle.setproctitle("gantry-noded: commands")
         gc.collect()
         gc.freeze()

@@ -72,13 +72,14 @@ class Runner:
         self._reports = reports
         self._records = CommandRecords(settings.paths.node_commands)
         self._outputs: list[_Spool] = []
+        self._livelock: Livelock | None = None
         # every SIGTERM means the end
         signals.is_kill = _always
 
     def live(self) -> int:
         """Run the command to its end; return the exit code."""
         try:
-            livelock = self._take_lock()
+            livelock = self._livelock = self._take_lock()
             if livelock is None:
                 self._say(Verdict.LEFT)
                 return 0
@@ -93,6 +94,11 @@ class Runner:
             return 0
         self._run(livelock, begun)
         return 0
+
+    def free_lock(self) -> None:
+        """Remove the lock, as nobody else needs it; else the end of the process frees it, and the file stays."""
+        if self._livelock is not None:
+            self._livelock.remove()
 
     def _take_lock(self) -> Livelock | None:
         path = self._records.path(self._order.key, LIVE)
