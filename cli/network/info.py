@@ -3,6 +3,7 @@
 Source: cli.md 1.
 """
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
@@ -17,7 +18,6 @@ from cli.exitcodes import DONE
 from cli.screen import say, say_json
 from common.printable import printable
 from common.query.kinds import QueryKind
-from common.words.times import clock
 from protocol.luxi.queries import Query
 
 _FIELDS: Final = (
@@ -28,17 +28,14 @@ _LINES: Final = {
     "Network name": "name",
     "UUID": "uuid",
     "Serial number": "serial_no",
-    "Creation time": "ctime",
-    "Modification time": "mtime",
-    "Subnet": "network",
-    "Gateway": "gateway",
-    "IPv6 Subnet": "network6",
-    "IPv6 Gateway": "gateway6",
-    "Mac Prefix": "mac_prefix",
+    "  Subnet": "network",
+    "  Gateway": "gateway",
+    "  IPv6 Subnet": "network6",
+    "  IPv6 Gateway": "gateway6",
+    "  Mac Prefix": "mac_prefix",
 }
-_TIMES: Final = ("ctime", "mtime")
 _NICS: Final = ("name", "nic.ips", "nic.networks")
-# addresses in a line of the usage map
+# addresses in a line of the usage map, and characters in one of reserved addresses
 _WIDTH: Final = 64
 
 
@@ -77,16 +74,15 @@ def _addresses(network: Mapping[str, object]) -> Mapping[str, str]:
 
 def _network_lines(row: Mapping[str, object], addresses: Mapping[str, str]) -> Iterator[str]:
     for title, field in _LINES.items():
-        value = row[field]
-        yield f"{title}: {clock(value) if field in _TIMES and isinstance(value, int | float) else value}"
+        yield f"{title}: {row[field]}"
     yield from _pool_lines(row)
     groups = _list(row["group_list"])
-    yield "Connected to groups:" if groups else "Not connected to any group"
+    yield "  connected to node groups:" if groups else "  not connected to any node group"
     for group in groups:
         name, mode, link, vlan = _list(group)
-        yield f"  {name} (mode:{mode} link:{link} vlan:{vlan})"
-    yield f"Used by {len(addresses)} instances:" if addresses else "Not used by any instances"
-    yield from (f"  {name}: {text}" for name, text in addresses.items())
+        yield f"    {name} (mode:{mode} link:{link} vlan:{vlan})"
+    yield f"  used by {len(addresses)} instances:" if addresses else "  not used by any instances"
+    yield from (f"    {name}: {text}" for name, text in addresses.items())
 
 
 def _pool_lines(row: Mapping[str, object]) -> Iterator[str]:
@@ -95,16 +91,16 @@ def _pool_lines(row: Mapping[str, object]) -> Iterator[str]:
         # no instance has had an address yet, nor was one reserved
         return
     size = free + taken
-    yield f"Size: {size}"
-    yield f"Free: {free} ({100 * free / size:.2f}%)"
-    yield "Usage map:"
+    yield f"  Size: {size}"
+    yield f"  Free: {free} ({100 * free / size:.2f}%)"
+    yield "  Usage map:"
     usage = str(row["map"])
     for start in range(0, len(usage), _WIDTH):
         yield f"     {start:4} {usage[start : start + _WIDTH]:{_WIDTH}} {start + _WIDTH - 1}"
     yield "         (X) used    (.) free"
     if external := str(row["external_reservations"] or ""):
-        yield "Externally reserved IPs:"
-        yield from (f"  {address}" for address in external.split(", "))
+        yield "  externally reserved IPs:"
+        yield from (f"    {line}" for line in textwrap.wrap(external, width=_WIDTH))
 
 
 def _list(value: object) -> Sequence[object]:

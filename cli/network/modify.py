@@ -46,9 +46,7 @@ def modify(
 
     Waits for the job, except with --submit.
     """
-    op = {
-        "OP_ID": "OP_NETWORK_SET_PARAMS",
-        "network_name": name,
+    values = {
         "gateway": gateway,
         "network6": network6,
         "gateway6": gateway6,
@@ -56,4 +54,7 @@ def modify(
         "add_reserved_ips": add_reserved_ips,
         "remove_reserved_ips": remove_reserved_ips,
     }
+    if not any(values.values()):
+        raise click.UsageError("nothing to change; name a value, as in: gnt-network modify --gateway IP NETWORK")
+    op = {"OP_ID": "OP_NETWORK_SET_PARAMS", "network_name": name, **values}
     return carry_out(op, options, "gnt-network", "modify")

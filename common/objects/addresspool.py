@@ -96,6 +96,5 @@ class Pool:
         """
         place = self.place(address)
         if self.is_external(place) is taken:
-            state = "reserved already" if taken else "not reserved"
-            raise ReservationError(f"address {address} of network '{self._name}' is {state}")
+            raise ReservationError(f"IP {address} is {'already' if taken else 'not'} externally reserved")
         return attrs.evolve(self, external=f"{self.external[:place]}{int(taken)}{self.external[place + 1 :]}")

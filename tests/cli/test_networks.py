@@ -45,24 +45,22 @@ def test_info_has_ganetis_lines(cluster: Cluster) -> None:
     assert (told.code, told.err) == (0, "")
     lines = told.out.splitlines()
     assert lines[0] == "Network name: front"
-    assert lines[5:] == [
-        "Subnet: 192.0.2.0/28",
-        "Gateway: 192.0.2.1",
-        "IPv6 Subnet: None",
-        "IPv6 Gateway: None",
-        "Mac Prefix: aa:00:55",
-        "Size: 16",
-        "Free: 13 (81.25%)",
-        "Usage map:",
+    assert lines[3:] == [
+        "  Subnet: 192.0.2.0/28",
+        "  Gateway: 192.0.2.1",
+        "  IPv6 Subnet: None",
+        "  IPv6 Gateway: None",
+        "  Mac Prefix: aa:00:55",
+        "  Size: 16",
+        "  Free: 13 (81.25%)",
+        "  Usage map:",
         f"        0 {'XX.............X':64} 63",
         "         (X) used    (.) free",
-        "Externally reserved IPs:",
-        "  192.0.2.0",
-        "  192.0.2.1",
-        "  192.0.2.15",
-        "Connected to groups:",
-        "  default (mode:bridged link:br0 vlan:)",
-        "Not used by any instances",
+        "  externally reserved IPs:",
+        "    192.0.2.0, 192.0.2.1, 192.0.2.15",
+        "  connected to node groups:",
+        "    default (mode:bridged link:br0 vlan:)",
+        "  not used by any instances",
     ]
 
 

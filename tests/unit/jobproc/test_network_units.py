@@ -89,8 +89,7 @@ def test_a_new_network_has_its_ends_its_gateway_and_the_addresses_of_the_cluster
     assert (network.mac_prefix, network.tags) == ("aa:00:55", frozenset({"rack:1"}))
     assert trial.feedback == [
         " - INFO: Reserved IP address of node 'node1.test' (192.0.2.1)",
-        " - WARNING: Cannot reserve IP address of the master (192.0.2.1): "
-        "address 192.0.2.1 of network 'net1' is reserved already",
+        " - WARNING: Cannot reserve cluster master IP address (192.0.2.1): IP 192.0.2.1 is already externally reserved",
     ]
     assert trial.locks == {**BGL, "node/[lockset]": "shared", f"network/{network.uuid}": "exclusive"}
 
@@ -120,7 +119,7 @@ def test_without_the_check_of_conflicts_a_new_network_has_the_addresses_of_nodes
         ({"mac_prefix": "aa:00"}, "MAC prefix 'aa:00' is not three octets; write it as aa:00:55"),
         ({"mac_prefix": "ab:00:55"}, "MAC prefix 'ab:00:55' is for groups of hosts: its first octet must be even"),
         ({"add_reserved_ips": ["192.0.3.1"]}, "address 192.0.3.1 is not in network 'net1'"),
-        ({"add_reserved_ips": ["192.0.2.0"]}, "address 192.0.2.0 of network 'net1' is reserved already"),
+        ({"add_reserved_ips": ["192.0.2.0"]}, "IP 192.0.2.0 is already externally reserved"),
         ({"tags": ["a b"]}, "the tag 'a b' has other characters than letters"),
     ],
 )
@@ -203,9 +202,9 @@ def test_addresses_are_reserved_and_freed_and_what_cannot_be_is_told(tmp_path: P
 
     assert network_of(trial).ext_reservations == "11100001"
     assert trial.feedback == [
-        " - WARNING: Cannot reserve IP address 192.0.2.11: address 192.0.2.11 of network 'net1' is reserved already",
+        " - WARNING: Cannot reserve IP address 192.0.2.11: IP 192.0.2.11 is already externally reserved",
         " - WARNING: Cannot unreserve Gateway's IP",
-        " - WARNING: Cannot release IP address 192.0.2.13: address 192.0.2.13 of network 'net1' is not reserved",
+        " - WARNING: Cannot release IP address 192.0.2.13: IP 192.0.2.13 is not externally reserved",
         " - WARNING: Cannot release IP address 192.0.3.1: address 192.0.3.1 is not in network 'net1'",
     ]
 
@@ -216,7 +215,7 @@ def test_addresses_are_reserved_and_freed_and_what_cannot_be_is_told(tmp_path: P
         ({}, "there is nothing to change; name at least one parameter"),
         ({"gateway": "192.0.2.9", "add_reserved_ips": ["192.0.2.10"]}, "gateway and reserved addresses cannot be chan"),
         ({"gateway": "192.0.2.9"}, "gateway 192.0.2.9 cannot be had: an instance has this address"),
-        ({"gateway": "192.0.2.10"}, "gateway 192.0.2.10 cannot be had: address 192.0.2.10 of network 'net1' is reserv"),
+        ({"gateway": "192.0.2.10"}, "gateway 192.0.2.10 cannot be had: IP 192.0.2.10 is already externally reserved"),
         ({"network6": "x"}, "IPv6 network 'x' has no prefix length"),
         ({"add_reserved_ips": ["x"]}, "reserved address 'x' is not an IPv4 address"),
     ],

@@ -7,7 +7,8 @@ Source: opcodes.md 4 and 6.2, NETWORK_ADD; wconfd.md 2.4.
 """
 
 import uuid as uuids
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from ipaddress import IPv4Network
 from typing import ClassVar
 
 import attrs
@@ -15,7 +16,6 @@ import attrs
 from common.errors import PrerequisiteError, ReservationError
 from common.locks import LockLevel, LockMode, LockRequest, member_lock
 from common.objects.addresspool import Pool
-from common.objects.index import ConfigIndex
 from common.objects.network import Network
 from common.objects.tags import check_tags
 from common.opcodes.base import OpCode
@@ -88,9 +88,14 @@ class NetworkAddUnit(LogicalUnit[OpNetworkAdd]):
         """The pool without the addresses of nodes and master, and those that the opcode names."""
         if self.op.conflicts_check:
             block = checked_subnet(self._network.network)
-            for address, whose in _cluster_addresses(context.config):
-                if is_inside(address, block):
-                    pool = self._without_own(pool, address, whose)
+            for node in context.config.nodes:
+                for address in dict.fromkeys((node.primary_ip, node.secondary_ip)):
+                    what = f"IP address '{address}' of node '{node.name}'"
+                    done = f"Reserved IP address of node '{node.name}' ({address})"
+                    pool = self._without_own(pool, block, address, what, done)
+            address = context.config.cluster.master_ip
+            what = f"cluster master IP address ({address})"
+            pool = self._without_own(pool, block, address, what, f"Reserved {what}")
         for text in self.op.add_reserved_ips or ():
             try:
                 pool = pool.marked_external(checked_address(text, "reserved address"), taken=True)
@@ -98,20 +103,14 @@ class NetworkAddUnit(LogicalUnit[OpNetworkAdd]):
                 raise PrerequisiteError(error.message, "wrong_input") from error
         return pool
 
-    def _without_own(self, pool: Pool, address: str, whose: str) -> Pool:
+    def _without_own(self, pool: Pool, block: IPv4Network, address: str, what: str, done: str) -> Pool:
+        """The pool without an address of the cluster's, if it lies in the range. Args: done: what is then told."""
+        if not address or not is_inside(address, block):
+            return pool
         try:
             reserved = pool.marked_external(address, taken=True)
         except ReservationError as error:
-            self._notes.append(f" - WARNING: Cannot reserve IP address of {whose} ({address}): {error.message}")
+            self._notes.append(f" - WARNING: Cannot reserve {what}: {error.message}")
             return pool
-        self._notes.append(f" - INFO: Reserved IP address of {whose} ({address})")
+        self._notes.append(f" - INFO: {done}")
         return reserved
-
-
-def _cluster_addresses(config: ConfigIndex) -> Iterator[tuple[str, str]]:
-    """(address, whose) of the nodes and the master."""
-    for node in config.nodes:
-        for address in dict.fromkeys((node.primary_ip, node.secondary_ip)):
-            yield address, f"node '{node.name}'"
-    if config.cluster.master_ip:
-        yield config.cluster.master_ip, "the master"
