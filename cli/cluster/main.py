@@ -9,7 +9,12 @@ from cli.tags.mounting import tag_verbs
 VERBS: Final = {
     "init": Verb("cli.cluster.init:init", "Make a cluster of one node."),
     "info": Verb("cli.cluster.info:info", "Tell the parameters of the cluster."),
-    "modify": Verb("cli.cluster.modify:modify", "Change the limits of the cluster."),
+    "modify": Verb("cli.cluster.modify:modify", "Change the limits and parameters of the cluster."),
+    "rename": Verb("cli.cluster.rename:rename", "Give the cluster another name."),
+    "show-ispecs-cmd": Verb(
+        "cli.cluster.show_ispecs_cmd:show_ispecs_cmd", "Tell the command that gives a cluster these limits."
+    ),
+    "version": Verb("cli.cluster.version:version", "Tell the versions of software and protocols."),
     "verify": Verb("cli.cluster.verify:verify", "Check the configuration and the files of this node."),
     "redist-conf": Verb("cli.cluster.redist_conf:redist_conf", "Send the configuration to all nodes again."),
     "join-token": Verb("cli.cluster.join_token:join_token", "Make a token with which one machine joins."),

@@ -1,66 +1,53 @@
-"""`gnt-cluster modify`: change the limits of the cluster.
+"""`gnt-cluster modify`: change the parameters of the cluster.
 
-Source: cli.md 5.
+Source: cli.md 5; opcodes.md 4, CLUSTER_SET_PARAMS.
 """
+
+from typing import cast
 
 import click
 
+from cli.cluster.parameters import LIMITS, op_values, parameter_options
+from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.connection import ask_luxid
 from cli.context import wants_json
 from cli.exitcodes import DONE
 from cli.screen import say_json
-from cli.submission import Wishes, submit_jobs, with_wishes
+from cli.submission import SubmitOptions, submit_options
 from protocol.luxi.queue import SetJobLimits
-
-_COUNT = click.IntRange(min=1)
 
 
 @click.command(
     "modify",
     cls=Command,
-    examples=("gnt-cluster modify --max-running-jobs 20", "gnt-cluster modify --candidate-pool-size 5"),
+    examples=(
+        "gnt-cluster modify --max-running-jobs 20",
+        "gnt-cluster modify --candidate-pool-size 5",
+        "gnt-cluster modify -B vcpus=2,maxmem=2g --ipolicy-vcpu-ratio 4",
+        "gnt-cluster modify --enabled-hypervisors kvm,fake -H kvm:acpi=false",
+        "gnt-cluster modify --uid-pool 5000-5009 --hidden-os +etch",
+    ),
 )
-@click.option("--max-running-jobs", type=_COUNT, metavar="N", help="Jobs that may run at the same time.")
-@click.option(
-    "--max-tracked-jobs",
-    type=_COUNT,
-    metavar="N",
-    help="Running jobs that a Ganeti follows by events; here all of them are.",
-)
-@click.option(
-    "-C",
-    "--candidate-pool-size",
-    type=_COUNT,
-    metavar="N",
-    help="Master candidates that the cluster should have, the master among them.",
-)
-def modify(max_running_jobs: int | None, max_tracked_jobs: int | None, candidate_pool_size: int | None) -> int:
-    """Change limits of the cluster; they are in force at once, and also after a restart.
+@parameter_options
+@click.option("-f", "--force", is_flag=True, help="Accepted as by Ganeti's command; it changes nothing.")
+@submit_options
+def modify(force: bool, **given: object) -> int:
+    """Change parameters of the cluster; what is left out stays.
 
-    A new size of the candidate pool is set by a job, which promotes nodes to fill the pool.
+    Limits of jobs alone are in force at once; all else is changed by a job, which checks everything first. What only
+    nodes know, as volume groups, is stored as it is given. Waits for the job, except with --submit.
     """
-    if max_running_jobs is None and max_tracked_jobs is None and candidate_pool_size is None:
+    options = cast(SubmitOptions, {name: given.pop(name) for name in SubmitOptions.__annotations__})
+    values = op_values(given)
+    if not values:
         raise click.UsageError("nothing to change; name a limit, as in: gnt-cluster modify --max-running-jobs 20")
-    if max_running_jobs is not None or max_tracked_jobs is not None:
-        ask_luxid(SetJobLimits(max_running_jobs, max_tracked_jobs))
-    if candidate_pool_size is not None and (code := _resize_pool(candidate_pool_size)) != DONE:
-        return code
-    if wants_json():
-        limits = {"max_running_jobs": max_running_jobs, "max_tracked_jobs": max_tracked_jobs}
-        say_json(limits if candidate_pool_size is None else {**limits, "candidate_pool_size": candidate_pool_size})
-    return DONE
-
-
-def _resize_pool(size: int) -> int:
-    """Set the size by a job, and wait for its end; return the exit code."""
-    wishes = Wishes(
-        priority=None,
-        reason=None,
-        is_waiting=True,
-        is_ganeti_form=False,
-        prints_ids=False,
-        program="gnt-cluster",
-    )
-    op = with_wishes({"OP_ID": "OP_CLUSTER_SET_PARAMS", "candidate_pool_size": size}, wishes, "modify")
-    return submit_jobs([[op]], wishes)
+    if values.keys() <= set(LIMITS) and not any(options.values()):
+        ask_luxid(SetJobLimits(*(cast(int | None, given[name]) for name in LIMITS)))
+        code = DONE
+    else:
+        op = {"OP_ID": "OP_CLUSTER_SET_PARAMS", "force": force, **values}
+        code = carry_out(op, options, "gnt-cluster", "modify")
+    if code == DONE and wants_json() and (options["is_waiting"] or not options["is_ganeti_form"]):
+        say_json({**dict.fromkeys(LIMITS), **values})
+    return code

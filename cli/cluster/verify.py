@@ -4,6 +4,7 @@ from collections.abc import Callable, Container
 
 import click
 
+from cli.choosing.namecompletion import complete_group
 from cli.cluster.nodefiles import check_files
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
@@ -16,14 +17,48 @@ from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
+from common.opcodes.types import VERIFY_ERRORS
 from protocol.wconfd.config import ListNodesBehind, VerifyConfig
 
 _SOUND = "ok"
 
 
-@click.command("verify", cls=Command, examples=("gnt-cluster verify", "gnt-cluster verify --output json"))
-def verify() -> int:
-    """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none."""
+@click.command(
+    "verify",
+    cls=Command,
+    examples=(
+        "gnt-cluster verify",
+        "gnt-cluster verify --output json",
+        "gnt-cluster verify --by-jobs",
+        "gnt-cluster verify --error-codes --ignore-errors ENODETIME --node-group rack1",
+    ),
+)
+@click.option("--by-jobs", "is_by_jobs", is_flag=True, help="By jobs, as Ganeti does; so do the options below.")
+@click.option("--node-group", "group_name", metavar="NAME", shell_complete=complete_group, help="Only this group.")
+@click.option("--error-codes", is_flag=True, help="Tell faults with their codes, for programs.")
+@click.option(
+    "--ignore-errors",
+    multiple=True,
+    metavar="CODE",
+    type=click.Choice(sorted(VERIFY_ERRORS), case_sensitive=False),
+    help="Tell faults of this code as warnings.",
+)
+@click.option("-v", "--verbose", is_flag=True, help="Accepted as by Ganeti's command.")
+@click.option("--debug-simulate-errors", is_flag=True, help="Tell a fault of each kind, to see what becomes of it.")
+def verify(is_by_jobs: bool, **parameters: object) -> int:
+    """Check the configuration and the files of this node, and list all faults; the exit code is 0 if there are none.
+
+    By jobs, the configuration and the nodes of each group are checked, under their locks.
+    """
+    if is_by_jobs or any(parameters.values()):
+        # imported late: the usual way needs no jobs
+        from cli.cluster.verifyjobs import verify_by_jobs
+
+        return verify_by_jobs(parameters)
+    return _verify_here()
+
+
+def _verify_here() -> int:
     found = {
         "configuration": _config_problems(),
         **check_files(paths(), has_web=installation().rapid.enabled),

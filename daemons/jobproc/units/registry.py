@@ -27,6 +27,7 @@ _OWN: Final = (
     "daemons.jobproc.units.cluster.redistconf",
     "daemons.jobproc.units.cluster.verifycluster",
     "daemons.jobproc.units.cluster.verifyconfig",
+    "daemons.jobproc.units.cluster.verifygroup",
     "daemons.jobproc.units.networks.networkadd",
     "daemons.jobproc.units.networks.networkconnect",
     "daemons.jobproc.units.networks.networkparams",

@@ -52,7 +52,7 @@ def send_shared_files(context: UnitContext, nodes: Collection[str] | None = None
     wanted = [node for node in online if nodes is None or node.name in nodes]
     epoch = own_epoch(settings.paths.epoch_file, settings.cluster.own_name)
     client = BlockingNodeClient(CertificateFiles.of(settings.paths), epoch=epoch)
-    for path in _present(settings.paths.data):
+    for path in shared_files(settings.paths.data):
         try:
             call = UploadFile(read_upload(path, names.to_wire(path)))
         except OSError as error:
@@ -62,5 +62,6 @@ def send_shared_files(context: UnitContext, nodes: Collection[str] | None = None
         yield from (outcome.text for outcome in outcomes.values() if isinstance(outcome, Failed))
 
 
-def _present(folder: Path) -> Sequence[Path]:
+def shared_files(folder: Path) -> Sequence[Path]:
+    """The files that are there. Args: folder: that for data."""
     return [path for name in _FILES if (path := folder / name).exists()]

@@ -7,8 +7,9 @@ Source: opcodes.md 4 and 6.2, CLUSTER_RENAME.
 """
 
 import ipaddress
+import re
 import socket
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import attrs
 
@@ -19,13 +20,15 @@ from common.opcodes.cluster import OpClusterRename
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.base import LogicalUnit
 
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*", re.ASCII)
+
 
 class ClusterRenameUnit(LogicalUnit[OpClusterRename]):
     OPCODE: ClassVar[type[OpCode]] = OpClusterRename
 
     def check_prereq(self, context: UnitContext) -> None:
         cluster, name = context.config.cluster, self.op.name
-        if any(character.isspace() or not character.isprintable() for character in name):
+        if not _NAME.fullmatch(name):
             raise PrerequisiteError(f"{name!r:.80} is not a name for a cluster: write it as a host's", "wrong_input")
         if not ipaddress.ip_address(cluster.master_ip).is_loopback:
             _check_address(cluster, name)

@@ -92,9 +92,8 @@ def _by_system(
 def _uid_pool(before: tuple[Range, ...], op: OpClusterSetParams) -> tuple[Range, ...]:
     pool = list(before if op.uid_pool is None else op.uid_pool)
     for each in op.add_uids or ():
-        if each in pool:
-            raise _wrong(f"user ids {_range(each)} are in the pool already")
-        pool.append(each)
+        if each not in pool:
+            pool.append(each)
     for each in op.remove_uids or ():
         if each not in pool:
             raise _wrong(

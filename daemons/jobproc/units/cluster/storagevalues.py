@@ -27,6 +27,15 @@ _FOLDERS: Final = {
 }
 
 
+# as Ganeti's jobs tell
+_OF_DRBD: Final = (
+    " - WARNING: Changing DRBD parameters only affects devices created in the future, not existing ones",
+    " - WARNING: You need to shutdown and start (not reboot!) existing instances to adopt the changes",
+    " - WARNING: Alternatively you can swap the secondary node by running "
+    "`gnt-instance replace-disks --new-secondary $instance`",
+)
+
+
 def with_storage(cluster: Cluster, op: OpClusterSetParams, config: ConfigIndex, notes: list[str]) -> Cluster:
     """The cluster with the opcode's parameters of storage.
 
@@ -53,6 +62,8 @@ def with_storage(cluster: Cluster, op: OpClusterSetParams, config: ConfigIndex, 
         cluster = attrs.evolve(cluster, reserved_lvs=_patterns(op.reserved_lvs))
     if op.diskparams:
         cluster = attrs.evolve(cluster, diskparams=changed_disk_parameters(cluster.diskparams, op.diskparams))
+        if DiskTemplate.DRBD in op.diskparams:
+            notes += _OF_DRBD
     _check(cluster, op, config)
     return cluster
 

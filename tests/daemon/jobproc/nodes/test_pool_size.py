@@ -49,3 +49,13 @@ def test_a_larger_pool_is_filled_and_a_smaller_one_keeps_its_candidates(fleet: F
     assert (cluster_of(fleet)["max_running_jobs"], cluster_of(fleet)["max_tracked_jobs"]) == (7, 9)
     assert fleet.carry_out(OP, master_netdev="eth9").refusal.startswith("'master_netdev' cannot be changed by a job")
     assert fleet.carry_out(OP).refusal.startswith("there is nothing to change")
+    # the nodes were added just now, and have everything
+    verified = fleet.carry_out("OP_CLUSTER_VERIFY_GROUP", group_name="default")
+    assert [line for line in verified.log if "ERROR" in line] == []
+    assert (verified.status, verified.result) == ("success", True)
+    second.paths.hmac_key.write_text("another\n")
+    spoilt = fleet.carry_out("OP_CLUSTER_VERIFY_GROUP", group_name="default")
+    assert (spoilt.status, spoilt.result) == ("success", False)
+    (fault,) = [line for line in spoilt.log if "ERROR" in line]
+    assert fault.startswith(f"  - ERROR: node {second.name}: File ")
+    assert fault.endswith("/hmac.key differs from the master's; send it with: gnt-cluster redist-conf")

@@ -1,0 +1,175 @@
+"""The text of `gnt-cluster info`: nested values with two blanks for each level, as Ganeti's command prints them.
+
+Source: Ganeti's `gnt-cluster info` (recorded).
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from common.printable import printable
+from common.words.text import json_text
+from common.words.times import clock
+
+Facts = Mapping[str, object]
+
+_INDENT: Final = "  "
+_MICROSECONDS: Final = 1_000_000
+# title -> key of the facts
+_PARAMETERS: Final = {
+    "candidate pool size": "candidate_pool_size",
+    "maximal number of jobs running simultaneously": "max_running_jobs",
+    "maximal number of jobs simultaneously tracked by the scheduler": "max_tracked_jobs",
+    "mac prefix": "mac_prefix",
+    "master netdev": "master_netdev",
+    "master netmask": "master_netmask",
+    "use external master IP address setup script": "use_external_mip_script",
+    "lvm volume group": "volume_group_name",
+    "lvm reserved volumes": "reserved_lvs",
+    "drbd usermode helper": "drbd_usermode_helper",
+    "file storage path": "file_storage_dir",
+    "shared file storage path": "shared_file_storage_dir",
+    "gluster storage path": "gluster_storage_dir",
+    "maintenance of node health": "maintain_node_health",
+    "uid pool": "uid_pool",
+    "default instance allocator": "default_iallocator",
+    "default instance allocator parameters": "default_iallocator_params",
+    "primary ip version": "primary_ip_version",
+    "preallocation wipe disks": "prealloc_wipe_disks",
+    "enabled disk templates": "enabled_disk_templates",
+    "install image": "install_image",
+    "instance communication network": "instance_communication_network",
+    "zeroing image": "zeroing_image",
+    "compression tools": "compression_tools",
+    "enabled user shutdown": "enabled_user_shutdown",
+    "modify ssh setup": "modify_ssh_setup",
+    "ssh_key_type": "ssh_key_type",
+    "ssh_key_bits": "ssh_key_bits",
+}
+_GROUPS: Final = {
+    "Default node parameters": "ndparams",
+    "Default instance parameters": "beparams",
+    "Default nic parameters": "nicparams",
+    "Default disk parameters": "diskparams",
+}
+
+
+def info_lines(facts: Facts, max_queued_jobs: int) -> Iterator[str]:
+    """All lines. Args: facts: of QueryClusterInfo. max_queued_jobs: our own limit, which Ganeti has not."""
+    for title, value in _tree(facts, max_queued_jobs).items():
+        yield from _lines(title, value, "")
+
+
+def _tree(facts: Facts, max_queued_jobs: int) -> Mapping[str, object]:
+    enabled = _list(facts.get("enabled_hypervisors"))
+    parameters = {title: _parameter(key, facts[key]) for title, key in _PARAMETERS.items() if key in facts}
+    return {
+        "Cluster name": facts.get("name"),
+        "Cluster UUID": facts.get("uuid"),
+        "Creation time": _clock(facts.get("ctime")),
+        "Modification time": _clock(facts.get("mtime")),
+        "Master node": facts.get("master"),
+        "Architecture (this node)": _architecture(facts.get("architecture")),
+        "Tags": ", ".join(sorted(map(str, _list(facts.get("tags"))))) or "(none)",
+        "Default hypervisor": facts.get("default_hypervisor"),
+        "Enabled hypervisors": _joined(enabled),
+        "Hypervisor parameters": {str(name): _object(facts.get("hvparams")).get(str(name), {}) for name in enabled},
+        "OS-specific hypervisor parameters": _object(facts.get("os_hvp")),
+        "OS parameters": _object(facts.get("osparams")),
+        "Hidden OSes": _joined(facts.get("hidden_os")),
+        "Blacklisted OSes": _joined(facts.get("blacklisted_os")),
+        "Cluster parameters": {**parameters, "maximal number of jobs that wait or run": max_queued_jobs},
+        **{title: _object(facts.get(key)) for title, key in _GROUPS.items()},
+        "Instance policy - limits for instances": _policy(_object(facts.get("ipolicy"))),
+        "Data collectors": _collectors(facts),
+    }
+
+
+def _architecture(value: object) -> str | None:
+    match value:
+        case [bits, machine]:
+            return f"{bits} ({machine})"
+        case _:
+            return None
+
+
+def _parameter(key: str, value: object) -> object:
+    match key:
+        case "reserved_lvs":
+            return _joined(value) or "(none)"
+        case "uid_pool":
+            ranges = [list(map(str, _list(each))) for each in _list(value)]
+            return ", ".join("-".join(dict.fromkeys(each)) for each in ranges)
+        case "enabled_disk_templates":
+            return _joined(value)
+        case _:
+            return value
+
+
+def _policy(policy: Facts) -> Mapping[str, object]:
+    ranges = {
+        f"{end}/{number}": _object(sizes).get(end)
+        for number, sizes in enumerate(_list(policy.get("minmax")))
+        for end in ("max", "min")
+    }
+    ratios = {name: policy[name] for name in ("spindle-ratio", "vcpu-ratio") if name in policy}
+    templates = _joined(policy.get("disk-templates"))
+    return {"bounds specs": [ranges], "std": policy.get("std", {}), "allowed disk templates": templates, **ratios}
+
+
+def _collectors(facts: Facts) -> Mapping[str, object]:
+    active = _object(facts.get("enabled_data_collectors"))
+    intervals = _object(facts.get("data_collector_interval"))
+    return {name: {"active": active[name], "interval": _seconds(intervals.get(name))} for name in sorted(active)}
+
+
+def _seconds(microseconds: object) -> str:
+    return f"{microseconds / _MICROSECONDS:.3f}s" if isinstance(microseconds, int) else ""
+
+
+def _object(value: object) -> Facts:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> Sequence[object]:
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _joined(value: object) -> str:
+    return ", ".join(map(str, _list(value)))
+
+
+def _lines(title: str, value: object, indent: str) -> Iterator[str]:
+    match value:
+        case Mapping():
+            yield f"{indent}{printable(title)}: "
+            is_ordered = title in ("Cluster parameters", "Instance policy - limits for instances")
+            for name in value if is_ordered else sorted(value):
+                yield from _lines(name, value[name], indent + _INDENT)
+        case [Mapping() as only]:
+            yield f"{indent}{printable(title)}: "
+            yield from _item(only, indent + _INDENT)
+        case list():
+            yield f"{indent}{printable(title)}: "
+            yield from (f"{indent}{_INDENT}- {_text(each)}" for each in value)
+        case _:
+            yield f"{indent}{printable(title)}: {_text(value)}"
+
+
+def _item(values: Mapping[str, object], indent: str) -> Iterator[str]:
+    """The values of an item of a list; a dash stands before the first."""
+    mark = "- "
+    for name, value in values.items():
+        first, *rest = _lines(name, value, "")
+        yield f"{indent}{mark}{first}"
+        yield from (f"{indent}{_INDENT}{line}" for line in rest)
+        mark = _INDENT
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    return str(value) if value is None or isinstance(value, bool | int | float) else json_text(value)
+
+
+def _clock(value: object) -> str | None:
+    return clock(value) if isinstance(value, int | float) else None
