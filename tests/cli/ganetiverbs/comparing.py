@@ -18,6 +18,14 @@ _DRAWN: Final = (
     (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(\.\d+)?"), "CLOCK"),
     (_UUID, "UUID"),
     (re.compile(r"^JobID: \d+$", re.MULTILINE), "JobID: N"),
+    (re.compile(r"^(Submitted jobs|Waiting for job) \d[\d, ]*", re.MULTILINE), r"\1 N "),
+    # what only one of the two has: folders on nodes, and a limit of ours
+    (
+        re.compile(
+            r"^  (OS search path|ExtStorage Providers search path|maximal number of jobs that).*\n", re.MULTILINE
+        ),
+        "",
+    ),
 )
 # the greatest sizes of an instance policy before the least ones
 _MOST_FIRST: Final = re.compile(r"- max/(\d+):\n((?: {10}.*\n)+) {8}min/\1:\n((?: {10}.*\n)+)")
@@ -71,11 +79,18 @@ def _lasting(value: Any) -> Any:
 
 def as_ours(theirs: Ended) -> Meaning:
     """Ganeti's end as our programs have it, by what is otherwise everywhere."""
-    told = meaning(theirs)
+    told = _with_log_aside(meaning(theirs))
     if _WRONG_ARGUMENTS.match(theirs.err):
         # a wrong command line ends with 2 in all our programs, as Ganeti's own with unknown options
         return attrs.evolve(told, code=2)
     return told
+
+
+def _with_log_aside(told: Meaning) -> Meaning:
+    """The lines of a job's log stand in standard error in ours; beside an error they do not count."""
+    lines = told.out.splitlines(keepends=True)
+    log = "".join(line for line in lines if line.startswith("CTIME "))
+    return attrs.evolve(told, out="".join(line for line in lines if not line.startswith("CTIME ")), err=told.err or log)
 
 
 def _out(text: str) -> str:
