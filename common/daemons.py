@@ -31,6 +31,8 @@ class Feature(enum.Enum):
     HTTP = "http"
     # questions about the configuration
     QUESTIONS = "questions"
+    # reports of nodes about themselves
+    MONITORING = "monitoring"
 
 
 @attrs.frozen
@@ -113,6 +115,16 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         runs_on=Place.CANDIDATES,
         settings="confd",
         feature=Feature.QUESTIONS,
+        is_needed=False,
+    ),
+    Daemon(
+        name="mond",
+        module="daemons.mond.main",
+        pid_file="ganeti-mond.pid",
+        log_file="monitoring-daemon.log",
+        runs_on=Place.ALL,
+        settings="mond",
+        feature=Feature.MONITORING,
         is_needed=False,
     ),
 )

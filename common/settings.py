@@ -15,7 +15,7 @@ import attrs
 from common.access import Access, Grantee, Role, grant
 from common.daemons import Feature
 from common.errors import InvalidRequest, NotFound
-from common.nodes.nodesettings import ClusterSettings, ConfdSettings, NodedSettings, is_on
+from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings, is_on
 from common.paths import Paths
 from common.settingchecks import file_mode, not_negative, positive, way_to_hold
 from common.settingvalues import READERS, Gid, Uid
@@ -168,6 +168,7 @@ class Settings:
     noded: NodedSettings = attrs.field(factory=NodedSettings)
     rapid: RapidSettings = attrs.field(factory=RapidSettings)
     confd: ConfdSettings = attrs.field(factory=ConfdSettings)
+    mond: MondSettings = attrs.field(factory=MondSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
     # root folder of a private installation; None: it is the system's
@@ -181,6 +182,7 @@ class Settings:
             Feature.NODES: has_nodes,
             Feature.HTTP: self.rapid.enabled,
             Feature.QUESTIONS: is_on(self.confd.enabled, has_nodes=has_nodes),
+            Feature.MONITORING: is_on(self.mond.enabled, has_nodes=has_nodes),
         }
         return frozenset(feature for feature, is_set in switches.items() if is_set)
 
@@ -188,6 +190,11 @@ class Settings:
     def confd_address(self) -> str:
         """The address at which confd listens; empty: all."""
         return self.confd.address or self.noded.address
+
+    @property
+    def mond_address(self) -> str:
+        """The address at which mond listens; empty: all."""
+        return self.mond.address or self.noded.address
 
 
 # name of a table -> its class, by the fields of `Settings`

@@ -13,6 +13,7 @@ from common.asciijson import ascii_json
 from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
 from common.errors import Conflict
+from common.nodes.nodesettings import ConfdSettings, MondSettings
 from common.settings import SYSTEM_FILE, Settings
 
 # name of a table -> its keys and values
@@ -42,7 +43,8 @@ class NodeSettings:
 def shared_tables(settings: Settings) -> Tables:
     """What all nodes have in common besides the port of their node daemons, as far as it is not the default."""
     found: dict[str, dict[str, object]] = {}
-    for name, own in (("confd", settings.confd),):
+    shared: tuple[tuple[str, ConfdSettings | MondSettings], ...] = (("confd", settings.confd), ("mond", settings.mond))
+    for name, own in shared:
         usual = type(own)()
         values: dict[str, object] = {"enabled": own.enabled, "port": own.port}
         if changed := {key: value for key, value in values.items() if value != getattr(usual, key)}:

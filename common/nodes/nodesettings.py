@@ -87,3 +87,12 @@ class ConfdSettings:
     # address to listen at; empty: that of noded
     address: str = ""
     port: int = attrs.field(default=1814, validator=port)
+
+
+@attrs.frozen
+class MondSettings:
+    # whether it runs; automatically: where there may be more than one machine
+    enabled: str = attrs.field(default="auto", validator=switch)
+    # address to listen at; empty: that of noded
+    address: str = ""
+    port: int = attrs.field(default=1815, validator=port)

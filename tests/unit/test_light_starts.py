@@ -12,6 +12,7 @@ PROGRAMS = (
     "cli.filter.main",
     "daemons.luxid.main",
     "daemons.wconfd.main",
+    "daemons.confd.main",
     "daemons.jobproc.forkserver.main",
     "daemons.supervisor.main",
 )
@@ -28,5 +29,5 @@ def test_only_daemons_that_speak_http_load_what_it_takes() -> None:
     assert loaded(*PROGRAMS) & (WEB | {"cryptography"}) == set()
 
 
-def test_the_node_daemon_loads_no_parts_of_rapid() -> None:
-    assert loaded("daemons.noded.main") & (WEB - {"anycorn", "anyio", "h11"}) == set()
+def test_daemons_of_nodes_load_no_parts_of_rapid() -> None:
+    assert loaded("daemons.noded.main", "daemons.mond.main") & (WEB - {"anycorn", "anyio", "h11"}) == set()

@@ -18,7 +18,15 @@ from protocol.noded.clients.voting import LIMIT_S, PAUSE_S, REPEATS
 
 DEPLOY = Path(__file__).parents[3] / "deploy" / "systemd"
 UNITS = sorted(path for kind in ("service", "target", "path") for path in DEPLOY.glob(f"*.{kind}"))
-PROGRAMS = {"gantry-luxid", "gantry-wconfd", "gantry-forkserver", "gantry-noded", "gantry-rapid", "gantry-confd"}
+PROGRAMS = {
+    "gantry-luxid",
+    "gantry-wconfd",
+    "gantry-forkserver",
+    "gantry-noded",
+    "gantry-rapid",
+    "gantry-confd",
+    "gantry-mond",
+}
 
 pytestmark = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd's tools are not installed")
 

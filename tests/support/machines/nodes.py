@@ -24,7 +24,7 @@ from tests.support.wait import PATIENCE_S
 HOST: Final = "127.0.0.1"
 NAME: Final = "node2.test"
 # settings of a node that runs no more than it needs: ports of these daemons are the same on all nodes
-LEAN: Final = '[confd]\nenabled = "no"\n'
+LEAN: Final = '[confd]\nenabled = "no"\n[mond]\nenabled = "no"\n'
 # what names of files begin with, see noded.md 7
 VIRTUAL: Final = "/###-VIRTUAL-PATH-###,"
 NOW: Final = datetime.datetime.now(datetime.UTC)

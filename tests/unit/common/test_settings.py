@@ -10,7 +10,7 @@ import pytest
 import common.settings
 from common.access import Role
 from common.errors import InvalidRequest, NotFound
-from common.nodes.nodesettings import ClusterSettings, ConfdSettings, NodedSettings
+from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings
 from common.paths import Paths
 from common.settings import (
     AccessSettings,
@@ -191,6 +191,7 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "noded": attrs.asdict(NodedSettings()),
         "rapid": attrs.asdict(RapidSettings()),
         "confd": attrs.asdict(ConfdSettings()),
+        "mond": attrs.asdict(MondSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

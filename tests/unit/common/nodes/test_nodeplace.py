@@ -56,7 +56,7 @@ def test_one_machine_is_the_master_whatever_its_files_say(settings: Settings) ->
 
     assert place_of(alone) is Place.MASTER
     assert [daemon.name for daemon in daemons_here(alone)] == ["wconfd", "forkserver", "luxid"]
-    assert [daemon.name for daemon in daemons_here(settings)] == ["noded"]
+    assert [daemon.name for daemon in daemons_here(settings)] == ["noded", "mond"]
 
 
 @pytest.mark.parametrize(

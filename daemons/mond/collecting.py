@@ -1,0 +1,171 @@
+"""Runs each collector on its own timer, in its own thread, and keeps its last report.
+
+Theory. A collector that hangs holds its thread and nothing else: after its limit the report says so, and no second call
+is begun until the first one has returned. Its late result is dropped. Requests read the last reports and wait for
+nobody.
+
+Source: CHOICES 5; mond.md 4, 5 and 7.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from math import inf
+from typing import Final
+
+import attrs
+import trio
+
+from common.asciijson import ascii_json
+from common.errors import GantryError, explain_os_error
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.words.times import clock
+from daemons.mond.collectors.base import Collector
+from daemons.mond.core.exposition import Number
+from daemons.mond.core.reports import Kind, Report, Status, StatusCode, failed
+
+# bytes of the largest report
+_MAX_BYTES: Final = 2**20
+# most values of one collector in the text for Prometheus
+_MAX_NUMBERS: Final = 10_000
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Rhythm:
+    """Whether and how often a collector runs."""
+
+    is_active: bool
+    interval_s: float
+
+
+class Watched:
+    """One collector, its timer and its last report."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self.about = collector.about()
+        self._usual = Rhythm(True, collector.INTERVAL_S)
+        self._rhythm = self._usual
+        self._has_changed = trio.Event()
+        # one thread, which a call that hangs keeps
+        self._thread = trio.CapacityLimiter(1)
+        # when the last call began, on trio's clock
+        self._began_at = -inf
+        # since when a call hangs, seconds since the epoch
+        self._hangs_since: float | None = None
+        self.report = failed(self.about, time.time_ns(), "nothing is collected yet")
+        self.numbers: Sequence[Number] = ()
+        # seconds that the last call took
+        self.took_s = 0.0
+
+    @property
+    def is_active(self) -> bool:
+        return self._rhythm.is_active
+
+    def set_rhythm(self, rhythm: Rhythm | None) -> None:
+        """Args: rhythm: None: the usual one of the collector."""
+        rhythm = rhythm or self._usual
+        if rhythm != self._rhythm:
+            _log.info("collector.changed", name=self.about.name, active=rhythm.is_active, interval_s=rhythm.interval_s)
+            self._rhythm = rhythm
+            self._has_changed.set()
+
+    async def run(self) -> None:
+        """Collect until cancelled; a call that hangs is left behind."""
+        while True:
+            rhythm = self._rhythm
+            with trio.move_on_at(self._began_at + rhythm.interval_s if rhythm.is_active else inf):
+                await self._has_changed.wait()
+                self._has_changed = trio.Event()
+                continue
+            await self.collect()
+
+    async def collect(self) -> None:
+        """Collect once, and replace the report. Nothing that a collector does gets out of here."""
+        self._began_at, at_ns = trio.current_time(), time.time_ns()
+        limit_s = self._collector.LIMIT_S
+        with trio.move_on_after(limit_s) as scope:
+            self.report, self.numbers = await in_thread(
+                self._collect, at_ns, limiter=self._thread, abandon_on_cancel=True
+            )
+            self._hangs_since = None
+        self.took_s = trio.current_time() - self._began_at
+        if scope.cancelled_caught:
+            self._note_hanging(at_ns, limit_s)
+
+    def _note_hanging(self, at_ns: int, limit_s: float) -> None:
+        if self._hangs_since is None:
+            self._hangs_since = at_ns / 1e9
+            _log.warning("collector.hangs", name=self.about.name, limit_s=limit_s, effect="others go on")
+        text = f"it has not returned within {limit_s:g} s; it hangs since {clock(self._hangs_since)}"
+        self.report, self.numbers = failed(self.about, at_ns, text), ()
+
+    def _collect(self, at_ns: int) -> tuple[Report, Sequence[Number]]:
+        """In a thread."""
+        try:
+            found = self._collector.collect()
+            if self.about.kind is Kind.STATUS and (found.status is None or not isinstance(found.data, Mapping)):
+                raise TypeError("a report of its kind is an object with a status")
+            status = {} if found.status is None else {"status": found.status.to_wire()}
+            content = ascii_json({**found.data, **status} if isinstance(found.data, Mapping) else found.data)
+            if len(content) > _MAX_BYTES:
+                raise ValueError(f"its report has {len(content)} bytes, at most {_MAX_BYTES} are possible")
+            report = Report(self.about, at_ns, content, found.status or Status(StatusCode.OK))
+            return report, tuple(found.numbers)[:_MAX_NUMBERS]
+        except GantryError as error:
+            return failed(self.about, at_ns, error.message), ()
+        except OSError as error:
+            return failed(self.about, at_ns, explain_os_error(error)), ()
+        except Exception as error:
+            _log.exception("collector.failed", name=self.about.name)
+            return failed(self.about, at_ns, f"{type(error).__name__}: {error}"), ()
+
+
+class Reports:
+    """All collectors."""
+
+    def __init__(self, collectors: Sequence[Collector]) -> None:
+        self._watched = tuple(Watched(collector) for collector in collectors)
+        self._by_path = {each.about.path: each for each in self._watched}
+
+    @property
+    def active(self) -> Sequence[Watched]:
+        return [each for each in self._watched if each.is_active]
+
+    def find(self, category: str, name: str) -> Report | None:
+        """The last report; None: there is no such collector, or it is not active."""
+        found = self._by_path.get((category, name))
+        return found.report if found is not None and found.is_active else None
+
+    def set_rhythms(self, rhythms: Mapping[str, Rhythm]) -> None:
+        """Args: rhythms: by name; the others have their usual ones."""
+        for each in self._watched:
+            each.set_rhythm(rhythms.get(each.about.name))
+
+    def all_numbers(self) -> Sequence[Number]:
+        """The numbers of all reports, and those about the collectors themselves."""
+        found: list[Number] = []
+        now_ns = time.time_ns()
+        for each in self.active:
+            labels = {"collector": each.about.name}
+            age_s = max(now_ns - each.report.at_ns, 0) / 1e9
+            text = "0: well, 1: being repaired, 2: not known, 4: bad"
+            found.append(Number("gantry_collector_status", each.report.status.code.value, labels, text))
+            found.append(Number("gantry_collector_age_seconds", round(age_s, 3), labels, "Age of its report"))
+            found.append(Number("gantry_collector_seconds", round(each.took_s, 6), labels, "Time that it took"))
+            found.extend(each.numbers)
+        return found
+
+    async def first_round(self, patience_s: float) -> None:
+        """Wait until each has a report, at most so long."""
+        with trio.move_on_after(patience_s):
+            async with trio.open_nursery() as nursery:
+                for each in self.active:
+                    nursery.start_soon(each.collect)
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for each in self._watched:
+                nursery.start_soon(each.run)

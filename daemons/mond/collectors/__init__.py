@@ -1,0 +1,1 @@
+"""The collectors; each has a thread and a timer of its own."""

@@ -1,0 +1,1 @@
+"""What reports and numbers look like; no I/O, no clock."""

@@ -1,0 +1,117 @@
+"""Files of the kernel, read as values. Raises, all: ValueError: a file has another form.
+
+Source: mond.md 4; proc(5).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+
+_DISK_FIELDS: Final = (
+    "readsNum",
+    "mergedReads",
+    "secRead",
+    "timeRead",
+    "writes",
+    "mergedWrites",
+    "secWritten",
+    "timeWrite",
+    "ios",
+    "timeIO",
+    "wIOmillis",
+)
+_IDLE: Final = 3
+_TICK_FIELDS: Final = 10
+_MEMORY_LINE: Final = re.compile(r"^([\w()]+): +(\d+)(?: (kB))?$", re.MULTILINE)
+_GROUP: Final = re.compile(r"/(job-\d+(?:-detached-\d+)?|command-\d+\.\d+\.\d+)\.cg(?:/|$)", re.ASCII)
+
+
+def busy_ticks(text: str) -> Sequence[int]:
+    """Ticks that all processors together, then each of them, were not idle. Args: text: of /proc/stat."""
+    found = []
+    for line in text.splitlines():
+        name, *values = line.split()
+        if name.startswith("cpu"):
+            ticks = [int(value) for value in values[:_TICK_FIELDS]]
+            found.append(sum(ticks) - ticks[_IDLE])
+    if not found:
+        raise ValueError("expected lines of processors in /proc/stat")
+    return found
+
+
+@attrs.frozen
+class DiskCounters:
+    """What a block device has done."""
+
+    major: int
+    minor: int
+    name: str
+    # by Ganeti's names
+    counts: Mapping[str, int]
+
+    def to_wire(self) -> dict[str, object]:
+        return {"major": self.major, "minor": self.minor, "name": self.name, **self.counts}
+
+
+def disk_statistics(text: str) -> Sequence[DiskCounters]:
+    """The lines of /proc/diskstats; newer columns are left out."""
+    found: list[DiskCounters] = []
+    for line in text.splitlines():
+        major, minor, name, *values = line.split()
+        counts = dict(zip(_DISK_FIELDS, map(int, values), strict=False))
+        if len(counts) < len(_DISK_FIELDS):
+            raise ValueError(f"expected 14 columns in /proc/diskstats, got {3 + len(values)}")
+        found.append(DiskCounters(int(major), int(minor), name, counts))
+    return found
+
+
+def memory_bytes(text: str) -> Mapping[str, int]:
+    """The values of /proc/meminfo, in bytes."""
+    return {name: int(value) * (1024 if unit else 1) for name, value, unit in _MEMORY_LINE.findall(text)}
+
+
+@attrs.frozen
+class LoadAverage:
+    # over 1, 5 and 15 minutes
+    minutes: tuple[float, float, float]
+    runnable: int
+    processes: int
+
+
+def load_average(text: str) -> LoadAverage:
+    """Args: text: of /proc/loadavg."""
+    one, five, fifteen, tasks, *_ = text.split()
+    runnable, _, all_of_them = tasks.partition("/")
+    return LoadAverage((float(one), float(five), float(fifteen)), int(runnable), int(all_of_them))
+
+
+@attrs.frozen
+class ProcessUse:
+    """What a process has used."""
+
+    cpu_ticks: int
+    memory_pages: int
+
+
+def process_use(text: str) -> ProcessUse:
+    """Args: text: of /proc/PID/stat. CPU time is also that of children that it has waited for."""
+    # the name may have spaces and brackets
+    fields = text.rpartition(")")[2].split()
+    return ProcessUse(sum(map(int, fields[11:15])), int(fields[21]))
+
+
+def command_of(text: str, folder: str) -> str | None:
+    """The name of the command whose control group a process is in; None: it is in none.
+
+    Args:
+        text: of /proc/PID/cgroup.
+        folder: name of the folder with the groups of the installation.
+    """
+    for line in text.splitlines():
+        _, has_folder, rest = line.partition(f"/{folder}/")
+        found = _GROUP.match(f"/{rest}") if has_folder else None
+        if found:
+            return found[1]
+    return None

@@ -1,0 +1,111 @@
+"""Reports: what a collector has found, in the form that Ganeti's clients read.
+
+Source: mond.md 2 and 3.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import Final
+
+import attrs
+
+from common.asciijson import ascii_json
+
+FORMAT_VERSION: Final = 1
+# name in paths and lists of the category of collectors without one; in reports it is null
+NO_CATEGORY: Final = "default"
+
+
+class Category(enum.Enum):
+    INSTANCE = "instance"
+    STORAGE = "storage"
+    DAEMON = "daemon"
+    HYPERVISOR = "hypervisor"
+
+
+class Kind(enum.IntEnum):
+    # numbers alone; a state with its code and words
+    PERFORMANCE = 0
+    STATUS = 1
+
+
+class StatusCode(enum.IntEnum):
+    """How well something is; the codes of several things can be joined by `|`."""
+
+    OK = 0
+    # bad, and being repaired
+    REPAIRED = 1
+    UNKNOWN = 2
+    # bad, a person must act
+    BAD = 4
+
+
+@attrs.frozen
+class Status:
+    code: StatusCode
+    message: str = ""
+
+    def to_wire(self) -> dict[str, object]:
+        return {"code": self.code.value, "message": self.message}
+
+
+def worst(statuses: Iterable[Status]) -> Status:
+    """One status for all: the worst code, and the words of those that have some."""
+    found = list(statuses)
+    code = max((status.code for status in found), default=StatusCode.OK)
+    return Status(code, "\n".join(status.message for status in found if status.message))
+
+
+@attrs.frozen
+class About:
+    """What is known of a collector before it has collected anything."""
+
+    name: str
+    category: Category | None
+    kind: Kind
+    # B: comes with the program
+    version: str = "B"
+
+    @property
+    def path(self) -> tuple[str, str]:
+        """Its place among the reports."""
+        return self.category.value if self.category else NO_CATEGORY, self.name
+
+    def to_wire(self) -> list[object]:
+        """Its row in the list of collectors."""
+        return [self.name, self.path[0], self.kind.value]
+
+
+@attrs.frozen
+class Report:
+    """What a collector has found, or why it has not."""
+
+    about: About
+    # nanoseconds since the epoch of the moment when it was collected
+    at_ns: int
+    # JSON
+    data: bytes
+    status: Status
+
+    def encode(self) -> bytes:
+        """The report as JSON, keys in Ganeti's order."""
+        about = self.about
+        head = {
+            "name": about.name,
+            "version": about.version,
+            "format_version": FORMAT_VERSION,
+            "timestamp": self.at_ns,
+            "category": about.category.value if about.category else None,
+            "kind": about.kind.value,
+        }
+        return b'%b,"data":%b}' % (ascii_json(head)[:-1], self.data)
+
+
+def failed(about: About, at_ns: int, message: str) -> Report:
+    """The report of a collector that has failed, hangs, or has not collected anything yet."""
+    status = Status(StatusCode.UNKNOWN, message)
+    return Report(about, at_ns, ascii_json({"error": message, "status": status.to_wire()}), status)
+
+
+def encode_all(reports: Iterable[Report]) -> bytes:
+    return b"[%b]" % b",".join(report.encode() for report in reports)

@@ -1,0 +1,63 @@
+"""All collectors: our own, and those of plug-in packages.
+
+A plug-in adds collectors by an entry point in the group `gantry.collectors` that names a module; every subclass of
+`Collector` that the module defines and that has a name is taken. One that cannot be loaded harms no other.
+
+Source: DESIGN section 13; mond.md 2, 4.
+"""
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from typing import Final
+
+from common.settings import Settings
+from common.system.log import get_log
+from daemons.mond.collectors.base import Collector
+from daemons.mond.collectors.commands import Commands
+from daemons.mond.collectors.disks import DiskSpace, DiskStatistics
+from daemons.mond.collectors.machine import Load, Memory, NodeFacts
+from daemons.mond.collectors.processor import ProcessorLoad
+from daemons.mond.collectors.standing import Lag, NodeRole
+
+GROUP: Final = "gantry.collectors"
+# Ganeti's first, in its order
+_OWN: Final[Sequence[type[Collector]]] = (
+    ProcessorLoad,
+    DiskStatistics,
+    NodeFacts,
+    Load,
+    Memory,
+    DiskSpace,
+    Commands,
+    Lag,
+    NodeRole,
+)
+_log: Final = get_log(__name__)
+
+
+def make_collectors(settings: Settings) -> Sequence[Collector]:
+    """One object of each collector, in the order of the lists. What cannot be made is logged and left out."""
+    found: dict[str, Collector] = {}
+    for kind in (*_OWN, *_plugged_in()):
+        if kind.NAME in found:
+            _log.error("collector.refused", name=kind.NAME, module=kind.__module__, reason="the name is taken")
+            continue
+        try:
+            found[kind.NAME] = kind(settings)
+        except Exception:
+            _log.exception("collector.not_made", name=kind.NAME, module=kind.__module__)
+    return tuple(found.values())
+
+
+def _plugged_in() -> Iterator[type[Collector]]:
+    for point in entry_points(group=GROUP):
+        try:
+            module = point.load()
+        except Exception:
+            _log.exception("plugin.not_loaded", plugin=point.name, module=point.value)
+            continue
+        for value in vars(module).values():
+            is_own = isinstance(value, type) and issubclass(value, Collector) and value.__module__ == module.__name__
+            # a common base of several collectors has no name
+            if is_own and hasattr(value, "NAME"):
+                yield value

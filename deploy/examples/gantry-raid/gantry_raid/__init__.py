@@ -1,0 +1,1 @@
+"""The state of software RAID for gantry-mond."""
