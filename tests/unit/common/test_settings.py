@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import attrs
@@ -28,6 +29,7 @@ from common.webaccess.rapidsettings import RapidSettings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SAMPLE = DEPLOY / "gantry.toml.sample"
+PORTS = DEPLOY / "systemd" / "PORTS.md"
 
 
 @pytest.fixture
@@ -172,6 +174,23 @@ def test_a_client_that_finds_nothing_is_told_every_place_and_what_to_do(system: 
     for part in ("--root", "GANTRY_ROOT", f"{system}/etc.toml", f"{system}/run/socket/ganeti-query"):
         assert part in message
     assert message.endswith("start one with: gantry --root DIR up")
+
+
+def test_the_list_of_ports_names_each_with_its_default() -> None:
+    rows = re.findall(r"^\| (\d+) (TCP|UDP) \| `gantry-\w+`, `\[(\w+)\] (\w+)`", PORTS.read_text(), flags=re.MULTILINE)
+    settings = Settings(Paths.under_root(Path("/nowhere")))
+
+    assert [(table, key, int(port)) for port, _, table, key in rows] == [
+        (table, key, getattr(getattr(settings, table), key)) for _, _, table, key in rows
+    ]
+    found = {(table, key) for _, _, table, key in rows}
+    own = {(name, field.name) for name in attrs.fields_dict(Settings) for field in fields_of(settings, name)}
+    assert found == {(table, key) for table, key in own if key.endswith("port")}
+
+
+def fields_of(settings: Settings, name: str) -> Sequence["attrs.Attribute[object]"]:
+    value = getattr(settings, name)
+    return attrs.fields(type(value)) if attrs.has(type(value)) else ()
 
 
 def test_the_sample_has_every_key_with_its_default() -> None:
