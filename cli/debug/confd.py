@@ -13,14 +13,13 @@ import click
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.debug.confdwords import answer_lines, short_answer
+from cli.debug.nodeaddresses import address_of
 from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.options import table_options
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render
 from common.errors import InvalidRequest, NotFound
-from common.objects.naming import short_names
-from common.paths import Paths
 from common.settings import Settings
 from protocol.confd.candidates import candidates, read_key
 from protocol.confd.clients.blocking import ask_confd
@@ -146,25 +145,7 @@ def _tell_queries(layout: Layout) -> int:
 
 
 def _of_nodes(settings: Settings, names: Sequence[str]) -> Sequence[Peer]:
-    known = _addresses(settings.paths) if names else {}
-    return [Peer(_found(known, name), settings.confd.port) for name in names]
-
-
-def _addresses(paths: Paths) -> Mapping[str, str]:
-    """Name of a node -> its primary address."""
-    path = paths.ssconf_file("node_primary_ips")
-    try:
-        lines = path.read_text("utf-8", "replace").splitlines()
-    except FileNotFoundError:
-        raise NotFound(f"this node knows no nodes ('{path}'); use --peer") from None
-    return {name: ip for name, _, ip in (line.partition(" ") for line in lines)}
-
-
-def _found(known: Mapping[str, str], name: str) -> str:
-    matches = [name] if name in known else [each for each in known if name in short_names(each)]
-    if len(matches) != 1:
-        raise NotFound(f"there is no node '{name}'" if not matches else f"'{name}' may be any of {', '.join(matches)}")
-    return known[matches[0]]
+    return [Peer(address_of(settings.paths, name), settings.confd.port) for name in names]
 
 
 def _peer(settings: Settings, text: str) -> Peer:

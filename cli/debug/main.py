@@ -9,6 +9,7 @@ VERBS: Final = {
     "confd": Verb("cli.debug.confd:confd", "Ask master candidates about the configuration."),
     "delay": Verb("cli.debug.delay:delay", "Submit a job that sleeps."),
     "locks": Verb("cli.debug.locks:locks", "Show who holds which locks, and who waits for them."),
+    "mond": Verb("cli.debug.mond:mond", "Show what a node measures of itself."),
     "simulate": Verb("cli.debug.simulate:simulate", "Compare policies on a load, in virtual time."),
     "submit-job": Verb("cli.debug.submit_job:submit_job", "Submit jobs, one from each file."),
     "test-jobqueue": Verb("cli.debug.test_jobqueue:test_jobqueue", "Check that the queue keeps its promises."),
