@@ -1,212 +1,185 @@
-"""make demo-cluster: three machines on one, from an empty folder over the loss of the master to a proof."""
+"""make demo-cluster: three machines on one, from an empty folder over the loss of machines to a proof.
 
-import hashlib
+python -P deploy/demo/machines.py
+"""
+
 import json
-import os
 import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-
-import attrs
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 
-from stage import DIM, PLAIN, quietly, say, show, show_claims  # noqa: E402  # found by the path set above
+import attrs  # noqa: E402  # as all below
+from machine import Machine, show_sums, until  # noqa: E402  # found by the path set above
+from stage import DIM, PLAIN, say, show_claims  # noqa: E402
+from tally import Tally, at_once, claims, is_whole  # noqa: E402
 
-# files that each machine has of its own
-_OWN_FILES = ("lock", "version")
-_PATIENCE_S = 60.0
-
-
-@attrs.frozen
-class Machine:
-    """A folder and an address of its own."""
-
-    name: str
-    address: str
-    root: Path
-
-    @property
-    def data(self) -> Path:
-        return self.root / "lib"
-
-    def settle(self, port: int, join_port: int) -> None:
-        """Write its settings. On a machine of its own it needs no address, no name and no ports."""
-        self.root.mkdir(mode=0o700)
-        (self.root / "gantry.toml").write_text(
-            f'[cluster]\nreplication = "nodes"\nnode_name = "{self.name}"\n'
-            f'[noded]\naddress = "{self.address}"\nport = {port}\njoin_port = {join_port}\n'
-        )
-
-    def show(self, *command: str, check: bool = True) -> None:
-        os.environ["GANTRY_ROOT"] = str(self.root)
-        show(*command, check=check, where=f"{self.name} ")
-
-    def ask(self, *command: str) -> str:
-        os.environ["GANTRY_ROOT"] = str(self.root)
-        return quietly(*command)
-
-    def lose_power(self) -> None:
-        """End all its processes at once."""
-        for pid in _processes_of(self.root):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
-
-    def sums(self) -> dict[str, str]:
-        """Checksums of the queue, of its archive and of the configuration, by name."""
-        files = [path for path in (self.data / "queue").rglob("*") if path.is_file() and path.suffix != ".tmp"]
-        shared = [path for path in files if path.name not in _OWN_FILES]
-        config = self.data / "config.data"
-        found = {}
-        for path in (*shared, *([config] if config.exists() else [])):
-            try:
-                found[str(path.relative_to(self.data))] = hashlib.sha256(path.read_bytes()).hexdigest()
-            except FileNotFoundError:
-                # moved meanwhile
-                continue
-        return found
+# steps of a command, of a fifth of a second each
+SHORT, MIDDLING, LONG = 3, 7, 30
 
 
 def main() -> int:
+    # so that nothing is left behind then, either
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     with tempfile.TemporaryDirectory(prefix="gantry-demo-") as scratch, ExitStack() as ending:
-        one, two, three = machines = _machines(Path(scratch))
+        machines = _machines(Path(scratch))
         for machine in machines:
             ending.callback(machine.lose_power)
             ending.callback(machine.ask, "gantry", "down")
-        return demo(one, two, three)
+        tally = Tally(Path(scratch))
+        tally.set_up()
+        return Demo(*machines, tally).run()
 
 
-def demo(one: Machine, two: Machine, three: Machine) -> int:
-    began = time.monotonic()
-    say(f"Three machines on this one: {one.address}, {two.address} and {three.address}, a folder each")
-    one.show("gantry", "up", "--detach")
+@attrs.define
+class Demo:
+    """The story, and the jobs that it has so far."""
 
-    say("Two commands for each machine that joins: a token for one use, and the join")
-    for joining in (two, three):
-        command = _token(one)
-        print(f"{DIM}{one.name} $ gnt-cluster join-token{PLAIN}\n{' '.join(command)[:76]}...")
-        joining.show(*command)
-    one.show("gnt-node", "list", "-o", "name,pip,role,mtotal,mfree")
+    one: Machine
+    two: Machine
+    three: Machine
+    tally: Tally
+    # of each command that ended by itself: whether its output is whole
+    whole: dict[int, bool] = attrs.field(factory=dict)
+    acknowledged: list[int] = attrs.field(factory=list)
 
-    say("Jobs run here, and every change is on all three machines")
-    acknowledged = [_submit(one, "sh", "-c", f"echo {number}; sleep 0.{number}") for number in range(1, 9)]
-    print(f"jobs {acknowledged[0]} to {acknowledged[-1]}")
-    one.ask("gnt-job", "wait", *map(str, acknowledged))
-    _show_sums(one, two, three)
+    @property
+    def nodes(self) -> list[str]:
+        return [self.one.name, self.two.name, self.three.name]
 
-    say("A machine loses its power, and jobs go on; the master knows what it lacks")
-    three.lose_power()
-    acknowledged += [_submit(one, "echo", f"without {three.name}") for _ in range(3)]
-    one.ask("gnt-job", "wait", *map(str, acknowledged))
-    one.show("gantry", "status")
-    three.show("gantry", "up", "--detach")
-    _show_sums(one, two, three)
+    def run(self) -> int:
+        began = time.monotonic()
+        self.gather()
+        in_turn = self.run_on_all()
+        lost = self.lose_a_node()
+        moved = self.move_the_master()
+        say("Proof")
+        proved = show_claims(self.claims(in_turn, lost, moved))
+        self.two.show("gnt-cluster", "verify", check=False)
+        for machine in (self.one, self.three, self.two):
+            machine.ask("gantry", "down")
+        print(f"\n{time.monotonic() - began:.1f} s in all")
+        return 0 if proved else 1
 
-    say("The master loses its power, while a job runs and another waits for it")
-    running = _submit(one, "sleep", "600")
-    queued = _submit(one, "echo", "what waited has run", after=f"{running}:success,error")
-    _until(lambda: _status(one, running) == "running", "the job runs")
-    acknowledged += [running, queued]
-    one.lose_power()
-    two.show("gnt-cluster", "master-failover", "--yes-do-it", check=False)
-    two.ask("gnt-job", "wait", str(queued))
-    two.show("gnt-job", "list", str(running), str(queued))
+    def gather(self) -> None:
+        one = self.one
+        say(f"Three machines on this one: {one.address}, {self.two.address}, {self.three.address}, a folder each")
+        one.show("gantry", "up", "--detach")
+        say("Two commands for each machine that joins: a token for one use, and the join")
+        for joining in (self.two, self.three):
+            told = json.loads(one.ask("gnt-cluster", "join-token", "--output", "json"))
+            print(f"{DIM}{one.name} $ gnt-cluster join-token{PLAIN}\n{str(told['command'])[:76]}...")
+            joining.show(*str(told["command"]).split())
+        one.show("gnt-node", "list", "-o", "name,pip,role,mtotal,mfree")
 
-    say("The old master comes back: it asks the others, and is a candidate like them")
-    one.show("gantry", "up", "--detach", check=False)
-    _show_sums(two, one, three)
+    def run_on_all(self) -> list[int]:
+        """A command on each node, one after the other."""
+        say("A command on every node, at most one at a time")
+        before = self._last_id()
+        self.one.show("gnt-job", "run", "--each-node", "--at-most", "1", "--wait", "--", self.tally.work, str(SHORT))
+        job_ids = list(range(before + 1, before + 4))
+        self.acknowledged += job_ids
+        for node, job_id in zip(self.nodes, job_ids, strict=True):
+            self._read_output(self.one, job_id, node, SHORT)
+        return job_ids
 
-    say("Proof")
-    return _end(one, two, three, acknowledged, (running, queued), began)
+    def lose_a_node(self) -> tuple[list[int], int]:
+        """As before, but a machine loses its power in the middle; returns the jobs, and one that wants its lock."""
+        say(f"Once more, and {self.two.name} loses its power in the middle: the rest goes on")
+        job_ids = self.one.submit("--each-node", "--at-most", "1", "--", self.tally.work, str(MIDDLING))
+        self.acknowledged += job_ids
+        until(lambda: self.tally.has_begun(self.two.name, job_ids[1]), f"the command runs on {self.two.name}")
+        self.two.lose_power()
+        self.tally.note_loss(self.two.name, time.time())
+        claim = self._claim(self.one, self.two.name)
+        self.one.show("gnt-job", "watch", *map(str, job_ids), check=False)
+        say(f"Nobody knows whether its command still runs: so its lock is kept, until {self.two.name} is back")
+        self.one.show("gantry", "ghosts")
+        self.one.show("gnt-job", "why", str(claim))
+        self.two.show("gantry", "up", "--detach")
+        self.one.ask("gnt-job", "wait", str(claim))
+        self.one.show("gnt-job", "list", "-o", "id,status,time,node", str(job_ids[1]), str(claim))
+        for place in (0, 2):
+            self._read_output(self.one, job_ids[place], self.nodes[place], MIDDLING)
+        return job_ids, claim
+
+    def move_the_master(self) -> list[int]:
+        """The master loses its power while commands run; returns their jobs, and one that wants a lock of theirs."""
+        say("The master loses its power while commands run; another one is named by hand")
+        show_sums(self.one, self.two, self.three)
+        on = ("--node", self.two.name, "--node", self.three.name)
+        job_ids = self.one.submit(*on, "--", self.tally.work, str(LONG))
+        self.acknowledged += job_ids
+        for node, job_id in zip(self.nodes[1:], job_ids, strict=True):
+            until(lambda node=node, job_id=job_id: self.tally.has_begun(node, job_id), f"it runs on {node}")  # type: ignore[misc]
+        self.one.lose_power()
+        self.two.show("gnt-cluster", "master-failover", "--yes-do-it", check=False)
+        claim = self._claim(self.two, self.three.name)
+        self.two.show("gnt-job", "watch", *map(str, job_ids), check=False)
+        self.two.ask("gnt-job", "wait", str(claim))
+        for node, job_id in zip(self.nodes[1:], job_ids, strict=True):
+            self._read_output(self.two, job_id, node, LONG)
+        say("The old master comes back: it asks the others, and is a candidate like them")
+        self.one.show("gantry", "up", "--detach", check=False)
+        show_sums(self.two, self.one, self.three)
+        return [*job_ids, claim]
+
+    def claims(self, in_turn: list[int], lost: tuple[list[int], int], moved: list[int]) -> list[tuple[bool, str]]:
+        """What must hold, each with whether it does."""
+        states = {job_id: self.two.status(job_id) for job_id in self.acknowledged}
+        lost_job = lost[0][1]
+        done = [job_id for job_id, state in states.items() if state == "success"]
+        torn = [job_id for job_id, is_so in self.whole.items() if not is_so]
+        most = max(at_once(self.tally, self.nodes, in_turn), at_once(self.tally, self.nodes, [lost[0][0], lost[0][2]]))
+        return [
+            (None not in states.values(), f"all {len(states)} acknowledged jobs are in the new master's queue"),
+            (states[lost_job] == "error", f"job {lost_job} was lost with its machine: it failed, and told so"),
+            (
+                len(done) == len(states) - 1,
+                f"all {len(done)} others succeeded, {moved[0]} and {moved[1]} as the new master's",
+            ),
+            (most == 1, "where at most one was to run at a time, no two ran at once"),
+            *claims(self.tally, self.nodes),
+            (
+                all(self.whole.values()),
+                f"the outputs of all {len(self.whole)} commands that ended are whole{_but(torn)}",
+            ),
+            (
+                self.one.sums() == self.two.sums() == self.three.sums(),
+                "queue and configuration are the same on all three, byte for byte",
+            ),
+        ]
+
+    def _claim(self, master: Machine, node: str) -> int:
+        """A job that wants the lock of a node for itself."""
+        (job_id,) = master.submit("--node", node, "--lock", f"node/{node}", "--", self.tally.claim, node)
+        self.acknowledged.append(job_id)
+        return job_id
+
+    def _read_output(self, master: Machine, job_id: int, node: str, steps: int) -> None:
+        self.whole[job_id] = is_whole(master.ask("gnt-job", "output", str(job_id)), node, steps)
+
+    def _last_id(self) -> int:
+        listed = self.one.ask("gnt-job", "list", "--output", "json", "-o", "id")
+        return max((row["id"] for row in json.loads(listed)), default=0) if listed else 0
 
 
-def _end(
-    one: Machine, two: Machine, three: Machine, acknowledged: list[int], moved: tuple[int, int], began: float
-) -> int:
-    running, queued = moved
-    statuses = {number: _status(two, number) for number in acknowledged}
-    done = sum(status == "success" for status in statuses.values())
-    output = two.ask("gnt-job", "output", str(queued)).strip()
-    claims = [
-        (None not in statuses.values(), f"all {len(acknowledged)} acknowledged jobs are in the new master's queue"),
-        (done == len(acknowledged) - 1, f"{done} of them succeeded"),
-        (statuses[running] == "error", f"job {running} ran on the lost machine: it ended as an error, and told so"),
-        (output.endswith("what waited has run"), f"job {queued} waited there, and has run on {two.name}"),
-        (one.sums() == two.sums() == three.sums(), "queue and configuration are the same on all three, byte for byte"),
-    ]
-    proved = show_claims(claims)
-    two.show("gnt-cluster", "verify", check=False)
-    for machine in (one, three, two):
-        machine.ask("gantry", "down")
-    print(f"\n{time.monotonic() - began:.1f} s in all")
-    return 0 if proved else 1
+def _but(wrong: list[int]) -> str:
+    return f", but those of {', '.join(map(str, wrong))}" if wrong else ""
 
 
-def _machines(folder: Path) -> list[Machine]:
-    port, join_port = _free_ports(2)
-    found = [Machine(f"node{number}", f"127.0.0.{number}", folder / f"node{number}") for number in (1, 2, 3)]
-    for machine in found:
-        machine.settle(port, join_port)
-    return found
-
-
-def _token(master: Machine) -> list[str]:
-    """The command that lets a machine join."""
-    told = json.loads(master.ask("gnt-cluster", "join-token", "--output", "json"))
-    return str(told["command"]).split()
-
-
-def _submit(machine: Machine, *argv: str, after: str | None = None) -> int:
-    options = [] if after is None else ["--after", after]
-    return int(machine.ask("gnt-job", "run", *options, "--", *argv).split()[-1])
-
-
-def _status(machine: Machine, job_id: int) -> str | None:
-    listed = machine.ask("gnt-job", "list", "--output", "json", "-o", "status", str(job_id))
-    return str(json.loads(listed)[0]["status"]) if listed else None
-
-
-def _show_sums(master: Machine, *others: Machine) -> None:
-    """Wait until the machines have the same files, and show the checksum of each machine's."""
-    _until(lambda: all(other.sums() == master.sums() for other in others), "all machines have the same files")
-    for machine in (master, *others):
-        sums = machine.sums()
-        whole = hashlib.sha256(json.dumps(sums, sort_keys=True).encode()).hexdigest()
-        print(f"{machine.name}  {len(sums):3} files of queue and configuration  {whole[:32]}")
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
-    while not holds():
-        if time.monotonic() > deadline:
-            raise SystemExit(f"this took more than {_PATIENCE_S:g} s: {what}")
-        time.sleep(0.1)
-
-
-def _processes_of(root: Path) -> set[int]:
-    """The daemons of this root, and all that they have started."""
-    parents, found = {}, set()
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            parents[int(entry.name)] = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ") + b" "
-        except OSError:
-            continue
-        if f"--root {root} ".encode() in command:
-            found.add(int(entry.name))
-    while children := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
-        found |= children
-    return found
+def _machines(folder: Path) -> tuple[Machine, Machine, Machine]:
+    ports = _free_ports(3)
+    one, two, three = (Machine(f"node{n}", f"127.0.0.{n}", folder / f"node{n}") for n in (1, 2, 3))
+    for machine in (one, two, three):
+        machine.settle(*ports)
+    return one, two, three
 
 
 def _free_ports(count: int) -> list[int]:

@@ -10,9 +10,9 @@ _BIN = Path(sys.executable).parent
 _BOLD, DIM, _GREEN, _RED, PLAIN = "\033[1m", "\033[2m", "\033[32m", "\033[31m", "\033[0m"
 if not sys.stdout.isatty() or os.environ.get("NO_COLOR"):
     _BOLD = DIM = _GREEN = _RED = PLAIN = ""
-# words of a command, and letters of a word, above which they are shown shortened
-_WORDS = 8
+# letters of a word, and of a line, above which they are shown shortened
 _LETTERS = 24
+_WIDTH = 80
 
 
 def say(text: str) -> None:
@@ -21,10 +21,19 @@ def say(text: str) -> None:
 
 def show(*command: str, check: bool = True, where: str = "") -> None:
     """Show a command, run it, and show its output. Args: where: the machine that it runs on."""
-    words = [*command[:3], "..."] if len(command) > _WORDS else command
-    shown = " ".join(word if len(word) <= _LETTERS else f"{word[:_LETTERS]}..." for word in words)
-    print(f"{DIM}{where}$ {shown}{PLAIN}", flush=True)
+    show_command(*command, where=where)
     subprocess.run(_argv(command), check=check)
+
+
+def show_command(*command: str, where: str = "") -> None:
+    """Show a command as it is typed, on one line; of long paths only the last part."""
+    line = f"{where}$ {' '.join(map(_shortened, command))}"
+    print(f"{DIM}{line if len(line) <= _WIDTH else f'{line[: _WIDTH - 3]}...'}{PLAIN}", flush=True)
+
+
+def _shortened(word: str) -> str:
+    word = word.rpartition("/")[2] if word.startswith("/") else word
+    return word if len(word) <= _LETTERS else f"{word[:_LETTERS]}..."
 
 
 def quietly(*command: str, text: str | None = None) -> str:
