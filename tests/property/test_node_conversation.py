@@ -99,6 +99,8 @@ def test_a_proof_is_one_and_the_output_is_whole(data: st.DataObject) -> None:
     talk = begin(file, may_run=False, lost_s=lost_s)
     kill_at: float | None = None
     over: Over | None = None
+    # the network is cut for a while from this turn on
+    cut = data.draw(st.integers(0, 50), "cut at")
     for turn in range(400):
         is_quiet = turn > 60
         now += 0.1
@@ -123,11 +125,12 @@ def test_a_proof_is_one_and_the_output_is_whole(data: st.DataObject) -> None:
                 node.deliver(step.call)
             talk, kill_at = begin(file, may_run=True, lost_s=lost_s), None
             continue
-        fate = 0 if is_quiet else data.draw(st.integers(0, 5), "fate")
+        is_cut = cut <= turn < cut + 10
+        fate = 0 if is_quiet else 4 if is_cut else data.draw(st.integers(0, 5), "fate")
         if fate <= 1:
             talk, file = hear(talk, step, node, file, now)
             continue
-        now += data.draw(st.sampled_from([0.0, 1.0, 9.0]))
+        now += 9.0 if is_cut else data.draw(st.sampled_from([0.0, 1.0, 9.0]))
         if fate == 2:
             talk = talk.hear_failure(Failed(data.draw(st.sampled_from(CERTAIN)), "no"), now)
             continue

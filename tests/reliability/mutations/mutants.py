@@ -29,6 +29,7 @@ def _mutant(name: str, path: str, old: str, new: str, *tests: str) -> Mutant:
 _ATOMIC: Final = "common/durable/atomicfile.py"
 _LIVELOCK: Final = "common/system/livelock.py"
 _LIFE: Final = "daemons/jobproc/life.py"
+_CONVERSATION: Final = "daemons/jobproc/nodecommands/conversation.py"
 _DEATHS: Final = "daemons/luxid/processes/deaths.py"
 _STARTING: Final = "daemons/luxid/processes/starting.py"
 _STORE: Final = "daemons/luxid/files/store.py"
@@ -369,6 +370,38 @@ MUTANTS: Final = (
         "        context.forget_config()\n",
         "",
         "tests/daemon/jobproc/nodes/test_setparams.py::test_what_changed_while_a_job_waited_for_its_locks_counts",
+    ),
+    # commands on nodes
+    _mutant(
+        "take a silent node's command for one that may run",
+        _CONVERSATION,
+        "        return self not in (End.KEPT, End.SILENT, End.OUTDATED)\n",
+        "        return self not in (End.KEPT, End.OUTDATED)\n",
+        "tests/property/test_node_conversation.py::test_a_proof_is_one_and_the_output_is_whole",
+    ),
+    _mutant(
+        "take a start without a reply for one that may have arrived",
+        _CONVERSATION,
+        "        return attrs.evolve(self, may_run=True)\n",
+        "        return self\n",
+        "tests/property/test_node_conversation.py::"
+        "test_a_start_that_may_have_arrived_is_repeated_until_the_time_for_lost_nodes_is_over",
+    ),
+    _mutant(
+        "guard the locks before a command is started on a node",
+        "daemons/jobproc/nodecommands/nodecommand.py",
+        "        self._guard()\n        try:\n",
+        "        try:\n",
+        "tests/daemon/jobproc/nodecommands/test_take_up.py::"
+        "test_a_new_process_goes_on_with_the_output_and_the_locks_of_the_one_that_died",
+    ),
+    _mutant(
+        "free no locks under which a command may run on a node",
+        _LIFE,
+        "        if self._left.look() or self._locks.is_guarded:\n",
+        "        if self._left.look():\n",
+        "tests/daemon/jobproc/nodecommands/test_take_up.py::"
+        "test_a_silent_node_is_told_of_and_its_locks_stay_when_its_time_is_over",
     ),
     # live data of nodes
     _mutant(
