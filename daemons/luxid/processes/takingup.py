@@ -20,7 +20,7 @@ from common.queue.askers import asked_by
 from common.system.log import get_log
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.nodework import pause_before
-from daemons.luxid.core.queue.recovery import Ask, after_death
+from daemons.luxid.core.queue.recovery import Ask, Circumstances, after_death
 from daemons.luxid.files.store import Store
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.processes.signals import signal_process
@@ -75,7 +75,7 @@ class TakeUps:
         job = self._jobs.unended(job_id)
         self._jobs.queue.hold(job_id)
         by = asked_by(self._store.paths.asker_note(job_id))
-        ended = after_death(job, Ask.KILL, timestamp(), time.time_ns(), by)
+        ended = after_death(job, Ask.KILL, timestamp(), time.time_ns(), by, Circumstances(takes_up=True))
         assert ended is not None
         _log.info("job.killed_as_orphan", job=job_id, effect="its locks are kept until its node tells the end")
         await self._rewriting.finish(ended)

@@ -140,6 +140,8 @@ def test_a_kill_ends_a_command_on_a_node() -> None:
 
     assert after is not None
     assert [op.state for op in after.ops] == [JobState.CANCELED, JobState.CANCELED]
+    [entry] = after.ops[0].log
+    assert "may still run on node 'web1', so the job's locks are kept" in str(entry.message)
 
 
 @pytest.mark.parametrize(

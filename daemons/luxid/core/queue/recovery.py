@@ -20,7 +20,7 @@ import attrs
 from common.access import Caller, caller_text
 from common.errors import ExecutionError
 from common.queue.endtexts import CANCELED_TEXT, KILLED_TEXT, PRECEDING_FAILED
-from common.queue.jobs import FINAL, Job, JobOp, JobState, OpEvent, Timestamp, end_job
+from common.queue.jobs import FINAL, Job, JobOp, JobState, LogEntry, OpEvent, Timestamp, end_job, replace_op
 from common.queue.reasons import ReasonEntry
 from daemons.luxid.core.queue.nodework import node_work
 
@@ -94,6 +94,8 @@ def after_death(
         return end_job(job, OpEvent.FAILED, now, [PRECEDING_FAILED])
     if ask is Ask.KILL:
         text = KILLED_TEXT + asked_by
+        if circumstances.takes_up:
+            job = _with_work_told(job, now)
         return end_job(_told(job, DEATH_SOURCE, text, now_ns), OpEvent.CANCELED, now, [text])
     if is_canceling or (ask is Ask.CANCEL and not is_running):
         return end_job(job, OpEvent.CANCELED, now, [CANCELED_TEXT + asked_by])
@@ -102,6 +104,20 @@ def after_death(
     if fate is Fate.TAKE_UP:
         text = _end_by_failover(job, circumstances)
     return None if fate is Fate.CONTINUE or not text else fail_job(job, text, DEATH_SOURCE, now, now_ns)
+
+
+def _with_work_told(job: Job, now: Timestamp) -> Job:
+    """The job with a line in its log, if its command may run on."""
+    work = node_work(job)
+    if work is None:
+        return job
+    op = job.ops[work.op_index]
+    text = (
+        f"the command may still run on node '{work.node}', so the job's locks are kept until it is known that it has "
+        "ended; 'gantry ghosts' lists them"
+    )
+    entry = LogEntry(job.next_log_serial, now, "message", text)
+    return replace_op(job, work.op_index, attrs.evolve(op, log=(*op.log, entry)))
 
 
 def _end_by_failover(job: Job, circumstances: Circumstances) -> str:

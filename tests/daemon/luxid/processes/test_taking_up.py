@@ -184,6 +184,8 @@ async def test_a_kill_ends_the_job_while_it_has_no_process(tmp_path: Path) -> No
         assert [op.state for op in luxid.job().ops] == [JobState.CANCELED, JobState.CANCELED]
         assert luxid.launcher.starts == 1
         assert not luxid.parts.store.paths.kill_message(ID).exists()
+        [entry] = luxid.job().ops[0].log
+        assert "may still run on node 'web1'" in str(entry.message)
 
 
 async def test_a_cancel_leaves_the_command_and_is_passed_on(tmp_path: Path) -> None:
