@@ -99,7 +99,7 @@ class Demo:
         self.tally.note_loss(self.two.name, time.time())
         claim = self._claim(self.one, self.two.name)
         self.one.show("gnt-job", "watch", *map(str, job_ids), check=False)
-        say(f"Nobody knows whether its command still runs: so its lock is kept, until {self.two.name} is back")
+        say(f"Its command may still run: the lock is kept until {self.two.name} is back")
         self.one.show("gantry", "ghosts")
         self.one.show("gnt-job", "why", str(claim))
         self.two.show("gantry", "up", "--detach")

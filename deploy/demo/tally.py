@@ -85,7 +85,7 @@ def claims(tally: Tally, nodes: Sequence[str]) -> Iterator[tuple[bool, str]]:
     yield not twice, f"nothing ran twice: {begun.total()} commands began, each once{''.join(map(', '.__add__, twice))}"
     alone = sum(entry.what == "alone" for node in nodes for entry in entries[node])
     wrong = [node for node in nodes if not _is_guarded(entries[node])]
-    text = f"no lock was free while its command ran: {alone} jobs that wanted one for themselves came later"
+    text = f"no lock was free while its command ran: {alone} jobs that wanted one came later"
     yield not wrong, f"{text}{''.join(map(', not so on '.__add__, wrong))}"
 
 
