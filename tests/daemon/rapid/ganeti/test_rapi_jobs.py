@@ -207,3 +207,29 @@ def test_what_is_written_to_groups_and_tags_is_done_by_jobs_and_read_again(web: 
     write("PUT", "/2/groups/default/assign-nodes", {"nodes": ["node1.test"]})
     write("DELETE", "/2/groups/g3")
     assert [each["name"] for each in chief.get("/2/groups").json()] == ["default"]
+
+
+def test_networks_and_the_cluster_are_changed(web: Web, chief: httpx2.Client) -> None:
+    connection: dict[str, object] = {
+        "group_name": "default",
+        "network_mode": "bridged",
+        "network_link": "br0",
+    }
+    writes: list[tuple[str, str, dict[str, object]]] = [
+        ("POST", "/2/networks", {"network_name": "web", "network": "192.0.2.0/28", "gateway": "192.0.2.1"}),
+        ("PUT", "/2/networks/web/modify", {"add_reserved_ips": ["192.0.2.9"]}),
+        ("PUT", "/2/networks/web/connect", connection),
+        ("PUT", "/2/modify", {"mac_prefix": "aa:00:77", "beparams": {"vcpus": 2}}),
+    ]
+
+    ended = [web.cluster.wait(chief.request(verb, path, json=body).json()) for verb, path, body in writes]
+
+    assert ended == [["success"]] * len(writes)
+    found = chief.get("/2/networks/web").json()
+    assert (found["map"], found["group_list"]) == ("XX.......X.....X", [["default", "bridged", "br0", ""]])
+    info = chief.get("/2/info").json()
+    assert (info["mac_prefix"], info["beparams"]["default"]["vcpus"]) == ("aa:00:77", 2)
+    again = [("PUT", "/2/networks/web/disconnect", {"group_name": "default"}), ("DELETE", "/2/networks/web", {})]
+    ended = [web.cluster.wait(chief.request(verb, path, json=body).json()) for verb, path, body in again]
+    assert ended == [["success"]] * len(again)
+    assert {"name": "web", "uri": "/2/networks/web"} not in chief.get("/2/networks").json()
