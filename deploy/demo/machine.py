@@ -28,13 +28,13 @@ class Machine:
     def data(self) -> Path:
         return self.root / "lib"
 
-    def settle(self, port: int, join_port: int, confd_port: int) -> None:
+    def settle(self, port: int, join_port: int, confd_port: int, mond_port: int) -> None:
         """Write its settings. On a machine of its own it needs no address, no name and no ports."""
         self.root.mkdir(mode=0o700)
         (self.root / "gantry.toml").write_text(
             f'[cluster]\nreplication = "nodes"\nnode_name = "{self.name}"\n'
             f'[noded]\naddress = "{self.address}"\nport = {port}\njoin_port = {join_port}\n'
-            f"[confd]\nport = {confd_port}\n[jobproc]\nlost_node_s = {_LOST_S}\n"
+            f"[confd]\nport = {confd_port}\n[mond]\nport = {mond_port}\n[jobproc]\nlost_node_s = {_LOST_S}\n"
         )
 
     def show(self, *command: str, check: bool = True) -> None:

@@ -175,7 +175,7 @@ def _but(wrong: list[int]) -> str:
 
 
 def _machines(folder: Path) -> tuple[Machine, Machine, Machine]:
-    ports = _free_ports(3)
+    ports = _free_ports(4)
     one, two, three = (Machine(f"node{n}", f"127.0.0.{n}", folder / f"node{n}") for n in (1, 2, 3))
     for machine in (one, two, three):
         machine.settle(*ports)
