@@ -22,7 +22,6 @@ from common.system.log import get_log
 from daemons.noded.callers import Callers
 from daemons.noded.commands.nodecommands import NodeCommands
 from daemons.noded.epochs import Epochs
-from daemons.noded.files.nodefiles import SsconfFiles
 from daemons.noded.files.places import Places
 from daemons.noded.files.queuefiles import QueueFiles
 from daemons.noded.handlers.commands import CommandHandlers
@@ -101,7 +100,7 @@ def make_handlers(
     return Handlers(
         queue=QueueHandlers(queue, places),
         state=StateHandlers(queue, places),
-        uploads=UploadHandlers(places, SsconfFiles(paths)),
+        uploads=UploadHandlers(settings, places),
         facts=FactsHandlers(),
         instances=InstanceHandlers(),
         mastership=MastershipHandlers(settings, epochs),

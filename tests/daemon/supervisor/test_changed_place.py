@@ -7,10 +7,12 @@ import pytest
 
 from common.system.daemons.running import find_daemon, find_supervisor
 from tests.cli.command import run
-from tests.support.machines.nodes import NAME, Node
+from tests.support.confdpeers import free_udp_port
+from tests.support.machines.nodes import HOST, NAME, Node
 from tests.support.wait import wait_until
 
 MASTER = ["wconfd", "forkserver", "luxid"]
+NO_CONFD = '[confd]\nenabled = "no"'
 
 
 @pytest.fixture
@@ -20,10 +22,16 @@ def node(tmp_path: Path) -> Iterator[Node]:
         # by the configuration it is the master, and by ssconf it is not yet
         config = node.paths.config_data
         config.write_text(config.read_text().replace("node1.test", NAME))
+        settings = tmp_path / "gantry.toml"
+        text = settings.read_text()
+        assert text.startswith(NO_CONFD)
+        settings.write_text(f'[confd]\naddress = "{HOST}"\nport = {free_udp_port()}{text.removeprefix(NO_CONFD)}')
         started = run("gantry", "--root", tmp_path, "up", "--detach")
-        assert [line.split()[0] for line in started.out.splitlines()] == ["noded"]
-        yield node
-        run("gantry", "--root", tmp_path, "down")
+        try:
+            assert [line.split()[0] for line in started.out.splitlines()] == ["noded"]
+            yield node
+        finally:
+            run("gantry", "--root", tmp_path, "down")
 
 
 def running(node: Node) -> list[str]:
@@ -48,3 +56,11 @@ def test_the_daemons_of_a_master_start_and_stop_with_its_role(node: Node) -> Non
     assert node.call("node_stop_master", []) == [True, None]
     # neither was restarted
     assert (find_supervisor(node.paths), find_daemon(node.paths, "noded")) == (supervisor, noded)
+
+
+def test_a_node_that_becomes_a_candidate_answers_questions_until_it_is_none_any_more(node: Node) -> None:
+    node.call("write_ssconf_files", [{"master_candidates": ["node9.test", NAME]}])
+    wait_until(lambda: find_daemon(node.paths, "confd"), what="confd runs")
+
+    node.call("write_ssconf_files", [{"master_candidates": ["node9.test"]}])
+    wait_until(lambda: not find_daemon(node.paths, "confd"), what="confd has ended")
