@@ -33,10 +33,10 @@ def ghost_sentences(ghosts: Sequence[Ghost]) -> Iterator[str]:
     """For each ghost a sentence for the reader of a table of locks."""
     for ghost in ghosts:
         nodes = ", ".join(f"'{node}'" for node in sorted({guard.node for guard in ghost.guards}))
-        end = "" if ghost.ends_at is None else f", or at {clock(ghost.ends_at)}"
+        by_time = "" if ghost.ends_at is None else f", it is {clock(ghost.ends_at)},"
         yield (
             f"{ghost.owner} is a ghost: its process is gone, and its command may still run on node {nodes}; "
-            f"its locks are kept until the node answers, until 'gantry fenced NODE'{end}"
+            f"its locks are kept until the node answers{by_time} or an operator says: gantry fenced NODE"
         )
 
 

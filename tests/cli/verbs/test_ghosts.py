@@ -72,9 +72,9 @@ def test_the_story_of_two_ghosts(cluster: Cluster) -> None:
     told = run("gnt-debug", "--root", cluster.root, "locks").err.splitlines()
     assert told == [
         "job/17 is a ghost: its process is gone, and its command may still run on node 'web2'; "
-        f"its locks are kept until the node answers, until 'gantry fenced NODE', or at {ends}",
+        f"its locks are kept until the node answers, it is {ends}, or an operator says: gantry fenced NODE",
         "job/18 is a ghost: its process is gone, and its command may still run on node 'web2', 'web3'; "
-        f"its locks are kept until the node answers, until 'gantry fenced NODE', or at {ends}",
+        f"its locks are kept until the node answers, it is {ends}, or an operator says: gantry fenced NODE",
     ]
 
     # a question that is not answered by yes

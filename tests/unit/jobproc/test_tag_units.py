@@ -75,7 +75,7 @@ def test_tags_that_are_not_there_cannot_be_removed(tmp_path: Path) -> None:
     trial = UnitTrial(tmp_path, config=config())
     trial.carry_out(TagsSetUnit, {"kind": "node", "name": "node1", "tags": ["a"]})
 
-    with pytest.raises(PrerequisiteError, match=r"^node 'node1' has not the tags 'b', 'c'$") as raised:
+    with pytest.raises(PrerequisiteError, match=r"^node 'node1' does not have the tags 'b', 'c'$") as raised:
         trial.carry_out(TagsDelUnit, {"kind": "node", "name": "node1", "tags": ["c", "a", "b"]})
 
     assert raised.value.reason == "unknown_entity"

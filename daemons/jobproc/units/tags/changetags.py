@@ -58,7 +58,7 @@ class TagsDelUnit(ChangeTagsUnit[OpTagsDel]):
         self._object = self.current(context)
         if missing := sorted(set(self.op.tags) - self._object.tags):
             shown = ", ".join(f"'{tag}'" for tag in missing[:10])
-            raise PrerequisiteError(f"{self._object.title} has not the tags {shown}", "unknown_entity")
+            raise PrerequisiteError(f"{self._object.title} does not have the tags {shown}", "unknown_entity")
 
     def run(self, context: UnitContext) -> None:
         context.config.change_tags(self.op.kind, self._object.uuid, removed=self.op.tags)
