@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
+from protocol.wconfd.changes import SetJobLimits
 from tests.bench.figures import RUNS, median, show
 from tests.bench.jobs import wait_end
 from tests.support.cluster import Cluster
@@ -19,14 +20,12 @@ JOBS: Final = 50
 AT_ONCE: Final = 500
 ALONE: Final = 20
 _TRUE: Final = {"OP_ID": "OP_RUN_COMMAND", "argv": ["/bin/true"]}
-_SETTINGS: Final = f"[luxid]\nmax_running_jobs = {AT_ONCE + 10}\n"
 
 
 def main() -> None:
     with tempfile.TemporaryDirectory(prefix="gantry-bench-") as scratch, Fleet(Path(scratch), 2) as fleet:
-        with (fleet.master.root / "gantry.toml").open("a") as settings:
-            settings.write(_SETTINGS)
         fleet.start()
+        fleet.master.wconf(SetJobLimits(AT_ONCE + 10, None))
         fleet.master.start("forkserver", "luxid")
         nodes = ["node1.test", *(node.name for node in fleet.nodes)]
         here = median(lambda: _one(fleet.master, None))
