@@ -36,6 +36,8 @@ FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
 # seconds between two looks at the commands of all nodes
 _SWEEP_S: Final = 3600.0
+# as long as the configuration cannot be had
+_SWEEP_AGAIN_S: Final = 30.0
 _SWEPT_AT_ONCE: Final = 8
 _EFFECT: Final = "locks are kept until it tells that these commands have ended, or 'gantry fenced' that it is down"
 _log: Final = get_log(__name__)
@@ -181,21 +183,22 @@ class GhostWatch:
     async def _sweep_now_and_then(self) -> None:
         """Stop and forget commands of jobs that have ended, at all nodes; now, and every hour."""
         while True:
-            await self._sweep()
-            await trio.sleep(_SWEEP_S)
+            await trio.sleep(_SWEEP_S if await self._sweep() else _SWEEP_AGAIN_S)
 
-    async def _sweep(self) -> None:
+    async def _sweep(self) -> bool:
+        """False: it is not known which nodes there are."""
         try:
             index = await self._config.current()
         except GantryError as error:
-            _log.warning("nodes.not_swept", reason=error, next="again in an hour")
-            return
+            _log.warning("nodes.not_swept", reason=error, retry_s=_SWEEP_AGAIN_S)
+            return False
         turns = trio.CapacityLimiter(_SWEPT_AT_ONCE)
         async with trio.open_nursery() as nursery:
             for node in index.nodes:
                 if not node.offline:
                     nursery.start_soon(self._sweep_node, node.name, turns)
         _log.info("nodes.swept", nodes=len(index.nodes))
+        return True
 
     async def _sweep_node(self, node: str, turns: trio.CapacityLimiter) -> None:
         async with turns:
