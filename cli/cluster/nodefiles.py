@@ -14,7 +14,8 @@ import orjson
 
 from common.daemons import Feature, start_order
 from common.errors import GantryError
-from common.paths import QUEUE_VERSION, Paths
+from common.paths import Paths
+from common.queuepaths import QUEUE_VERSION
 from protocol.dial import dial
 
 # bytes of the largest job that luxid accepts, with its log; the settings can raise it (`max_job_bytes`)

@@ -23,7 +23,8 @@ from common.errors import GantryError, explain_os_error
 from common.ids import JobId
 from common.nodes.epochs import own_epoch
 from common.objects.index import ConfigIndex
-from common.paths import WAITS_FILE_JOBS, Paths
+from common.paths import Paths
+from common.queuepaths import WAITS_FILE_JOBS
 from common.replication import NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
 from common.system.log import get_log

@@ -9,7 +9,8 @@ import os
 from common.durable.atomicfile import write_file
 from common.errors import Conflict, DamagedFile
 from common.ids import JobId
-from common.paths import QUEUE_VERSION, Paths
+from common.paths import Paths
+from common.queuepaths import QUEUE_VERSION
 
 
 def take_lock(paths: Paths) -> int:

@@ -183,7 +183,8 @@ class GhostWatch:
     async def _sweep_now_and_then(self) -> None:
         """Stop and forget commands of jobs that have ended, at all nodes; now, and every hour."""
         while True:
-            await trio.sleep(_SWEEP_S if await self._sweep() else _SWEEP_AGAIN_S)
+            pause_s = _SWEEP_S if await self._sweep() else _SWEEP_AGAIN_S
+            await trio.sleep(pause_s)
 
     async def _sweep(self) -> bool:
         """False: it is not known which nodes there are."""

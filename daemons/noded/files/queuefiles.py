@@ -20,7 +20,8 @@ from common.durable.atomicfile import FileWrite, move_files, remove_file, remove
 from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
 from common.errors import Conflict
-from common.paths import QUEUE_VERSION, Paths
+from common.paths import Paths
+from common.queuepaths import QUEUE_VERSION
 from common.system.inthread import in_thread
 from daemons.noded.files.locks import FileLock
 from daemons.noded.files.owners import owner_of_files_in

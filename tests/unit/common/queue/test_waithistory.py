@@ -6,9 +6,10 @@ from pathlib import Path
 import attrs
 import pytest
 
-from common.paths import WAITS_FILE_JOBS, Paths
+from common.paths import Paths
 from common.queue.waitfile import append_spans, read_spans
 from common.queue.waithistory import Cause, Span, WaitKind, assemble
+from common.queuepaths import WAITS_FILE_JOBS
 
 TURN = Cause(WaitKind.TURN)
 LOCKS = Cause(WaitKind.LOCKS, (18,), ("node/web1",))

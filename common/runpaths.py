@@ -1,0 +1,101 @@
+"""The files of running daemons and jobs: livelocks, messages, sockets, pid files, notes.
+
+Source: DESIGN section 11; wconfd.md 1.1, 6.1.
+"""
+
+from pathlib import Path
+
+import attrs
+
+from common.daemons import daemon_named
+from common.folders import Folders
+
+
+@attrs.frozen
+class RunPaths(Folders):
+    """In the folder that need not survive a restart of the machine."""
+
+    @property
+    def livelocks(self) -> Path:
+        return self.run / "livelocks"
+
+    @property
+    def messages(self) -> Path:
+        """The folder of luxid's messages to job processes."""
+        return self.run / "luxidmessages"
+
+    def priority_message(self, job_id: int) -> Path:
+        """Holds the new priority of a job until its process has read it."""
+        return self.messages / f"{job_id}.prio"
+
+    def pause_message(self, job_id: int) -> Path:
+        """While it exists, the job's process stops before its next opcode."""
+        return self.messages / f"{job_id}.pause"
+
+    def kill_message(self, job_id: int) -> Path:
+        """While it exists, SIGTERM makes the job's process end at once, instead of after the running opcode."""
+        return self.messages / f"{job_id}.kill"
+
+    def asker_note(self, job_id: int) -> Path:
+        """Names the user who asked for the end of a job that has a process (`common.queue.askers`)."""
+        return self.messages / f"{job_id}.asker"
+
+    @property
+    def ssconf_lock(self) -> Path:
+        """Held by flock while files of ssconf are replaced."""
+        return self.run / "ganeti-ssconf.lock"
+
+    @property
+    def sockets(self) -> Path:
+        return self.run / "socket"
+
+    def socket(self, daemon: str) -> Path:
+        """The Unix socket of a daemon. Args: daemon: name of a daemon with a Unix socket, from `common.daemons`."""
+        name = daemon_named(daemon).socket
+        assert name is not None, f"{daemon} has no Unix socket"
+        return self.sockets / name
+
+    @property
+    def query_socket(self) -> Path:
+        """luxid's socket."""
+        return self.socket("luxid")
+
+    @property
+    def wconfd_socket(self) -> Path:
+        return self.socket("wconfd")
+
+    @property
+    def forkserver_socket(self) -> Path:
+        return self.socket("forkserver")
+
+    @property
+    def rapid_socket(self) -> Path:
+        return self.socket("rapid")
+
+    def pid_file(self, daemon: str) -> Path:
+        """Args: daemon: its name in `common.daemons`."""
+        return self.run / daemon_named(daemon).pid_file
+
+    @property
+    def supervisor_pid_file(self) -> Path:
+        """Held by the process that keeps the daemons running, where systemd does not; ours."""
+        return self.run / "gantry-supervisor.pid"
+
+    @property
+    def not_master_note(self) -> Path:
+        """Says why the daemons of the master do not run here (`common.nodes.mastershipnotes`); ours."""
+        return self.run / "gantry-not-master"
+
+    @property
+    def no_voting_note(self) -> Path:
+        """Lets the daemons of the master run without a vote (`common.nodes.mastershipnotes`); ours."""
+        return self.run / "gantry-no-voting"
+
+    @property
+    def start_request(self) -> Path:
+        """Written by noded where systemd is to start the daemons of the master; ours."""
+        return self.run / "gantry-start-master"
+
+    def notify_socket(self, daemon: str) -> Path:
+        """The socket on which the supervisor learns that a daemon is ready; ours."""
+        return self.sockets / f"notify-{daemon}"
