@@ -90,7 +90,7 @@ def create_cluster(
 def _with_certificates(paths: Paths, config: Config, node_name: str) -> Config:
     """Make the certificates, and let the node be the one that node daemons obey."""
     # imported late: most clusters are one machine
-    from common.nodes.clustercertificates import make_missing
+    from common.nodes.certificates.clustercertificates import make_missing
 
     digest = make_missing(paths, node_name)
     cluster = attrs.evolve(config.cluster, candidate_certs={config.cluster.master_node: digest})

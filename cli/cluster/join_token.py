@@ -14,9 +14,9 @@ from cli.screen import remark, say, say_json, warn
 from cli.tables import Column, Layout, render
 from common.daemons import Place
 from common.errors import Conflict
-from common.nodes.certificates import fingerprint_of
-from common.nodes.jointoken import EXPIRES_S, JoinToken, TokenText
-from common.nodes.jointokenfiles import JoinTokenFiles
+from common.nodes.certificates.nodecertificates import fingerprint_of
+from common.nodes.joining.jointoken import EXPIRES_S, JoinToken, TokenText
+from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.nodes.nodeplace import place_of
 from common.nodes.ownaddress import own_address
 from common.settings import Settings

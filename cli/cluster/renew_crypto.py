@@ -40,7 +40,7 @@ def renew_crypto(is_cluster: bool, is_nodes: bool, **options: Unpack[SubmitOptio
         if not settings.cluster.has_nodes or place_of(settings) is not Place.MASTER:
             raise Conflict("a new certificate of the cluster is made on the master of a cluster of several machines")
         # imported late: few commands need it
-        from common.nodes.nextcertificate import make_next
+        from common.nodes.certificates.nextcertificate import make_next
 
         if not make_next(paths):
             remark("an earlier renewal is not finished; this one goes on with its certificate")

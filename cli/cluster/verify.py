@@ -6,12 +6,12 @@ import click
 
 from cli.choosing.namecompletion import complete_group
 from cli.cluster.nodefiles import check_files
+from cli.clusterstate.copies import CopyFindings, check_config, check_queue
+from cli.clusterstate.queuelags import ask_lags, lag_words
 from cli.commands import Command
 from cli.connection import ask_wconfd, open_luxid, with_next_step
 from cli.context import installation, paths, uses_color, wants_json
-from cli.copies import CopyFindings, check_config, check_queue
 from cli.exitcodes import DONE, FAILED
-from cli.queuelags import ask_lags, lag_words
 from cli.screen import complain, say_json, say_styled
 from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
@@ -93,7 +93,7 @@ def _style(text: str, unremarkable: Container[str]) -> str:
 def _certificate_problems() -> list[str]:
     """Certificates that are not good, or not for long; empty if this user may not read them, or luxid is not asked."""
     # imported late: clusters of one machine have none
-    from cli.certificaterows import certificate_problems
+    from cli.clusterstate.certificaterows import certificate_problems
 
     try:
         return certificate_problems(installation())

@@ -11,12 +11,12 @@ from typing import Final
 import attrs
 import click
 
+from cli.clusterstate.ghostview import ghost_sentences, known_ghosts
 from cli.commands import Command
 from cli.connection import open_luxid
 from cli.context import uses_color, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE, UNKNOWN_FIELD
-from cli.ghostview import ghost_sentences, known_ghosts
 from cli.luxid import Luxid
 from cli.options import table_options
 from cli.screen import remark, say, say_json, warn, write

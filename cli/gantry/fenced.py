@@ -7,11 +7,11 @@ import attrs
 import click
 
 from cli.choosing.namecompletion import complete_node
+from cli.clusterstate.ghostview import as_json, locks_text, owner_text
 from cli.commands import Command
 from cli.connection import open_wconfd
 from cli.context import wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
-from cli.ghostview import as_json, locks_text, owner_text
 from cli.screen import confirm, remark, say, say_json
 from cli.user import user_name
 from protocol.wconfd.ghosts import Ghost, LayGuards, ListGhosts

@@ -7,11 +7,11 @@ from typing import Final
 
 import click
 
+from cli.clusterstate.ghostview import as_json, locks_text, owner_text
 from cli.commands import Command
 from cli.connection import ask_wconfd
 from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
-from cli.ghostview import as_json, locks_text, owner_text
 from cli.screen import remark, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.words.times import clock

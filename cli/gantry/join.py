@@ -23,9 +23,9 @@ from cli.screen import complain, remark, say_json
 from common.daemons import Feature, start_order
 from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
 from common.installation import has_systemd, take_up
-from common.nodes.joiningfiles import JoiningFiles, JoiningPlan
-from common.nodes.joinsettings import NodeSettings, settle_settings
-from common.nodes.jointoken import TokenText
+from common.nodes.joining.joiningfiles import JoiningFiles, JoiningPlan
+from common.nodes.joining.joinsettings import NodeSettings, settle_settings
+from common.nodes.joining.jointoken import TokenText
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
 from common.settings import Settings, load_settings

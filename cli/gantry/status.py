@@ -7,14 +7,14 @@ from typing import Final
 import attrs
 import click
 
+from cli.clusterstate.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
+from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
+from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
 from cli.context import installation, up_command, uses_color, wants_json
-from cli.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
 from cli.exitcodes import DONE, NOT_REACHED
-from cli.ghostview import as_json, ghosts_line, known_ghosts
 from cli.query import jobs_now
-from cli.queuelags import ask_lags, lag_words, lags_json
 from cli.screen import complain, remark, say, say_json, say_styled
 from cli.tables import Column, Layout, render
 from common.daemons import MASTER_DAEMONS, Daemon

@@ -87,7 +87,7 @@ def _make_cluster(settings: Settings) -> None:
     paths, node = settings.paths, settings.cluster.own_name
     if paths.config_data.exists() or paths.server_pem.exists():
         if settings.cluster.has_nodes:
-            from common.nodes.clustercertificates import make_missing
+            from common.nodes.certificates.clustercertificates import make_missing
 
             make_missing(paths, node)
             _make_key(settings)

@@ -13,7 +13,7 @@ from common.objects.disk import AnyDisk
 from common.objects.filter import FilterRule
 from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskUuid, FilterUuid, GroupUuid, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 

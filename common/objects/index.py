@@ -15,7 +15,7 @@ from common.objects.disk import AnyDisk
 from common.objects.instance import AnyInstance
 from common.objects.kinds import DiskTemplate, NodeUuid
 from common.objects.naming import natural_key, short_names
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import NdParams, filled

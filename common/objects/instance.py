@@ -12,7 +12,7 @@ import attrs
 
 from common.objects.entity import Entity, Params, own_first
 from common.objects.kinds import AdminState, AdminStateSource, DiskUuid, Hypervisor, NodeUuid
-from common.objects.nic import Nic
+from common.objects.networks.nic import Nic
 from common.objects.params import PartialBeParams
 
 

@@ -13,7 +13,7 @@ from common.objects.config import Config
 from common.objects.entity import Params
 from common.objects.kinds import Hypervisor, NodeUuid
 from common.objects.naming import natural_key
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 

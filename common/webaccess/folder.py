@@ -3,7 +3,7 @@
 The folder's own lock is held while a file is read, changed and replaced, so that of two editors none undoes what the
 other did. Root acts as the folder's owner, so that nothing in the folder can lead it astray.
 
-Source: rapi.md section 1; common/nodes/jointokenfiles.py.
+Source: rapi.md section 1; common/nodes/joining/jointokenfiles.py.
 """
 
 import fcntl

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from common.nodes.certificates import VALIDITY, write_certificate
+from common.nodes.certificates.nodecertificates import VALIDITY, write_certificate
 
 if TYPE_CHECKING:
     from cryptography import x509

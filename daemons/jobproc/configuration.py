@@ -21,7 +21,7 @@ from common.objects.disk import AnyDisk, Disk, ForthcomingDisk
 from common.objects.index import ConfigIndex
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
 from common.objects.kinds import AdminState, AdminStateSource, GroupUuid, NetworkUuid, NodeUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.query.kinds import TagKind

@@ -9,10 +9,10 @@ import attrs
 
 from common.objects.index import ConfigIndex
 from common.settings import Settings
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
+from daemons.luxid.config.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.files.store import Store
-from daemons.luxid.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.parts import Parts
 from daemons.luxid.watching import QueueWatch
 from protocol.client import Client

@@ -6,7 +6,7 @@ Source: luxid.md 2.2; STYLE 2.4.
 import attrs
 
 from common.access import Role
-from daemons.luxid.configcache import ConfigCache, needing_config
+from daemons.luxid.config.configcache import ConfigCache, needing_config
 from daemons.luxid.handlers.cluster import ClusterFacts
 from daemons.luxid.handlers.copies import CopyChecks
 from daemons.luxid.handlers.drain import Queue

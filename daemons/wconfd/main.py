@@ -143,7 +143,7 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
 async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:
     """Let nodes obey the certificate of this node, if the configuration has none for the master."""
     # imported late, as above
-    from common.nodes.certificates import digest_of
+    from common.nodes.certificates.nodecertificates import digest_of
     from daemons.wconfd.core.config.candidatecerts import with_masters
 
     try:

@@ -12,8 +12,8 @@ from typing import Any, Final
 from protocol.confd.datagrams import seal
 from protocol.confd.questions import Argument, Question, Request
 from tests.bench.figures import median, show
-from tests.support.confdpeers import ConfdCluster
-from tests.support.confds import KEY
+from tests.support.machines.confdpeers import ConfdCluster
+from tests.support.machines.confds import KEY
 
 NODES: Final = 100
 INSTANCES: Final = 1000

@@ -21,11 +21,11 @@ from tests.bench.bareweb import bare_server
 from tests.bench.figures import RUNS, median_ms, show
 from tests.bench.procs import cpu_s, memory_mib
 from tests.bench.queued import pause_all, put_jobs, startup
-from tests.support.httpwire import Wire, request
 from tests.support.machines.nodes import HOST, free_port
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
-from tests.support.webcrowd import Crowd, load
+from tests.support.web.httpwire import Wire, request
+from tests.support.web.rapid import Web
+from tests.support.web.webcrowd import Crowd, load
 
 USER: Final = ("bench", "abc123")
 CONNECTIONS: Final = (1, 50)

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from common.nodes.clustercertificates import make_missing
+from common.nodes.certificates.clustercertificates import make_missing
 from common.query.kinds import QueryKind
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import Query, QueryResult

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.browser.browser import Browser
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 USERS = "op op-secret operate\nreader reader-secret read\n"
 

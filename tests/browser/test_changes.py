@@ -4,8 +4,8 @@ from pathlib import Path
 
 from tests.browser.browser import Browser
 from tests.browser.test_watching import held
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 
 def test_jobs_are_paused_by_a_filter_after_a_dry_run(web: Web, browser: Browser, tmp_path: Path) -> None:

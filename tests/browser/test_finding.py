@@ -4,7 +4,7 @@ from selenium.webdriver.common.keys import Keys
 
 from protocol.luxi.filters import ReplaceFilter
 from tests.browser.browser import Browser
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 MANY = 10_000
 

@@ -12,8 +12,8 @@ import pytest
 from protocol.luxi.filters import ReplaceFilter
 from tests.browser.browser import NARROW, WIDE, Browser
 from tests.browser.test_watching import held
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 THEMES = ("light", "dark")
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from protocol.luxi.cluster import QueryConfigValues
 from tests.browser.browser import Browser
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 
 def test_a_stranger_must_log_in_and_comes_where_he_wanted(web: Web, stranger: Browser) -> None:

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.browser.browser import Browser
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 
 def held(gate: Path, *, before: str = "", after: str = "", lock: str | None = None) -> dict[str, object]:

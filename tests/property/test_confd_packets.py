@@ -19,7 +19,7 @@ from protocol.confd.questions import (
     read_reply,
     read_request,
 )
-from tests.support.confds import KEY, recorded_snapshot
+from tests.support.machines.confds import KEY, recorded_snapshot
 
 NOW = 1_400_000_000
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)

@@ -12,7 +12,7 @@ from common.objects.config import Config
 from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
 from common.objects.kinds import AllocPolicy, DiskUuid, FilterUuid, GroupUuid, Hypervisor, InstanceUuid, NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from tests.support.configs import disk, instance, small_config
 
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid, Hypervisor, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.params import PartialNdParams
 from common.objects.ssconf import SsconfValues, file_content, ssconf_values

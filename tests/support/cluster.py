@@ -32,8 +32,8 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.luxi.submission import OpInput, Refused, SubmitJob, SubmitManyJobs, Submitted
 from protocol.messages import Request, reply_to_wire
+from tests.support.daemons.preloaded import ForkedDaemon, start_daemon
 from tests.support.leftovers import processes_under
-from tests.support.preloaded import ForkedDaemon, start_daemon
 from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")

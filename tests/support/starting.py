@@ -3,7 +3,7 @@
 import trio
 
 from common.objects.index import ConfigIndex
-from daemons.luxid.configcache import ConfigurationMissing
+from daemons.luxid.config.configcache import ConfigurationMissing
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.deaths import Deaths

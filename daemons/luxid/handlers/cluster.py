@@ -13,7 +13,7 @@ from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.system.daemons.program import release
 from common.wire import unstructure
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.query.clusterfacts import cluster_facts
 from protocol.luxi.cluster import QUEUE_LAGS, QueryClusterInfo, QueryConfigValues, QueueLag
 from protocol.luxi.copies import QUEUE_VERDICTS, QueueVerdict

@@ -21,12 +21,12 @@ from common.queue.reasons import ReasonEntry, ReasonTrail
 from common.queue.ruleloads import RuleLoads
 from common.queue.submitter import http_entry, without_owner
 from common.system.log import get_log
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
+from daemons.luxid.config.filterrules import FilterRules
 from daemons.luxid.core.filters.loads import Loads
 from daemons.luxid.core.filters.trial import Trial
 from daemons.luxid.core.query.jobfields import JobView
 from daemons.luxid.files.store import Store
-from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.handlers.jobrows import JobRows
 from protocol.client import Client
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule

@@ -11,7 +11,7 @@ import attrs
 
 from common.errors import InvalidRequest
 from common.system.log import get_log
-from daemons.luxid.filterrules import FilterRules
+from daemons.luxid.config.filterrules import FilterRules
 from daemons.luxid.handlers.filters import PATIENCE_S
 from protocol.client import Client
 from protocol.luxi.queue import SetJobLimits

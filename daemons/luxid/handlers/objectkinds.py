@@ -11,7 +11,7 @@ import attrs
 
 from common.objects.index import ConfigIndex, Named, find_named
 from common.query.kinds import QueryKind, TagKind
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.query.engine import Plan, Things
 from daemons.luxid.core.query.exports import EXPORTS, ExportRow, export_rows
 from daemons.luxid.core.query.fields import Need

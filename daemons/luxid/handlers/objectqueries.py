@@ -13,7 +13,7 @@ from common.objects.filter import FilterRule
 from common.objects.index import ConfigIndex
 from common.query.bounds import bounds_of
 from common.query.kinds import QueryKind, TagKind
-from daemons.luxid.configcache import WAIT_S
+from daemons.luxid.config.configcache import WAIT_S
 from daemons.luxid.core.query.engine import Plan
 from daemons.luxid.core.query.hopeless import hopeless_states
 from daemons.luxid.core.query.jobfields import JobView

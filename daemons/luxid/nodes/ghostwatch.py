@@ -21,7 +21,7 @@ from common.errors import GantryError
 from common.ids import JobId
 from common.queue.jobs import FINAL
 from common.system.log import get_log
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.ghosts.rounds import Concern
 from daemons.luxid.livejobs import LiveJobs
 from daemons.luxid.nodes.noderounds import NodeRounds, NodeSilent

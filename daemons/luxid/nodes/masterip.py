@@ -15,7 +15,7 @@ from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
 from protocol.noded.clients.certificates import CertificateFiles
 from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress

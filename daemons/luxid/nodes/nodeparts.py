@@ -12,10 +12,10 @@ import trio
 
 from common.nodes.nodesettings import AFTER_ATTEMPT
 from common.settings import Settings
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
+from daemons.luxid.config.following import Following
+from daemons.luxid.config.newconfigs import NewConfigs
 from daemons.luxid.earlyparts import EarlyParts, takes_up
-from daemons.luxid.following import Following
-from daemons.luxid.newconfigs import NewConfigs
 from protocol.subscription import WconfdEvents
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from common.queue.jobs import Job
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.luxid.configcache import ConfigCache
+from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.core.ghosts.claims import claim_of
 from daemons.luxid.livejobs import LiveJobs
 from protocol.client import Client

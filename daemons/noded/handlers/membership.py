@@ -15,7 +15,7 @@ from common.daemons import MASTER_DAEMONS
 from common.durable.atomicfile import FileWrite, remove_files, write_files
 from common.durable.durably import durably
 from common.errors import Conflict, InvalidRequest
-from common.nodes.certificates import digest_of, has_key, make_node_certificate, write_certificate
+from common.nodes.certificates.nodecertificates import digest_of, has_key, make_node_certificate, write_certificate
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
 from common.system.daemons.running import find_daemon

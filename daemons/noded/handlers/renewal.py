@@ -3,7 +3,7 @@
 Source: DESIGN section 13.
 """
 
-from common.nodes.renewalfiles import RenewalFiles
+from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.paths import Paths
 from common.system.inthread import in_thread
 from common.system.log import get_log

@@ -17,8 +17,8 @@ from typing import Final
 import trio
 
 from common.errors import DamagedFile, InvalidRequest
-from common.nodes.certificatechecks import fault_of
-from common.nodes.certificates import certificates_in, is_signed_by, read_certificate
+from common.nodes.certificates.certificatechecks import fault_of
+from common.nodes.certificates.nodecertificates import certificates_in, is_signed_by, read_certificate
 from common.objects.config import CONFIG_VERSION
 from common.paths import Paths
 from common.shapes import JsonObject

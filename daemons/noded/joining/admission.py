@@ -18,10 +18,10 @@ import trio
 
 from common.daemons import Place
 from common.errors import Conflict, DamagedFile, NotFound, Unavailable
-from common.nodes.certificates import certificates_in, digest_of, public_digest_of, sign_request
-from common.nodes.joinsettings import shared_tables
-from common.nodes.jointoken import JoinToken, TokenUse, wrong_token
-from common.nodes.jointokenfiles import JoinTokenFiles, with_job
+from common.nodes.certificates.nodecertificates import certificates_in, digest_of, public_digest_of, sign_request
+from common.nodes.joining.joinsettings import shared_tables
+from common.nodes.joining.jointoken import JoinToken, TokenUse, wrong_token
+from common.nodes.joining.jointokenfiles import JoinTokenFiles, with_job
 from common.nodes.nodeplace import place_of
 from common.objects.ssconf import MAX_BYTES
 from common.settings import Settings

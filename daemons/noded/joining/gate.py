@@ -10,7 +10,7 @@ import attrs
 import trio
 
 from common.errors import GantryError, explain_os_error
-from common.nodes.jointokenfiles import JoinTokenFiles
+from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log

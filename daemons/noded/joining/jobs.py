@@ -9,7 +9,7 @@ from typing import Final
 
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
-from common.nodes.jointoken import JoinToken
+from common.nodes.joining.jointoken import JoinToken
 from common.queue.jobs import FINAL_NAMES
 from protocol.client import Client
 from protocol.luxi.changes import JobChange, WaitForJobChange

@@ -12,7 +12,7 @@ import trio
 from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, HTTPScope, Scope
 
 from common.errors import Conflict, Denied, GantryError, InternalError, InvalidRequest, NotFound, Unavailable
-from common.nodes.jointoken import WrongToken
+from common.nodes.joining.jointoken import WrongToken
 from common.system.log import get_log
 from daemons.noded.joining.admission import Admission
 from daemons.noded.transport.application import caller_of, peer_of

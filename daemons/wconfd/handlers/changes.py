@@ -19,7 +19,7 @@ from common.objects.config import Config
 from common.objects.disk import AnyDisk
 from common.objects.filter import FilterRule
 from common.objects.instance import AnyInstance
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.nodegroup import NodeGroup
 from common.shapes import JsonObject

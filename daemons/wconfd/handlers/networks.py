@@ -9,7 +9,7 @@ import attrs
 
 from common.objects.codec import decode_object
 from common.objects.config import Config
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.system.log import get_log
 from daemons.wconfd.core.config.deliveries import Stamp
 from daemons.wconfd.core.config.networkchanges import NetworkChange, change_networks

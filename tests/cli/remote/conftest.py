@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from common.webaccess.tokensfile import TokensFile, Wish
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 
 @pytest.fixture(scope="package")

@@ -12,13 +12,13 @@ from typing import Any
 import attrs
 import pytest
 
-from common.nodes.certificates import fingerprint_of
+from common.nodes.certificates.nodecertificates import fingerprint_of
 from common.webaccess.tokensfile import TokensFile, Wish
 from protocol.rapid.clients import blocking
 from tests.cli.command import Background, Ended
 from tests.cli.remote.place import Capture, Place
 from tests.support.machines.nodes import HOST, free_port
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from cli.live import followers
 from cli.program import exit_code
 from tests.cli.command import Ended
 from tests.cli.remote.place import Capture, Place
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 
 @pytest.fixture(scope="module")

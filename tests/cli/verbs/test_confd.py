@@ -8,7 +8,7 @@ import pytest
 from cli.debug.main import group
 from cli.program import exit_code
 from tests.cli.command import Ended
-from tests.support.confdpeers import ConfdCluster, free_udp_port
+from tests.support.machines.confdpeers import ConfdCluster, free_udp_port
 
 
 @pytest.fixture(scope="module")

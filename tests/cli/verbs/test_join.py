@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates import fingerprint_of, is_signed_by
+from common.nodes.certificates.nodecertificates import fingerprint_of, is_signed_by
 from common.paths import Paths
 from tests.cli.command import Ended, run
 from tests.support.machines.nodes import HOST, LEAN, free_port

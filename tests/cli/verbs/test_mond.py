@@ -9,7 +9,7 @@ import pytest
 from cli.debug.main import group
 from cli.program import exit_code
 from tests.cli.command import Ended, run
-from tests.support.confdpeers import free_udp_port
+from tests.support.machines.confdpeers import free_udp_port
 from tests.support.machines.nodes import HOST, free_port
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from protocol.confd.datagrams import MAGIC, seal, unseal
 from protocol.confd.questions import Argument, Question, Reply, Request, Status, read_reply
-from tests.support.confdpeers import ConfdCluster
-from tests.support.confds import KEY
+from tests.support.machines.confdpeers import ConfdCluster
+from tests.support.machines.confds import KEY
 from tests.support.machines.nodes import HOST
 from tests.support.wait import wait_until
 

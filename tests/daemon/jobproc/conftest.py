@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.forkserver import JobHost
+from tests.support.daemons.forkserver import JobHost
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pytest
 from common.system.livelock import is_alive
 from protocol.calling import request_bytes
 from protocol.framing import pack
-from tests.support.forkserver import Control, JobHost
+from tests.support.daemons.forkserver import Control, JobHost
 from tests.support.wait import PATIENCE_S, wait_until
 
 DUMMY: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}

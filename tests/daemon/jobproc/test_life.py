@@ -14,8 +14,8 @@ from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.queue.jobs import JobState
 from common.system.livelock import is_alive
 from protocol.framing import pack
+from tests.support.daemons.forkserver import JobHost, Started
 from tests.support.descriptors import no_descriptors
-from tests.support.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 
 DUMMY: dict[str, Any] = {"OP_ID": "OP_TEST_DUMMY"}

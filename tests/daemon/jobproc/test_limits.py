@@ -13,7 +13,7 @@ from common.commands.limits import CPU, MEMORY, Wanted, limit_groups
 from common.errors import InvalidRequest
 from common.opcodes.registry import parse_opcode
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell
-from tests.support.forkserver import JobHost
+from tests.support.daemons.forkserver import JobHost
 
 MIB = 2**20
 # uses 200 MiB, and says that it could

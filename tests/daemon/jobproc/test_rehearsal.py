@@ -10,7 +10,7 @@ from common.paths import Paths
 from common.queue.jobs import JobState
 from common.settings import Settings
 from daemons.jobproc.forkserver.rehearsal import rehearse
-from tests.support.forkserver import JobHost
+from tests.support.daemons.forkserver import JobHost
 
 
 @pytest.fixture

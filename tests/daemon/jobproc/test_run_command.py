@@ -13,7 +13,7 @@ import pytest
 from common.queue.jobs import JobState
 from common.system.livelock import is_alive
 from common.system.processes import Process, descendants, is_living
-from tests.support.forkserver import JobHost, Started
+from tests.support.daemons.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 
 

@@ -15,7 +15,7 @@ from common.queue.jobs import JobState
 from common.system.livelock import is_alive
 from common.system.processes import Process, descendants, find_process, is_living
 from tests.daemon.jobproc.test_run_command import command, error_of, shell, wait_output
-from tests.support.forkserver import JobHost, Started
+from tests.support.daemons.forkserver import JobHost, Started
 from tests.support.wait import wait_until
 
 # ignores TERM, leaves its session by a double fork, stops itself, and goes on making others that do the same

@@ -12,7 +12,7 @@ import pytest
 
 from common.commands.surroundings import LIMITS
 from tests.daemon.jobproc.test_run_command import command, error_of, output, shell
-from tests.support.forkserver import JobHost
+from tests.support.daemons.forkserver import JobHost
 
 is_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 is_ordinary = pytest.mark.skipif(os.geteuid() == 0, reason="root may enter every folder")

@@ -15,7 +15,7 @@ from common.queue.waithistory import NAMED, SHORTEST_S, Cause, Span, WaitKind, a
 from daemons.jobproc import waitrecord
 from daemons.jobproc.waitrecord import WaitRecord
 from protocol.wconfd.explain import InTheWay
-from tests.support.forkserver import JobHost
+from tests.support.daemons.forkserver import JobHost
 from tests.support.wait import wait_until
 
 STRANGER = Owner("stranger", "/run/stranger")

@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.cluster import CHECKOUT
-from tests.support.confdpeers import ConfdCluster
+from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.machines.nodes import HOST, free_port
 from tests.support.wait import wait_until
 

@@ -12,7 +12,7 @@ from common.commands.cgroups import find_groups
 from common.settings import load_settings
 from daemons.mond.collectors.commands import Commands
 from daemons.mond.collectors.standing import Lag, NodeRole
-from tests.support.confdpeers import ConfdCluster
+from tests.support.machines.confdpeers import ConfdCluster
 from tests.support.wait import wait_until
 
 

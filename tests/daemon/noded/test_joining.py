@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from common.errors import Denied, RemoteError, Unavailable
-from common.nodes.certificates import digest_of, is_signed_by, make_request, write_certificate
-from common.nodes.jointoken import TokenText
-from common.nodes.jointokenfiles import JoinTokenFiles
-from common.nodes.nextcertificate import make_next
+from common.nodes.certificates.nextcertificate import make_next
+from common.nodes.certificates.nodecertificates import digest_of, is_signed_by, make_request, write_certificate
+from common.nodes.joining.jointoken import TokenText
+from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.paths import Paths
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, AskNews, News, Ready, TakingIn, to_body

@@ -3,7 +3,7 @@
 import ssl
 from typing import Any
 
-from common.nodes.certificates import (
+from common.nodes.certificates.nodecertificates import (
     certificates_in,
     digest_of,
     make_cluster_certificate,

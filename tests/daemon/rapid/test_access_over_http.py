@@ -12,8 +12,8 @@ import trio
 from common.webaccess.passwords import hashed
 from common.webaccess.tokensfile import TokensFile, Wish
 from common.webaccess.usersfile import UsersFile
-from tests.support.rapid import Web
 from tests.support.wait import PATIENCE_S, wait_until
+from tests.support.web.rapid import Web
 
 ME = getpass.getuser()
 USERS = f"""\

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.rapid import Web
-from tests.support.rawhttp import ask, get, over_socket, over_tls, post, read_reply, send
+from tests.support.web.rapid import Web
+from tests.support.web.rawhttp import ask, get, over_socket, over_tls, post, read_reply, send
 
 SETTINGS = "body_timeout_s = 0.4\nidle_timeout_s = 0.6\n"
 MIB = 2**20

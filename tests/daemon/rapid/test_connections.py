@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.support.machines.nodes import HOST
-from tests.support.rapid import Web
-from tests.support.rawhttp import get, over_socket, over_tls, read_reply
 from tests.support.wait import PATIENCE_S, wait_until
+from tests.support.web.rapid import Web
+from tests.support.web.rawhttp import get, over_socket, over_tls, read_reply
 
 PLACES = 4
 MANY = 2000

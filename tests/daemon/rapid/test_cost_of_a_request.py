@@ -4,7 +4,7 @@ from pathlib import Path
 
 from protocol.luxi.metrics import ReadMetrics
 from tests.daemon.luxid.ops import dummy
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 GETS = 10
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from daemons.rapid.resources.examples import EXAMPLES
-from tests.support.jsonschemas import Document
-from tests.support.rapid import Web
+from tests.support.web.jsonschemas import Document
+from tests.support.web.rapid import Web
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,9 @@ import httpx2
 import orjson
 import pytest
 
-from tests.support.jsonschemas import Document
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.jsonschemas import Document
+from tests.support.web.rapid import Web
 
 Json = Any
 

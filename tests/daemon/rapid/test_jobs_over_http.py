@@ -8,9 +8,9 @@ import pytest
 
 from common.locks import LockMode, Owner, parse_lock
 from protocol.wconfd.ghosts import Claim, Guard, LayGuards, RaiseGhosts
-from tests.support.jsonschemas import Document
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.jsonschemas import Document
+from tests.support.web.rapid import Web
 
 Json = Any
 

@@ -10,9 +10,9 @@ import pytest
 
 from common.ids import JobId
 from protocol.luxi.jobs import CancelJob
-from tests.support.rapid import Web
-from tests.support.rawhttp import get, over_socket, over_tls, read_reply
 from tests.support.wait import PATIENCE_S, wait_until
+from tests.support.web.rapid import Web
+from tests.support.web.rawhttp import get, over_socket, over_tls, read_reply
 
 CLIENTS = 40
 

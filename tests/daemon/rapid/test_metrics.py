@@ -10,8 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.daemon.luxid.ops import dummy
 from tests.support.machines.nodes import HOST
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 PLAIN = "ssl = false\n"
 

@@ -10,8 +10,8 @@ import pytest
 
 from protocol.luxi.cluster import QueryConfigValues
 from protocol.luxi.filters import DeleteFilter, ReplaceFilter
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 USERS = "op op-secret operate\nreader reader-secret read\ncanceler canceler-secret jobs.read,jobs.cancel\n"
 PATHS = ("/ui", "/ui/jobs", "/ui/jobs/1", "/ui/locks", "/ui/filters", "/ui/rates", "/ui/history", "/ui/keys")

@@ -13,9 +13,9 @@ from common.system.daemons.program import NOT_MASTER
 from common.system.daemons.running import find_daemon
 from tests.cli.command import run
 from tests.support.machines.nodes import HOST, free_port
-from tests.support.rapid import Web
-from tests.support.rawhttp import get, over_socket
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
+from tests.support.web.rawhttp import get, over_socket
 
 NODES = 'luxid_patience_s = 0\n[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from common.nodes.certificates import fingerprint_of, write_certificate
+from common.nodes.certificates.nodecertificates import fingerprint_of, write_certificate
 from common.webaccess.webcertificate import make_web_certificate
 from tests.support.machines.nodes import HOST
-from tests.support.rapid import Web
 from tests.support.wait import PATIENCE_S, wait_until
+from tests.support.web.rapid import Web
 
 NOW = datetime.datetime.now(datetime.UTC)
 

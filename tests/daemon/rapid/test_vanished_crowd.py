@@ -6,9 +6,9 @@ from pathlib import Path
 from protocol.luxi.filters import ReplaceFilter
 from protocol.luxi.metrics import ReadMetrics
 from tests.daemon.luxid.ops import dummy
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
-from tests.support.webcrowd import Crowd, load
+from tests.support.web.rapid import Web
+from tests.support.web.webcrowd import Crowd, load
 
 COUNT = 50
 QUIET = {"requests": 0, "waiting": 0, "calls": 0}

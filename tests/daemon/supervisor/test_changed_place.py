@@ -7,7 +7,7 @@ import pytest
 
 from common.system.daemons.running import find_daemon, find_supervisor
 from tests.cli.command import run
-from tests.support.confdpeers import free_udp_port
+from tests.support.machines.confdpeers import free_udp_port
 from tests.support.machines.nodes import HOST, NAME, Node
 from tests.support.wait import wait_until
 

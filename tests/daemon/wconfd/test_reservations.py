@@ -15,8 +15,8 @@ from common.paths import Paths
 from tests.daemon.wconfd.holder import Holder
 from tests.daemon.wconfd.wire import Wire, WireOwner
 from tests.support.cluster import Cluster
+from tests.support.daemons.wconfd import Calls
 from tests.support.wait import wait_until
-from tests.support.wconfd import Calls
 
 A, B = [1, "/run/livelocks/job_1"], [2, "/run/livelocks/job_2", 4711]
 EMPTY: dict[str, list[Any]] = {"dRBD": [], "mACs": [], "dRBDSecrets": [], "lVs": [], "iPv4s": []}

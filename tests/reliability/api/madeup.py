@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 _USER: Final = "api:made-up"
 _JOBS: Final = 3

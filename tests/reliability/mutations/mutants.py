@@ -121,8 +121,8 @@ MUTANTS: Final = (
         "daemons/luxid/core/queue/recovery.py",
         "    return Fate.CONTINUE if _BETWEEN_OPCODES.issuperset([op.state for op in job.ops]) else Fate.DEAD",
         "    return Fate.CONTINUE",
-        "tests/unit/luxid/test_recovery.py::test_the_file_and_the_livelock_tell_what_a_job_is",
-        "tests/unit/luxid/test_recovery.py::test_results_and_reasons_say_that_the_process_died",
+        "tests/unit/luxid/queue/test_recovery.py::test_the_file_and_the_livelock_tell_what_a_job_is",
+        "tests/unit/luxid/queue/test_recovery.py::test_results_and_reasons_say_that_the_process_died",
     ),
     _mutant(
         "write the process into the job file before the go-ahead",
@@ -353,15 +353,15 @@ MUTANTS: Final = (
         _NODE_CHANGES,
         "for key, digest in known.items() if holder_of(key) in holders}",
         "for key, digest in known.items()}",
-        "tests/unit/wconfd/test_config_change_nodes.py::test_a_demoted_node_loses_its_certificate",
-        "tests/unit/wconfd/test_recorded_node_changes.py::test_our_change_leads_to_the_recorded_configuration",
+        "tests/unit/wconfd/config/test_config_change_nodes.py::test_a_demoted_node_loses_its_certificate",
+        "tests/unit/wconfd/config/test_recorded_node_changes.py::test_our_change_leads_to_the_recorded_configuration",
     ),
     _mutant(
         "keep a candidate whose place another node could take",
         _NODE_CHANGES,
         "    if not change.may_fall_short:\n        _check_pool(config, nodes, size)\n",
         "",
-        "tests/unit/wconfd/test_config_change_nodes.py::"
+        "tests/unit/wconfd/config/test_config_change_nodes.py::"
         "test_a_candidate_is_not_lost_while_another_node_could_take_its_place",
     ),
     _mutant(
@@ -424,14 +424,14 @@ MUTANTS: Final = (
         "daemons/luxid/core/live/hearing.py",
         "    return NoFacts.NOT_ASKED if outcome.kind is FailureKind.UNSENT else NoFacts.FAILED\n",
         "    return NoFacts.FAILED\n",
-        "tests/unit/luxid/test_query_live.py::test_an_outcome_is_facts_or_the_reason_why_there_are_none",
+        "tests/unit/luxid/query/test_query_live.py::test_an_outcome_is_facts_or_the_reason_why_there_are_none",
     ),
     _mutant(
         "leave out no node whose live data could let it pass",
         "common/query/implied.py",
         "            return Not(_bound(part, is_cheap, negated, dear))\n",
         "            return Not(_bound(part, is_cheap, dear, negated))\n",
-        "tests/unit/luxid/test_query_live.py::test_nodes_that_the_filter_rules_out_anyway_are_not_asked",
+        "tests/unit/luxid/query/test_query_live.py::test_nodes_that_the_filter_rules_out_anyway_are_not_asked",
         "tests/property/test_implied.py::test_what_passes_is_not_ruled_out_before_dear_values_are_known",
     ),
     # one master at a time
@@ -462,7 +462,7 @@ MUTANTS: Final = (
         "daemons/luxid/copying/nodecopies.py",
         "        await self._stops.passed()\n        self._check_mastership()\n",
         "        await self._stops.passed()\n",
-        "tests/unit/luxid/test_copies_of_old_masters.py::"
+        "tests/unit/luxid/copies/test_copies_of_old_masters.py::"
         "test_one_node_with_another_master_outweighs_all_that_are_not_reached",
     ),
     _mutant(
@@ -478,7 +478,7 @@ MUTANTS: Final = (
         "daemons/wconfd/core/config/groupchanges.py",
         "    for given in change.groups:\n        _check_name(groups, given)\n",
         "",
-        "tests/unit/wconfd/test_config_change_groups.py::test_a_name_that_means_another_group_is_refused",
+        "tests/unit/wconfd/config/test_config_change_groups.py::test_a_name_that_means_another_group_is_refused",
         "tests/daemon/jobproc/test_groups_and_tags.py::"
         "test_of_many_jobs_at_once_each_tag_counts_and_one_group_gets_the_name",
     ),
@@ -487,7 +487,7 @@ MUTANTS: Final = (
         "daemons/wconfd/core/config/groupchanges.py",
         "    for uuid in change.removed:\n        _check_removal(config, uuid)\n",
         "",
-        "tests/unit/wconfd/test_config_change_groups.py::test_a_group_with_nodes_stays",
+        "tests/unit/wconfd/config/test_config_change_groups.py::test_a_group_with_nodes_stays",
     ),
     _mutant(
         "split instances without being forced",

@@ -16,7 +16,7 @@ import orjson
 
 from tests.support.configs import recorded_json
 from tests.support.machines.nodes import HOST
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 PYTHON = "/usr/bin/python3"
 PACKAGE = "python3-ganeti-rapi"

@@ -4,10 +4,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from common.nodes.certificates import fingerprint_of, make_cluster_certificate, make_request
-from common.nodes.clustercertificates import make_missing
-from common.nodes.jointoken import TokenText
-from common.nodes.jointokenfiles import JoinTokenFiles
+from common.nodes.certificates.clustercertificates import make_missing
+from common.nodes.certificates.nodecertificates import fingerprint_of, make_cluster_certificate, make_request
+from common.nodes.joining.jointoken import TokenText
+from common.nodes.joining.jointokenfiles import JoinTokenFiles
 from common.objects.config import CONFIG_VERSION
 from protocol.noded.clients.joining import MasterDoor
 from protocol.noded.joining import Admitted, Join

@@ -7,7 +7,7 @@ import pytest
 from daemons.confd.core.answers import answer
 from daemons.confd.core.catalogue import Catalogue
 from protocol.confd.questions import Argument, Fault, MasterField, Question, Reply, Role, Status, Terms
-from tests.support.confds import rich_document, snapshot_of
+from tests.support.machines.confds import rich_document, snapshot_of
 
 DOCUMENT = rich_document()
 SNAPSHOT = snapshot_of(DOCUMENT)

@@ -6,7 +6,7 @@ from common.errors import NotFound, RemoteError, Unavailable
 from protocol.confd.datagrams import seal, unseal
 from protocol.confd.gathering import Gathering, Peer, coverage, enough
 from protocol.confd.questions import Fault, Question, Reply, Request, Status, read_request
-from tests.support.confds import KEY
+from tests.support.machines.confds import KEY
 
 PEERS = [Peer(f"192.0.2.{number}", 1814) for number in range(1, 8)]
 

@@ -7,7 +7,7 @@ import pytest
 
 from daemons.confd.core.verdict import Silence, judge
 from protocol.confd.datagrams import seal, unseal
-from tests.support.confds import KEY, answered, recorded_exchanges, recorded_snapshot
+from tests.support.machines.confds import KEY, answered, recorded_exchanges, recorded_snapshot
 
 EXCHANGES = recorded_exchanges()
 # Ganeti writes fractions with exponents, which are the same numbers

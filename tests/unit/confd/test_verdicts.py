@@ -8,7 +8,7 @@ import pytest
 from daemons.confd.core.verdict import Silence, Snapshot, judge
 from protocol.confd.datagrams import seal, unseal
 from protocol.confd.questions import MasterField, Question, Reply, Request, Status, Terms, read_reply, read_request
-from tests.support.confds import KEY, rich_document, snapshot_of
+from tests.support.machines.confds import KEY, rich_document, snapshot_of
 
 NOW = 1_400_000_000.0
 SNAPSHOT = snapshot_of(rich_document())

@@ -11,7 +11,7 @@ from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.index import ConfigIndex
 from common.objects.kinds import GroupUuid, InstanceUuid, NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.params import PartialNicParams
 from common.opcodes.base import OpCode
 from daemons.jobproc.testing import UnitTrial

@@ -10,7 +10,7 @@ from common.errors import PrerequisiteError, TagError
 from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.kinds import InstanceUuid, NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from daemons.jobproc.testing import UnitTrial
 from daemons.jobproc.units.tags.changetags import TagsDelUnit, TagsSetUnit
 from daemons.jobproc.units.tags.gettags import TagsGetUnit

@@ -13,7 +13,7 @@ from common.objects.encoding import encode_config
 from common.objects.filter import FilterRule
 from common.objects.instance import AnyInstance, ForthcomingInstance, Instance
 from common.objects.kinds import InstanceUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.node import Node
 from common.objects.params import BeParams, NdParams, PartialBeParams, PartialNdParams, filled
 from tests.support.configs import disk_json, instance, instance_json, recorded_json, small_config

@@ -22,7 +22,7 @@ from daemons.rapid.openapi.document import openapi
 from daemons.rapid.openapi.opcodeschemas import any_opcode
 from daemons.rapid.openapi.schemas import Schemas
 from daemons.rapid.resources.resourcerows import rows
-from tests.support.jsonschemas import Document
+from tests.support.web.jsonschemas import Document
 
 
 @pytest.fixture(scope="module")

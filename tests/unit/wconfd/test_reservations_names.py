@@ -11,7 +11,7 @@ from common.locks import Owner
 from common.objects.codec import decode_object
 from common.objects.config import Config
 from common.objects.kinds import DiskUuid, InstanceUuid, NetworkUuid, NodeUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from daemons.wconfd.core.reservations.identifiers import (
     generate_mac,
     generate_secret,

@@ -8,7 +8,7 @@ from typing import Final
 from common.errors import PrerequisiteError
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NetworkUuid, NicMode
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from protocol.luxi.submission import JobInput
 
 _SUBNET: Final = "169.254.0.0/16"

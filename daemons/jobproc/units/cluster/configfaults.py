@@ -9,9 +9,9 @@ from typing import Final
 
 from common.errors import ReservationError
 from common.nodes.candidatepool import missing_candidates
-from common.objects.addresspool import Pool
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NetworkUuid
+from common.objects.networks.addresspool import Pool
 from common.objects.params import filled
 
 _ROLES: Final = ("master_candidate", "drained", "offline")

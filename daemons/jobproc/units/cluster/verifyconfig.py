@@ -42,7 +42,7 @@ class ClusterVerifyConfigUnit(LogicalUnit[OpClusterVerifyConfig]):
 
 def _certificate_faults(paths: Paths) -> Iterator[str]:
     # imported late: it costs as much as all the rest of a job
-    from common.nodes.certificatefaults import faults_in_file
+    from common.nodes.certificates.certificatefaults import faults_in_file
 
     for path in (paths.server_pem, paths.client_pem):
         yield from faults_in_file(path)

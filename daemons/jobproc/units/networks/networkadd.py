@@ -15,8 +15,8 @@ import attrs
 
 from common.errors import PrerequisiteError, ReservationError
 from common.locks import LockLevel, LockMode, LockRequest, member_lock
-from common.objects.addresspool import Pool
-from common.objects.network import Network
+from common.objects.networks.addresspool import Pool
+from common.objects.networks.network import Network
 from common.objects.tags import check_tags
 from common.opcodes.base import OpCode
 from common.opcodes.network import OpNetworkAdd

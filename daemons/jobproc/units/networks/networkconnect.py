@@ -15,7 +15,7 @@ from common.errors import PrerequisiteError
 from common.locks import LockLevel, LockMode, LockRequest, member_lock
 from common.objects.index import ConfigIndex
 from common.objects.kinds import GroupUuid, NetworkUuid, NicMode
-from common.objects.nic import Nic
+from common.objects.networks.nic import Nic
 from common.objects.nodegroup import NodeGroup
 from common.objects.params import PartialNicParams
 from common.opcodes.base import OpCode

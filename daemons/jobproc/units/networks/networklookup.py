@@ -6,7 +6,7 @@ Source: opcodes.md 4.
 from common.errors import PrerequisiteError
 from common.objects.index import ConfigIndex, find_named
 from common.objects.kinds import NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 
 
 def network_called(config: ConfigIndex, name: str) -> Network:

@@ -14,8 +14,8 @@ from pathlib import Path
 from common.durable.atomicfile import remove_files
 from common.durable.durably import durably
 from common.errors import PrerequisiteError
-from common.nodes.certificates import certificates_in, has_key, key_in
-from common.nodes.renewalfiles import RenewalFiles
+from common.nodes.certificates.nodecertificates import certificates_in, has_key, key_in
+from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.paths import Paths
 from daemons.jobproc.context import UnitContext
 from daemons.jobproc.units.renewal.nodecalls import RenewalCalls, is_unknown

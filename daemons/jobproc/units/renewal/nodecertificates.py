@@ -15,9 +15,9 @@ from typing import Final
 import attrs
 
 from common.errors import ConfigurationError, ExecutionError, RemoteError
-from common.nodes.candidatecerts import Digests, with_both, without_old
-from common.nodes.certificates import digest_of, sign_request
-from common.nodes.renewalfiles import RenewalFiles
+from common.nodes.certificates.candidatecerts import Digests, with_both, without_old
+from common.nodes.certificates.nodecertificates import digest_of, sign_request
+from common.nodes.certificates.renewalfiles import RenewalFiles
 from common.objects.kinds import NodeUuid
 from common.objects.node import Node
 from daemons.jobproc.context import UnitContext

@@ -9,7 +9,7 @@ Source: opcodes.md 4; DESIGN section 13.
 from typing import ClassVar
 
 from common.errors import PrerequisiteError
-from common.nodes.candidatecerts import holder_of
+from common.nodes.certificates.candidatecerts import holder_of
 from common.opcodes.base import OpCode
 from common.opcodes.cluster import OpClusterRenewCrypto
 from daemons.jobproc.context import UnitContext

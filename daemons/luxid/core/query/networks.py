@@ -7,7 +7,7 @@ import ipaddress
 from typing import Final
 
 from common.objects.kinds import NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.network import Network
 from common.objects.params import filled
 from daemons.luxid.core.query.engine import Things
 from daemons.luxid.core.query.entities import entity_fields

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping
 import attrs
 
 from common.errors import ConfigurationError, Conflict
-from common.objects.addresspool import Pool
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.addresspool import Pool
+from common.objects.networks.network import Network
 from daemons.wconfd.core.config.configstate import advanced
 from daemons.wconfd.core.config.deliveries import Stamp
 from daemons.wconfd.core.config.objects import check_presence, touched, with_cluster_touched

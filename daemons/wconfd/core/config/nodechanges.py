@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 import attrs
 
 from common.errors import ConfigurationError, Conflict
-from common.nodes.candidatecerts import holder_of
 from common.nodes.candidatepool import missing_candidates
+from common.nodes.certificates.candidatecerts import holder_of
 from common.objects.config import Config
 from common.objects.index import ConfigIndex
 from common.objects.kinds import NodeUuid

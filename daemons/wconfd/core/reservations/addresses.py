@@ -7,9 +7,9 @@ import attrs
 
 from common.errors import ReservationError
 from common.locks import Owner
-from common.objects.addresspool import Pool
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
+from common.objects.networks.addresspool import Pool
 from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
 from daemons.wconfd.core.reservations.ippools import network_of
 from daemons.wconfd.core.reservations.temporary import Reservations

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 import attrs
 
 from common.errors import ReservationError
-from common.objects.addresspool import Pool
 from common.objects.config import Config
 from common.objects.kinds import NetworkUuid
-from common.objects.network import Network
+from common.objects.networks.addresspool import Pool
+from common.objects.networks.network import Network
 from daemons.wconfd.core.reservations.ipnotes import IpAction, IpNote
 
 

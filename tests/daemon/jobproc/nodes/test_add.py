@@ -5,7 +5,12 @@ from typing import Any
 
 import pytest
 
-from common.nodes.certificates import digest_of, make_cluster_certificate, make_node_certificate, write_certificate
+from common.nodes.certificates.nodecertificates import (
+    digest_of,
+    make_cluster_certificate,
+    make_node_certificate,
+    write_certificate,
+)
 from protocol.wconfd.config import ReadConfig
 from tests.support.machines.fleet import Ended, Fleet, FleetNode
 from tests.support.machines.nodes import NOW

@@ -14,10 +14,10 @@ from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp
 from common.settings import LuxidSettings, Settings
 from daemons.luxid import earlyparts, main
+from daemons.luxid.config.filterrules import FilterRules
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import Changes
 from daemons.luxid.files.store import Store
-from daemons.luxid.filterrules import FilterRules
 from daemons.luxid.parts import Parts
 from tests.support.wait import PATIENCE_S
 

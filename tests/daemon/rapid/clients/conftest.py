@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 
 @pytest.fixture(scope="package")

@@ -9,7 +9,7 @@ import pytest
 
 from common.errors import JobLost, RemoteError, Unavailable
 from common.ids import JobId
-from common.nodes.certificates import fingerprint_of
+from common.nodes.certificates.nodecertificates import fingerprint_of
 from common.queue.filteractions import Action, ActionKind
 from common.queue.jobs import JobState
 from common.webaccess.tokensfile import TokensFile, Wish
@@ -26,7 +26,7 @@ from protocol.rapid.filters import FilterWish
 from protocol.rapid.following import FollowWish
 from protocol.rapid.jobactions import CancelMany
 from tests.support.machines.nodes import HOST, free_port
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 DELAY = {"OP_ID": "OP_TEST_DELAY", "duration": 0.01}
 LONG = {"OP_ID": "OP_TEST_DELAY", "duration": 60.0}

@@ -10,7 +10,7 @@ import pytest
 
 from common.webaccess.tokensfile import TokensFile, Wish
 from tests.cli.command import CHECKOUT, environment
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 EXAMPLES = CHECKOUT / "deploy" / "examples" / "http"
 FAILS = "echo 'it says \"a\\\\b\"'; exit 4"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import httpx2
 import pytest
 
-from tests.support.rapid import Web
+from tests.support.web.rapid import Web
 
 SETTINGS = "[luxid]\nmax_running_jobs = 4\nkill_grace_s = 0.5\nsweep_s = 3600.0\n"
 USERS = """

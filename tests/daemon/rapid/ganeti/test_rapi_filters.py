@@ -13,9 +13,9 @@ import pytest
 
 from tests.daemon.luxid.ops import dummy, gated
 from tests.support.cluster import Cluster
-from tests.support.rapid import Web
 from tests.support.stamps import Stamps
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 NEWER = [["jobid", [">", "id", "watermark"]]]
 CREATIONS = [["opcode", ["=", "OP_ID", "OP_INSTANCE_CREATE"]]]

@@ -14,8 +14,8 @@ from common.ids import JobId
 from protocol.luxi.jobs import ArchiveJob
 from protocol.luxi.queue import SetDrainFlag
 from tests.daemon.luxid.ops import dummy, gated
-from tests.support.rapid import Web
 from tests.support.wait import wait_until
+from tests.support.web.rapid import Web
 
 
 def wait(client: httpx2.Client, job_id: int, **body: Any) -> httpx2.Response:

@@ -18,8 +18,8 @@ import pytest
 
 from common.queue.jobfile import encode_job
 from tests.support.configs import recorded_json
-from tests.support.rapid import Web
 from tests.support.recordings import job_of, recorded_exchanges
+from tests.support.web.rapid import Web
 
 LINES = recorded_exchanges("rapi-exchanges.jsonl")
 USERS = "peer secret write\nreader rsecret read\n"

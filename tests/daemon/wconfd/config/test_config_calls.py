@@ -21,7 +21,7 @@ from daemons.wconfd.rpc import routes
 from daemons.wconfd.tempresstore import ReservationStore
 from protocol.peer import Peer
 from protocol.serving.service import Service
-from tests.support.wconfd import handlers_over
+from tests.support.daemons.wconfd import handlers_over
 
 pytestmark = pytest.mark.trio
 

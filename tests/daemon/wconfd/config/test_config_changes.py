@@ -14,8 +14,8 @@ from common.paths import Paths
 from daemons.wconfd.core.config import ports
 from daemons.wconfd.shortlock import ShortLock
 from tests.support.configs import disk_json, instance_json
+from tests.support.daemons.wconfd import PEER, Calls
 from tests.support.wait import wait_until_async
-from tests.support.wconfd import PEER, Calls
 
 pytestmark = pytest.mark.trio
 

@@ -16,7 +16,7 @@ import trio
 from common.clusterinit import create_cluster
 from common.paths import Paths
 from tests.support.cluster import CHECKOUT
-from tests.support.wconfd import Calls
+from tests.support.daemons.wconfd import Calls
 
 FOLDER = CHECKOUT / "tests/data/ganeti-3.0.2"
 SESSIONS = sorted((FOLDER / "wconfd-sessions").glob("*.jsonl"))

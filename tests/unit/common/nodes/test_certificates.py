@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from common.errors import DamagedFile, InvalidRequest
-from common.nodes.certificates import (
+from common.nodes.certificates.nodecertificates import (
     digest_of,
     is_signed_by,
     make_cluster_certificate,
@@ -100,7 +100,8 @@ def test_a_file_of_a_key_is_readable_for_its_owner_and_group_alone(server: bytes
 
 
 def test_only_making_and_reading_certificates_costs_their_library() -> None:
-    code = "import sys, common.nodes.certificates, protocol.noded.procedures; print('cryptography' in sys.modules)"
+    modules = "common.nodes.certificates.nodecertificates, protocol.noded.procedures"
+    code = f"import sys, {modules}; print('cryptography' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], env=os.environ, capture_output=True, text=True, check=True)
 
     assert done.stdout == "False\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import attrs
 
-from common.nodes.joinsettings import NodeSettings, settle_settings, shared_tables
+from common.nodes.joining.joinsettings import NodeSettings, settle_settings, shared_tables
 from common.nodes.nodesettings import ConfdSettings, MondSettings
 from common.paths import Paths
 from common.settings import Settings, load_settings

@@ -8,7 +8,7 @@ from typing import Final
 
 from common.objects.instance import AnyInstance
 from common.objects.kinds import NicMode
-from common.objects.nic import Nic
+from common.objects.networks.nic import Nic
 from common.objects.params import NicParams, filled
 from daemons.luxid.core.query.fields import Kind, QueryField, Status, or_unavailable
 from daemons.luxid.core.query.rows import Row

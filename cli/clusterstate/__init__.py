@@ -1,0 +1,1 @@
+"""The state of nodes and copies, as lines for several verbs."""

@@ -1,0 +1,1 @@
+"""Keys and certificates of the cluster and its nodes."""

@@ -1,0 +1,1 @@
+"""What a machine needs to join, and what the cluster gives it."""

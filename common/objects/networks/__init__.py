@@ -1,0 +1,1 @@
+"""Networks, their addresses, and what instances take of them."""

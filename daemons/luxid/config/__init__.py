@@ -1,0 +1,1 @@
+"""The configuration as luxid knows it: read, followed, and its filter rules."""

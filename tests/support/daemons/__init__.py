@@ -1,0 +1,1 @@
+"""Daemons of tests, and doubles of daemons."""
