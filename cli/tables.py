@@ -40,6 +40,11 @@ class Layout:
     # text of an empty cell
     nothing: str = NOTHING
 
+    @property
+    def is_for_people(self) -> bool:
+        """False: a program reads the table, and wants values as they are stored."""
+        return self.has_header and self.separator is None
+
 
 def render(columns: Sequence[Column], rows: Iterable[Sequence[str]], layout: Layout) -> Iterator[str]:
     """The lines of a table; empty cells show as `layout.nothing`, control characters are escaped.

@@ -27,7 +27,10 @@ class _Limits:
 
 @click.command("show-ispecs-cmd", cls=Command, examples=("gnt-cluster show-ispecs-cmd",))
 def show_ispecs_cmd() -> int:
-    """Tell the command that makes a cluster with the sizes of instances that this one allows, for Ganeti's own."""
+    """Tell the command that makes a cluster of Ganeti with the sizes of instances that this one allows.
+
+    Here 'gnt-cluster modify' has these options, and 'gnt-cluster init' has not.
+    """
     facts = ask_luxid(QueryClusterInfo())
     policy = structure(
         {name: _object(facts["ipolicy"])[name] for name in ("minmax", "std")}, _Limits, "instance policy"

@@ -22,6 +22,7 @@ from cli.options import table_options
 from cli.screen import remark, say, say_json, warn, write
 from cli.tables import UNKNOWN, Column, Layout, render
 from cli.why.leftprocesses import left_processes
+from cli.why.locknames import lock_names
 from cli.why.lockview import ask_lock_view
 from protocol.luxi.locks import LockRow
 
@@ -42,7 +43,11 @@ _CLEAR: Final = "\x1b[H\x1b[2J"
 @table_options
 @click.option("-v", "--verbose", is_flag=True, help="Say in words why a cell has no value.")
 def locks(chosen: str | None, interval: float | None, no_headers: bool, separator: str | None, verbose: bool) -> int:
-    """Show the locks that are held or waited for, in lock order, then the jobs that others wait for."""
+    """Show the locks that are held or waited for, in lock order, then the jobs that others wait for.
+
+    Locks of nodes and node groups are named by uuid. Behind it stands their name, but not for programs, with
+    --no-headers, --separator or --output json.
+    """
     names = [name for name in chosen.removeprefix("+").split(",") if name] if chosen else []
     names = [*_FIELDS, *names] if chosen is None or chosen.startswith("+") else names
     layout = Layout(not no_headers, separator)
@@ -70,6 +75,7 @@ def _show(client: Luxid, names: Sequence[str], unknown: str, layout: Layout) -> 
         remark(sentence)
     for sentence in ghost_sentences(known_ghosts() if any(row.owners for row in rows) else ()):
         remark(sentence)
-    cells = [[each.get(name, unknown) for name in names] for each in every]
+    put_names = lock_names(row.name for row in rows) if layout.is_for_people else str
+    cells = [[put_names(each.get(name, unknown)) for name in names] for each in every]
     for line in render([Column(name.upper() if name in _FIELDS else name) for name in names], cells, layout):
         say(line)

@@ -14,6 +14,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, NOT_CONFIRMED
 from cli.screen import confirm, remark, say, say_json
 from cli.user import user_name
+from cli.why.locknames import lock_names
 from protocol.wconfd.ghosts import Ghost, LayGuards, ListGhosts
 
 
@@ -48,8 +49,9 @@ def fenced(node: str, yes: bool) -> int:
     with open_wconfd() as client:
         releases = _releases(node, client.call(ListGhosts()))
         if releases and not wants_json():
+            put_names = lock_names(release.words for release in releases)
             for release in releases:
-                say(release.words)
+                say(put_names(release.words))
         if releases and not yes and not confirm(f"Is it certain that nothing of this runs on node '{node}' any more?"):
             remark("nothing was released; to answer yes in a script, add --yes")
             return NOT_CONFIRMED

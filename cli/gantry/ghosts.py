@@ -14,6 +14,7 @@ from cli.context import uses_color, wants_json
 from cli.exitcodes import DONE
 from cli.screen import remark, say_json, say_styled
 from cli.tables import Column, Layout, render
+from cli.why.locknames import lock_names
 from common.words.times import clock
 from protocol.wconfd.ghosts import Ghost, ListGhosts
 
@@ -39,7 +40,8 @@ def ghosts() -> int:
         for ghost in found
         for guard in ghost.guards
     ]
-    for line in render(_COLUMNS, rows, Layout(has_color=uses_color())):
+    put_names = lock_names(row[-1] for row in rows)
+    for line in render(_COLUMNS, [[*row[:-1], put_names(row[-1])] for row in rows], Layout(has_color=uses_color())):
         say_styled(line)
     return DONE
 

@@ -16,6 +16,7 @@ from cli.remote.remoteoptions import is_remote
 from cli.screen import complain, say, say_json
 from cli.user import login_of
 from cli.why.explaining import Explanation, explain_jobs
+from cli.why.locknames import lock_names
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
 from common.words.ends import end_words
@@ -42,8 +43,10 @@ def why(job_ids: Sequence[int]) -> int:
     else:
         seen: set[int] = set()
         for job_id in told:
-            for line in _lines(job_id, found, seen, time.time()):
-                say(printable(line))
+            lines = list(_lines(job_id, found, seen, time.time()))
+            put_names = lock_names(lines)
+            for line in lines:
+                say(printable(put_names(line)))
     for job_id in lost:
         complain(no_such_job(job_id))
     return FAILED if lost else DONE

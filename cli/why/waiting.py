@@ -4,6 +4,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from cli.connection import ask_luxid
+from cli.why.locknames import lock_names
 from common.errors import GantryError
 from common.ids import JobId
 from common.words.reasons import in_short
@@ -20,5 +21,6 @@ def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
     except (GantryError, OSError):
         return {}
     now = time.time()
-    told = ((job_id, in_short(reasons or (), now)) for job_id, reasons in zip(job_ids, answers, strict=True))
-    return {job_id: text for job_id, text in told if text}
+    told = {job_id: in_short(reasons or (), now) for job_id, reasons in zip(job_ids, answers, strict=True)}
+    put_names = lock_names(told.values())
+    return {job_id: put_names(text) for job_id, text in told.items() if text}

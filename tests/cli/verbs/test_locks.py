@@ -78,3 +78,17 @@ def test_a_luxid_that_does_not_run_is_3(tmp_path: Path) -> None:
 def test_an_answer_of_another_form_is_refused() -> None:
     with pytest.raises(ProtocolError, match="unknown form"):
         read_lock_view(QueryResult((), [[(0, "node/n1")]]))
+
+
+def test_people_read_the_name_of_a_node_behind_the_uuid_and_programs_do_not(start_luxid: Start, tmp_path: Path) -> None:
+    uuid = "885f9ba0-b02d-470a-97d8-2c52a5b672e8"
+    luxid = start_luxid()
+    luxid.nodes = [{"uuid": uuid, "name": "web2"}]
+    luxid.locks = [row(f"node/{uuid}", "shared", ["17"], []), row("node/web2", "exclusive", ["18"], [])]
+
+    assert locks(tmp_path).out.splitlines()[1:] == [
+        f"node/{uuid} (web2)  shared     job/17  -",
+        f"node/web2{' ' * 39}  exclusive  job/18  -",
+    ]
+    assert locks(tmp_path, "--no-headers", "-o", "name").out == f"node/{uuid}\nnode/web2\n"
+    assert json.loads(locks(tmp_path, "--output", "json").out)[0]["name"] == f"node/{uuid}"
