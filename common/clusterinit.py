@@ -21,7 +21,7 @@ from common.objects.initial import MAX_RUNNING_JOBS, NewUuids, initial_config
 from common.objects.kinds import GroupUuid, NodeUuid
 from common.objects.ssconf import file_content, ssconf_values
 from common.paths import Paths
-from common.queuepaths import QUEUE_VERSION
+from common.places.queuepaths import QUEUE_VERSION
 
 CONFIG_MODE: Final = 0o640
 SSCONF_MODE: Final = 0o444

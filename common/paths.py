@@ -15,8 +15,8 @@ import attrs
 from common.daemons import daemon_named, start_order
 from common.durable.atomicfile import sync_folders
 from common.errors import InvalidRequest
-from common.queuepaths import QueuePaths
-from common.runpaths import RunPaths
+from common.places.queuepaths import QueuePaths
+from common.places.runpaths import RunPaths
 
 # sockaddr_un has 108 bytes, the last one for the NUL
 SOCKET_PATH_MAX_BYTES: Final = 107

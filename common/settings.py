@@ -17,8 +17,8 @@ from common.daemons import Feature
 from common.errors import InvalidRequest, NotFound
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings, is_on
 from common.paths import Paths
-from common.settingchecks import file_mode, not_negative, positive, way_to_hold
-from common.settingvalues import READERS, Gid, Uid
+from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
+from common.settingwords.settingvalues import READERS, Gid, Uid
 from common.webaccess.rapidsettings import RapidSettings
 
 SYSTEM_FILE: Final = Path("/etc/gantry/gantry.toml")

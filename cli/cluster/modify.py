@@ -7,7 +7,7 @@ from typing import cast
 
 import click
 
-from cli.cluster.parameters import LIMITS, op_values, parameter_options
+from cli.cluster.modifying.parameters import LIMITS, op_values, parameter_options
 from cli.clusterjobs import carry_out
 from cli.commands import Command
 from cli.connection import ask_luxid

@@ -5,7 +5,7 @@ from collections.abc import Callable, Container
 import click
 
 from cli.choosing.namecompletion import complete_group
-from cli.cluster.nodefiles import check_files
+from cli.cluster.verifying.nodefiles import check_files
 from cli.clusterstate.copies import CopyFindings, check_config, check_queue
 from cli.clusterstate.queuelags import ask_lags, lag_words
 from cli.commands import Command
@@ -52,7 +52,7 @@ def verify(is_by_jobs: bool, **parameters: object) -> int:
     """
     if is_by_jobs or any(parameters.values()):
         # imported late: the usual way needs no jobs
-        from cli.cluster.verifyjobs import verify_by_jobs
+        from cli.cluster.verifying.verifyjobs import verify_by_jobs
 
         return verify_by_jobs(parameters)
     return _verify_here()

@@ -8,7 +8,7 @@ from typing import Final
 
 import attrs
 
-from common.settingchecks import not_negative, port, positive, switch
+from common.settingwords.settingchecks import not_negative, port, positive, switch
 from common.validation import Checked
 
 # one machine; copies of files on the candidates
@@ -21,7 +21,7 @@ AFTER_LOCAL: Final = "local"
 
 
 def is_on(enabled: str, *, has_nodes: bool) -> bool:
-    """Whether a daemon runs. Args: enabled: its switch, see `common.settingchecks.SWITCHES`."""
+    """Whether a daemon runs. Args: enabled: its switch, see `common.settingwords.settingchecks.SWITCHES`."""
     return has_nodes if enabled == "auto" else enabled == "yes"
 
 

@@ -5,7 +5,7 @@ Source: DESIGN section 15; rapi.md 1; common/settings.py.
 
 import attrs
 
-from common.settingchecks import not_negative, port, positive
+from common.settingwords.settingchecks import not_negative, port, positive
 
 
 @attrs.frozen

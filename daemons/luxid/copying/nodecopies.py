@@ -24,7 +24,7 @@ from common.ids import JobId
 from common.nodes.epochs import own_epoch
 from common.objects.index import ConfigIndex
 from common.paths import Paths
-from common.queuepaths import WAITS_FILE_JOBS
+from common.places.queuepaths import WAITS_FILE_JOBS
 from common.replication import NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
 from common.system.log import get_log

@@ -10,7 +10,7 @@ from common.durable.atomicfile import write_file
 from common.errors import Conflict, DamagedFile
 from common.ids import JobId
 from common.paths import Paths
-from common.queuepaths import QUEUE_VERSION
+from common.places.queuepaths import QUEUE_VERSION
 
 
 def take_lock(paths: Paths) -> int:

@@ -21,7 +21,7 @@ from common.durable.durably import durably
 from common.durable.groupcommit import GroupCommit
 from common.errors import Conflict
 from common.paths import Paths
-from common.queuepaths import QUEUE_VERSION
+from common.places.queuepaths import QUEUE_VERSION
 from common.system.inthread import in_thread
 from daemons.noded.files.locks import FileLock
 from daemons.noded.files.owners import owner_of_files_in

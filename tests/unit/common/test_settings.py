@@ -24,7 +24,7 @@ from common.settings import (
     find_installation,
     load_settings,
 )
-from common.settingvalues import Uid
+from common.settingwords.settingvalues import Uid
 from common.webaccess.rapidsettings import RapidSettings
 
 DEPLOY = Path(__file__).parents[3] / "deploy"

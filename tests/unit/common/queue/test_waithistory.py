@@ -7,9 +7,9 @@ import attrs
 import pytest
 
 from common.paths import Paths
+from common.places.queuepaths import WAITS_FILE_JOBS
 from common.queue.waitfile import append_spans, read_spans
 from common.queue.waithistory import Cause, Span, WaitKind, assemble
-from common.queuepaths import WAITS_FILE_JOBS
 
 TURN = Cause(WaitKind.TURN)
 LOCKS = Cause(WaitKind.LOCKS, (18,), ("node/web1",))

@@ -8,7 +8,7 @@ from pathlib import Path
 import attrs
 
 from common.daemons import daemon_named
-from common.folders import Folders
+from common.places.folders import Folders
 
 
 @attrs.frozen

@@ -15,7 +15,7 @@ import orjson
 from common.daemons import Feature, start_order
 from common.errors import GantryError
 from common.paths import Paths
-from common.queuepaths import QUEUE_VERSION
+from common.places.queuepaths import QUEUE_VERSION
 from protocol.dial import dial
 
 # bytes of the largest job that luxid accepts, with its log; the settings can raise it (`max_job_bytes`)

@@ -9,7 +9,7 @@ from typing import Final
 
 import attrs
 
-from common.folders import Folders
+from common.places.folders import Folders
 
 # version of the queue's folder, stored in its file `version`; others are refused
 QUEUE_VERSION: Final = 1

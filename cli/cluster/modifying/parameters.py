@@ -9,7 +9,7 @@ from typing import Final, cast
 import click
 
 from cli.choosing.values import KEY_VALUES, YES_NO
-from cli.cluster.parametertypes import COUNT, FLAGS, INTERVALS, OS_CHANGES, SIZES, UIDS, WORDS
+from cli.cluster.modifying.parametertypes import COUNT, FLAGS, INTERVALS, OS_CHANGES, SIZES, UIDS, WORDS
 from cli.group.values import BoundsType, OfType, RatioType
 from cli.options import F, with_options
 

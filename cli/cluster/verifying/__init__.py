@@ -1,0 +1,1 @@
+"""What `gnt-cluster verify` compares."""

@@ -1,0 +1,1 @@
+"""The folders of an installation, and the names of files in them."""

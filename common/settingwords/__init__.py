@@ -1,0 +1,1 @@
+"""Values of settings: read and checked."""
