@@ -3,6 +3,7 @@
 Source: luxid.md 7.6.
 """
 
+import contextlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -70,6 +71,13 @@ class ConfigIndex:
     def node_name(self, node: NodeUuid | None) -> str | None:
         found = self.config.nodes.get(node) if node is not None else None
         return found.name if found is not None else None
+
+    def node_named(self, name: str) -> Node | None:
+        """The node with this name or UUID, or with a unique short form of its name; None: there is none, or several."""
+        found = next((node for node in self.nodes if name in (node.name, node.uuid)), None)
+        with contextlib.suppress(PrerequisiteError):
+            return found or find_named(self.nodes, [name], "node", is_host=True)[0]
+        return None
 
     def node_group(self, node: NodeUuid | None) -> NodeGroup | None:
         found = self.config.nodes.get(node) if node is not None else None

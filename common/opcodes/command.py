@@ -24,6 +24,8 @@ LEAST_MEMORY: Final = 2**20
 # minimum that the kernel takes, for a period of 100 ms
 LEAST_CPUS: Final = 0.01
 MOST_CPUS: Final = 8192
+# levels whose locks have the names of nodes
+_NODE_LEVELS: Final = (LockLevel.NODE, LockLevel.NODE_RES)
 # what a shell may read otherwise
 _QUOTED: Final = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
@@ -180,22 +182,40 @@ class OpRunCommand(OpCode):
         return self.node is not None
 
     def lock_declaration(self, resolve: Resolver | None = None) -> LockDeclaration:
-        """As the base. The node's lock is among them, shared, unless `locks` wants it in another mode.
+        """As the base. A command on a node holds that node's lock, shared unless `locks` wants it in another mode.
 
-        In `locks` it may be named by the node's name, as in `node`, or by its uuid.
+        In `locks` nodes may be named by name, as in `node`, or by UUID; names that no node has are locked as they are.
         """
+        wanted = self.locks if resolve is None else _by_uuid(self.locks, resolve)
         if self.node is None:
-            return declare(self.locks)
-        by_name = member_lock(LockLevel.NODE, self.node)
-        mode = self.locks.get(by_name, LockMode.SHARED)
-        others = {lock: wanted for lock, wanted in self.locks.items() if lock != by_name}
+            return declare(wanted)
+        uuid = None if resolve is None else resolve(LockLevel.NODE, self.node)
+        own = member_lock(LockLevel.NODE, self.node if uuid is None else uuid)
+        mode = wanted.get(own, LockMode.SHARED)
+        others = {lock: each for lock, each in wanted.items() if lock != own}
         whole_level = others.get(group_lock(LockLevel.NODE))
         if whole_level is not None and whole_level.covers(mode):
             return declare(others)
-        uuid = None if resolve is None else resolve(LockLevel.NODE, self.node)
         if uuid is not None:
-            own = member_lock(LockLevel.NODE, uuid)
-            return declare({**others, own: LockMode.EXCLUSIVE if others.get(own) is LockMode.EXCLUSIVE else mode})
+            return declare({**others, own: mode})
         declared = declare(others)
         unknown = (*declared.levels.get(LockLevel.NODE, ()), LevelDeclaration(mode, Scope.UNKNOWN))
         return attrs.evolve(declared, levels={**declared.levels, LockLevel.NODE: unknown})
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether locks of single nodes are wanted, which may be written by name."""
+        return any(lock.level in _NODE_LEVELS and not lock.is_group for lock in self.locks)
+
+
+def _by_uuid(locks: Mapping[Lock, LockMode], resolve: Resolver) -> Mapping[Lock, LockMode]:
+    """The same with the locks of nodes by UUID, as all opcodes lock them; of two names the stronger mode counts."""
+    found: dict[Lock, LockMode] = {}
+    for lock, mode in locks.items():
+        own = lock
+        if lock.level in _NODE_LEVELS and not lock.is_group:
+            uuid = resolve(LockLevel.NODE, lock.name)
+            own = lock if uuid is None else member_lock(lock.level, uuid)
+        if mode.covers(found.get(own)):
+            found[own] = mode
+    return found

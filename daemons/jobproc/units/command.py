@@ -10,12 +10,14 @@ one.
 Source: DESIGN sections 7, 13 and 16.
 """
 
+from functools import partial
 from typing import ClassVar
 
 from common.commands.holding import group_name
 from common.commands.localcommand import CommandPlace, LocalCommand
 from common.commands.spec import Leave
 from common.errors import ExecutionError, JobCanceled, PrerequisiteError
+from common.locks import LockLevel
 from common.objects.node import Node
 from common.opcodes.base import OpCode
 from common.opcodes.command import OpRunCommand
@@ -38,8 +40,16 @@ class RunCommandUnit(LogicalUnit[OpRunCommand]):
 
     def expand_names(self, context: UnitContext) -> None:
         if self.op.node is not None:
-            self._node = node = context.node(self.op.node)
-            self.declaration = self.op.lock_declaration(lambda level, name: node.uuid)
+            self._node = context.node(self.op.node)
+        if self._node is not None or (self.op.names_nodes and context.settings.cluster.has_nodes):
+            self.declaration = self.op.lock_declaration(partial(self._resolve, context))
+
+    def _resolve(self, context: UnitContext, _: LockLevel, name: str) -> str | None:
+        """The UUID of a node."""
+        if self._node is not None and name in (self.op.node, self._node.name, self._node.uuid):
+            return self._node.uuid
+        found = context.config.node_named(name)
+        return None if found is None else found.uuid
 
     def check_prereq(self, context: UnitContext) -> None:
         if self._node is None:

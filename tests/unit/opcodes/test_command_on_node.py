@@ -65,6 +65,15 @@ def test_a_node_that_is_not_known_makes_the_level_unknown(resolver: object) -> N
     assert [entry.scope for entry in declared.levels[LockLevel.NODE]] == [Scope.NAMED, Scope.UNKNOWN]
 
 
+def test_a_command_here_locks_nodes_by_uuid_and_other_names_as_they_are() -> None:
+    wanted = {"node/web1": "shared", "node/uuid-1": "exclusive", "node-res/web2": "shared", "node/store": "exclusive"}
+
+    declared = command(locks=wanted).lock_declaration(resolve)
+
+    shared, exclusive = LockMode.SHARED, LockMode.EXCLUSIVE
+    assert locks(declared) == {"node/store": exclusive, "node/uuid-1": exclusive, "node-res/uuid-2": shared}
+
+
 def test_only_a_command_on_a_node_is_resumable() -> None:
     assert command(node="web1").is_resumable
     assert not command().is_resumable

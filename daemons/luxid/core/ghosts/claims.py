@@ -5,14 +5,11 @@ The locks of a master do not move with it. A job's file tells what is under way,
 Source: DESIGN section 14, "New master".
 """
 
-import contextlib
 from typing import Final
 
-from common.errors import PrerequisiteError
 from common.lockdecl import LockDeclaration, requests_for
 from common.locks import BGL, Lock, LockLevel, LockMode, Owner
-from common.objects.index import ConfigIndex, find_named
-from common.objects.node import Node
+from common.objects.index import ConfigIndex
 from common.opcodes.registry import parse_opcode
 from common.queue.jobs import Job
 from daemons.luxid.core.queue.nodework import NodeWork
@@ -31,22 +28,15 @@ def claim_of(job: Job, work: NodeWork, index: ConfigIndex) -> Claim:
     """
     op = parse_opcode(dict(job.ops[work.op_index].input))
 
-    node = _node(index, work.node)
+    node = index.node_named(work.node)
 
-    def resolve(level: LockLevel, name: str) -> str | None:
-        return node.uuid if node is not None and level is LockLevel.NODE and name == work.node else None
+    def resolve(_: LockLevel, name: str) -> str | None:
+        found = index.node_named(name)
+        return None if found is None else found.uuid
 
     guard = Guard(node.name if node is not None else work.node, command_key(job.job_id, work.op_index))
     owner = Owner(job.job_id, job.livelock or _NO_LIVELOCK)
     return Claim(owner, _locks(op.lock_declaration(resolve)), (guard,))
-
-
-def _node(index: ConfigIndex, name: str) -> Node | None:
-    """The node with this name or UUID, or with a unique short form of its name, as job processes find it."""
-    found = next((node for node in index.nodes if name in (node.name, node.uuid)), None)
-    with contextlib.suppress(PrerequisiteError):
-        return found or find_named(index.nodes, [name], "node", is_host=True)[0]
-    return None
 
 
 def _locks(declaration: LockDeclaration) -> tuple[tuple[Lock, LockMode], ...]:

@@ -31,7 +31,8 @@ def test_a_command_runs_on_its_node_and_its_result_is_as_of_a_local_one(fleet: F
     assert output_of(fleet, job) == f"{job} {node.paths.data}\noops\n".encode()
     assert log_of(fleet, job) == []
     wait_until(lambda: not commands_on(node), what="the node has forgotten it", state=lambda: commands_on(node))
-    assert fleet.master.wconf(ListAllLocks()) == ()
+    # they are freed while the end is written
+    wait_until(lambda: fleet.master.wconf(ListAllLocks()) == (), what="its locks are free")
     assert fleet.master.wconf(ListGhosts()) == ()
 
 
@@ -55,6 +56,23 @@ def test_it_holds_the_lock_of_the_node_and_of_the_master_too_if_that_is_named(fl
         f"node/{uuids['node1.test']}": "exclusive",
     }
     assert fleet.master.job(jobs[0], "summary") == (["RUN_COMMAND(node2.test: " + script[: 57 - 12] + "...)"],)
+
+
+def test_a_command_on_the_master_that_locks_a_node_excludes_commands_there(fleet: Fleet) -> None:
+    gate = fleet.master.root / "gate of a lock"
+    script = f"until [ -e '{gate}' ]; do sleep 0.02; done"
+    holder = fleet.master.submit(
+        shell(script, node=None, locks={"node/node2.test": "exclusive", "node/rack7": "shared"})
+    )
+    fleet.master.wait(holder, status="running")
+    there = fleet.master.submit(shell("true"))
+    fleet.master.wait(there, status="waiting")
+    uuid = fleet.nodes_by_name()["node2.test"]["uuid"]
+
+    assert {str(lock) for lock, _ in locks_of(fleet, holder)} == {"cluster/BGL", f"node/{uuid}", "node/rack7"}
+
+    gate.touch()
+    assert fleet.master.wait(holder, there) == ["success", "success"]
 
 
 def test_what_the_node_lacks_is_told_and_has_not_begun(fleet: Fleet) -> None:
@@ -118,7 +136,8 @@ def test_a_killed_job_is_canceled_although_its_command_had_just_succeeded(fleet:
     node.thaw()
 
     assert fleet.master.wait(job) == ["canceled"]
-    assert fleet.master.wconf(ListAllLocks()) == ()
+    # they are freed while the end is written
+    wait_until(lambda: fleet.master.wconf(ListAllLocks()) == (), what="its locks are free")
 
 
 def test_much_output_is_whole_across_restarts_of_the_node_daemon(fleet: Fleet, node: FleetNode) -> None:

@@ -58,7 +58,7 @@ def test_a_new_process_goes_on_with_the_output_and_the_locks_of_the_one_that_die
     assert result_of(fleet, job)["tail"] == [str(number) for number in range(4984, 5004)]
     assert (root / "tally").read_text() == "x\n"
     assert pid_of(fleet, job) != dead
-    assert fleet.master.wconf(ListAllLocks()) == ()
+    wait_until(lambda: fleet.master.wconf(ListAllLocks()) == (), what="its locks are free")
 
 
 def test_a_start_whose_reply_nobody_heard_is_one_start(fleet: Fleet, node: FleetNode) -> None:
