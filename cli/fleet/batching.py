@@ -6,14 +6,10 @@ Source: DESIGN section 13, "Fleet"; `common.queue.batch`.
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from cli.fleet.fleetoptions import FleetWish
+from cli.fleet.fleetoptions import NODE_MARK, FleetWish
 from common.queue.batch import Batch, batch_entry
 from protocol.luxi.submission import OpInput
-
-# what stands for the node in names of locks
-NODE_MARK: Final = "{node}"
 
 
 def jobs_for(op: OpInput, nodes: Sequence[str], wish: FleetWish) -> list[list[OpInput]]:

@@ -3,14 +3,19 @@
 Source: DESIGN section 13, "Fleet".
 """
 
-from collections.abc import Sequence
-from typing import TypedDict
+import re
+from collections.abc import Iterable, Sequence
+from typing import Final, TypedDict
 
 import attrs
 import click
 
 from cli.choosing.namecompletion import complete_group, complete_node
 from cli.options import F, with_options
+
+# what stands for the node in names of locks
+NODE_MARK: Final = "{node}"
+_MARK: Final = re.compile(r"\{\w*\}")
 
 
 @attrs.frozen
@@ -85,9 +90,22 @@ def fleet_options(function: F) -> F:
             "--max-failures",
             type=click.IntRange(0),
             metavar="N",
-            help="So only after more than N failures; 0 is --stop-on-failure.",
+            help="The same, after more than N failures; 0 is --stop-on-failure.",
         ),
     )
+
+
+def check_lock_marks(names: Iterable[str], wish: FleetWish) -> None:
+    """Raises: UsageError: a name of a lock has braces that stand for nothing."""
+    for name in names:
+        mark = next((mark for mark in _MARK.findall(name) if mark != NODE_MARK), None)
+        if wish.has_nodes and mark is not None:
+            raise click.UsageError(f"'{mark}' in --lock {name} stands for nothing; {NODE_MARK} stands for the node")
+        if not wish.has_nodes and NODE_MARK in name:
+            raise click.UsageError(
+                f"'{NODE_MARK}' in --lock {name} is for commands on nodes; "
+                "name them by --node, --node-group or --each-node"
+            )
 
 
 def read_fleet_wish(

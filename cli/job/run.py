@@ -13,7 +13,7 @@ from cli.choosing.lockargs import LOCK, LockWish, lock_modes
 from cli.commands import WaitingCommand
 from cli.connection import open_luxid
 from cli.durations import POSITIVE_DURATION
-from cli.fleet.fleetoptions import FleetWish, fleet_options, read_fleet_wish
+from cli.fleet.fleetoptions import FleetWish, check_lock_marks, fleet_options, read_fleet_wish
 from cli.remote.remoteoptions import is_remote
 from cli.screen import remark
 from cli.submission import FollowOptions, Wishes, submit_jobs, submit_options, wait_options, with_wishes
@@ -140,6 +140,8 @@ def run_command(
     With --wait the exit code is the command's; 'gantry help exit-codes' tells all others.
     """
     fleet = read_fleet_wish(node_names, node_groups, is_each_node, at_most, is_stopping, max_failures)
+    wanted = lock_modes(locks)
+    check_lock_marks(wanted, fleet)
     if stdin_from is not None and stdin_text is not None:
         raise click.UsageError("--stdin and --stdin-text exclude each other; give one of them")
     if str(stdin_from) == "-":
@@ -154,7 +156,7 @@ def run_command(
         "cwd": _place(cwd, "--cwd", fleet) if _is_elsewhere(fleet) else os.path.abspath(cwd or Path.cwd()),
         "shell": shell,
         "env": dict(env),
-        "locks": lock_modes(locks),
+        "locks": wanted,
         "timeout": timeout,
         "user": user,
         "stdin_path": _place(stdin_from, "--stdin", fleet),

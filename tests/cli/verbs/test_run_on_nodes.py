@@ -127,6 +127,8 @@ def test_wrong_nodes_are_told_before_anything_is_submitted(
             ["--each-node", "--stop-on-failure", "--max-failures", "1"],
             "--stop-on-failure allows no failure, --max-failures 1; give one of them",
         ),
+        (["--lock", "node/{node}"], "'{node}' in --lock node/{node} is for commands on nodes; name them by --node"),
+        (["--each-node", "--lock", "node/{nod}"], "'{nod}' in --lock node/{nod} stands for nothing; {node} stands"),
         (["--node", ""], "--node and --node-group need a name; 'gnt-node list -o name,group' shows all"),
         (["--each-node", "--cwd", "here"], "--cwd 'here' is on the node; write a path that begins with /"),
         (["--each-node", "--stdin", "dump"], "--stdin 'dump' is on the node; write a path that begins with /"),
