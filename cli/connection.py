@@ -28,7 +28,7 @@ def open_luxid(*, is_patient: bool = True) -> Luxid:
     """Return a connection to luxid; it connects at its first call.
 
     Args:
-        is_patient: wait a few seconds for a luxid that is away, if a supervisor will start it again.
+        is_patient: wait a few seconds for a luxid that is away, if a supervisor will start it again on this node.
             False for a command that only asks whether luxid is there.
     Raises: NotFound, InvalidRequest, OSError: the installation does not exist.
     """
@@ -43,7 +43,7 @@ def luxid_opener(*, is_patient: bool = True) -> Callable[[], Luxid]:
         from cli.remote.luxid import RemoteLuxid
 
         return partial(RemoteLuxid, place)
-    return partial(_client, paths().query_socket, "luxid", is_patient and _is_supervised())
+    return partial(_client, paths().query_socket, "luxid", is_patient and _is_coming_back())
 
 
 def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
@@ -53,19 +53,27 @@ def open_feed(*, is_patient: bool = True) -> FeedLuxid | None:
         from cli.remote.feed import RemoteFeed
 
         return RemoteFeed(place)
-    return _client(paths().query_socket, "luxid", is_patient and _is_supervised())
+    return _client(paths().query_socket, "luxid", is_patient and _is_coming_back())
 
 
 def open_wconfd(*, is_patient: bool = True) -> BlockingClient:
     """Return a client of wconfd; otherwise as `open_luxid`. Raises: InvalidRequest: the cluster is not here."""
     if is_remote():
         raise InvalidRequest("this works only on a machine of the cluster, not with --remote")
-    return _client(paths().wconfd_socket, "wconfd", is_patient and _is_supervised())
+    return _client(paths().wconfd_socket, "wconfd", is_patient and _is_coming_back())
 
 
 def _client(socket: Path, daemon: str, is_patient: bool) -> BlockingClient:
     patience_s = RESTART_PATIENCE_S if is_patient else 0
     return BlockingClient(socket, connect_timeout_s=patience_s, daemon=daemon, noted=show_note)
+
+
+def _is_coming_back() -> bool:
+    """Whether the daemons of the master are started again here when they end; False where it cannot be known."""
+    try:
+        return _is_supervised() and why_not_master(installation()) is None
+    except (GantryError, OSError):
+        return False
 
 
 def _is_supervised() -> bool:

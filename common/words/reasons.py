@@ -216,11 +216,11 @@ def _ending(reason: Ending) -> str:
 
 def _ghost(reason: HeldByGhost, now: float) -> str:
     nodes = " and ".join(f"'{node}'" for node in reason.nodes)
-    end = "" if reason.ends_at is None else f", or {duration(max(0.0, reason.ends_at - now))} are over"
+    by_time = "" if reason.ends_at is None else f", {duration(max(0.0, reason.ends_at - now))} are over,"
     return (
         f"{reason.owner} is a ghost: its process is gone for {_elapsed(now, reason.since)}, and its command may still "
-        f"run on node {nodes}; its locks are kept until the node tells that it has ended, 'gantry fenced' tells that "
-        f"the node is down{end}"
+        f"run on node {nodes}; its locks are kept until the node tells that it has ended{by_time} or an operator says "
+        "by 'gantry fenced' that the node is down"
     )
 
 

@@ -41,7 +41,12 @@ def after(job_id: int) -> Reason:
          "has waited 2m00s for node/a (shared), held by job/4 (exclusive, for 1m00s)"),
         ((HeldByGhost("job/4", JobId(4), ("web1",), 940.0, 1060.0),),
          "job/4 is a ghost: its process is gone for 1m00s, and its command may still run on node 'web1'; its locks are "
-         "kept until the node tells that it has ended, 'gantry fenced' tells that the node is down, or 1m00s are over"),
+         "kept until the node tells that it has ended, 1m00s are over, or an operator says by 'gantry fenced' that the "
+         "node is down"),
+        ((HeldByGhost("job/4", JobId(4), ("web1", "web2"), 940.0, None),),
+         "job/4 is a ghost: its process is gone for 1m00s, and its command may still run on node 'web1' and 'web2'; "
+         "its locks are kept until the node tells that it has ended or an operator says by 'gantry fenced' that the "
+         "node is down"),
         ((TakenUp("web1", 1),), "its process died; a new one takes its command on node 'web1' up"),
         ((TakenUp("web1", 3),),
          "its process died; a new one takes its command on node 'web1' up, after a pause, as 3 have died in a row"),

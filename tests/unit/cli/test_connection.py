@@ -1,0 +1,40 @@
+"""How long a command waits for a daemon that is away: not where it never comes back."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli import connection
+from common.settings import load_settings
+from common.system.daemons.running import Running
+
+
+@pytest.mark.parametrize(
+    ("master", "patience_s"), [("node1", connection.RESTART_PATIENCE_S), ("node2", 0)], ids=["master", "other node"]
+)
+def test_only_on_the_master_a_command_waits_for_daemons_that_are_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, master: str, patience_s: float
+) -> None:
+    (tmp_path / "gantry.toml").write_text('[cluster]\nreplication = "nodes"\nnode_name = "node1"\n')
+    settings = load_settings(tmp_path)
+    settings.paths.data.mkdir()
+    settings.paths.ssconf_file("master_node").write_text(f"{master}\n")
+    waits: list[float] = []
+    monkeypatch.setattr(connection, "installation", lambda: settings)
+    monkeypatch.setattr(connection, "paths", lambda: settings.paths)
+    monkeypatch.setattr(connection, "remote_place", lambda: None)
+    monkeypatch.setattr(connection, "is_remote", lambda: False)
+    monkeypatch.setattr(connection, "find_supervisor", lambda paths: Running(1, 0.0))
+
+    def client(socket: Path, *, connect_timeout_s: float, **_: Any) -> None:
+        waits.append(connect_timeout_s)
+
+    monkeypatch.setattr(connection, "BlockingClient", client)
+
+    connection.open_luxid()
+    connection.open_feed()
+    connection.open_wconfd()
+    connection.open_luxid(is_patient=False)
+
+    assert waits == [patience_s, patience_s, patience_s, 0]
