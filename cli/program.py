@@ -105,6 +105,10 @@ def _usage_text(error: click.ClickException, program: str) -> str:
     is_bare = type(error) is click.BadParameter and not isinstance(error.param, click.Option)
     text = (error.message if is_bare else error.format_message()).rstrip(".")
     text = text[:1].lower() + text[1:]
+    text, is_missing, choices = text.partition(". Choose from:")
+    if is_missing:
+        # click writes each one on a line of its own
+        text = f"{text}; choices are {' '.join(choices.split())}"
     text = text.replace("'. Did you mean", "'; did you mean").replace(". (Did you mean", " (did you mean")
     if "; " in text or "did you mean" in text:
         return text

@@ -10,6 +10,7 @@ from typing import Final
 import attrs
 import click
 
+from cli.choosing.namecompletion import complete_node
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.debug.confdwords import answer_lines, short_answer
@@ -19,7 +20,7 @@ from cli.exitcodes import DONE
 from cli.options import table_options
 from cli.screen import say, say_json, warn
 from cli.tables import Column, Layout, render
-from common.errors import InvalidRequest, NotFound
+from common.errors import InvalidRequest, NotFound, PrerequisiteError
 from common.settings import Settings
 from protocol.confd.candidates import candidates, read_key
 from protocol.confd.clients.blocking import ask_confd
@@ -86,7 +87,14 @@ _REPLY_COLUMNS: Final = (Column("PEER"), Column("STATUS"), Column("SERIAL", is_n
 @click.argument("query", required=False)
 @click.argument("words", metavar="[ARGUMENT]...", nargs=-1)
 @click.option("--all", "asks_all", is_flag=True, help="Ask all candidates, wait for all, and show each reply.")
-@click.option("--node", "nodes", metavar="NODE", multiple=True, help="Ask this node; may be repeated.")
+@click.option(
+    "--node",
+    "nodes",
+    metavar="NODE",
+    multiple=True,
+    shell_complete=complete_node,
+    help="Ask this node; may be repeated.",
+)
 @click.option("--peer", "peers", metavar="HOST[:PORT]", multiple=True, help="Ask this address; may be repeated.")
 @click.option("--link", metavar="LINK", help="Of node-by-ip: the link, if it is not the cluster's usual one.")
 @click.option("--timeout", type=DURATION, default=EXPIRE_S, help="How long replies may take (10s).")
@@ -168,7 +176,11 @@ def _tell(outcome: Outcome, layout: Layout, *, is_each: bool) -> int:
             say(line)
     if not outcome.is_consistent:
         warn("answers of the same serial number differ; a change is on its way, or a copy is wrong")
-    answer = outcome.answer()
+    try:
+        answer = outcome.answer()
+    except NotFound as error:
+        # a word from confd, which was reached
+        raise PrerequisiteError(error.message, "unknown_entity") from error
     if not wants_json() and not is_each:
         for line in answer_lines(outcome.question, answer, layout):
             say(line)

@@ -11,6 +11,7 @@ import attrs
 import click
 import orjson
 
+from cli.choosing.namecompletion import complete_node
 from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.debug.nodeaddresses import address_of
@@ -18,7 +19,7 @@ from cli.exitcodes import DONE, FAILED
 from cli.options import table_options
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
-from common.errors import InvalidRequest, NotFound, ProtocolError, Unavailable
+from common.errors import InvalidRequest, PrerequisiteError, ProtocolError, Unavailable
 from common.shapes import Lenient
 from common.wire import structure
 from common.words.text import json_text
@@ -52,7 +53,7 @@ class _Report(Lenient):
 
 
 @click.command("mond", cls=Command, examples=("gnt-debug mond", "gnt-debug mond web1", "gnt-debug mond web1 memory"))
-@click.argument("node", required=False)
+@click.argument("node", required=False, shell_complete=complete_node)
 @click.argument("collector", required=False)
 @table_options
 def mond(node: str | None, collector: str | None, no_headers: bool, separator: str | None) -> int:
@@ -64,7 +65,9 @@ def mond(node: str | None, collector: str | None, no_headers: bool, separator: s
     host = address_of(settings.paths, node) if node is not None else settings.mond_address or "localhost"
     reports = [each for each in _ask(host, settings.mond.port) if collector in (None, each.name)]
     if collector is not None and not reports:
-        raise NotFound(f"no collector '{collector}' is active there; 'gnt-debug mond' lists those that are")
+        raise PrerequisiteError(
+            f"no collector '{collector}' is active there; 'gnt-debug mond' lists those that are", "unknown_entity"
+        )
     if wants_json():
         say_json([attrs.asdict(each) for each in reports])
     elif collector is not None:

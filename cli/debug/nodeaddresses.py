@@ -1,12 +1,15 @@
 """The primary addresses of nodes, as this node knows them by its files of ssconf."""
 
-from common.errors import NotFound
+from common.errors import NotFound, PrerequisiteError
 from common.objects.naming import short_names
 from common.paths import Paths
 
 
 def address_of(paths: Paths, name: str) -> str:
-    """The address of a node; its name may be cut at a dot. Raises: NotFound: no node, or several, have the name."""
+    """The address of a node; its name may be cut at a dot.
+
+    Raises: PrerequisiteError: no node, or several, have the name. NotFound: this node knows no nodes.
+    """
     path = paths.ssconf_file("node_primary_ips")
     try:
         lines = path.read_text("utf-8", "replace").splitlines()
@@ -15,5 +18,6 @@ def address_of(paths: Paths, name: str) -> str:
     known = {node: ip for node, _, ip in (line.partition(" ") for line in lines)}
     matches = [name] if name in known else [each for each in known if name in short_names(each)]
     if len(matches) != 1:
-        raise NotFound(f"there is no node '{name}'" if not matches else f"'{name}' may be any of {', '.join(matches)}")
+        why = f"'{name}' may be any of {', '.join(matches)}" if matches else f"there is no node '{name}'"
+        raise PrerequisiteError(why, "unknown_entity")
     return known[matches[0]]

@@ -21,16 +21,21 @@ _KINDS: Final = {"node": QueryKind.NODE, "node-res": QueryKind.NODE, "nodegroup"
 _LOCK: Final = re.compile(rf"\b({'|'.join(_KINDS)})/([0-9a-f]{{8}}(?:-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}})\b")
 
 
-def lock_names(texts: Iterable[str]) -> Callable[[str], str]:
+def lock_names(texts: Iterable[str], *, is_short: bool = False) -> Callable[[str], str]:
     """A function that adds the names in a text. luxid is asked only if a text has such a lock, and once by a process.
 
     A uuid whose name luxid does not tell has none.
+
+    Args: is_short: leave out most of a uuid that has a name.
     """
     kinds = {_KINDS[level] for text in texts for level, _ in _LOCK.findall(text)}
     names = {uuid: name for kind in kinds for uuid, name in _names(kind).items()}
-    return lambda text: _LOCK.sub(
-        lambda found: f"{found[0]} ({names[found[2]]})" if found[2] in names else found[0], text
-    )
+
+    def named(found: re.Match[str]) -> str:
+        level, uuid = found.groups()
+        return f"{level}/{f'{uuid:.8}…' if is_short else uuid} ({names[uuid]})" if uuid in names else found[0]
+
+    return lambda text: _LOCK.sub(named, text)
 
 
 @cache

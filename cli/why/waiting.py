@@ -22,5 +22,5 @@ def why_waiting(job_ids: Sequence[int]) -> Mapping[int, str]:
         return {}
     now = time.time()
     told = {job_id: in_short(reasons or (), now) for job_id, reasons in zip(job_ids, answers, strict=True)}
-    put_names = lock_names(told.values())
+    put_names = lock_names(told.values(), is_short=True)
     return {job_id: put_names(text) for job_id, text in told.items() if text}

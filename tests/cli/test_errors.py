@@ -71,13 +71,15 @@ def test_bad_settings_are_2_with_file_and_key(tmp_path: Path) -> None:
     [
         (["lst"], "no such command 'lst'; did you mean 'list'?"),
         (["list", "--finishd"], "no such option '--finishd'; did you mean '--finished'?"),
-        (["watch"], "missing argument 'ID...'; see 'gnt-job watch --help'"),
+        (["why"], "missing argument 'ID...'; see 'gnt-job why --help'"),
+        (["watch"], "name jobs by their ids, or by --where FILTER; see 'gnt-job watch --help'"),
         (["watch", "x"], "'x' is not a job id; job ids are whole numbers, 'gnt-job list' shows them"),
         (["why", str(2**63)], f"'{2**63}' is not a job id; job ids are whole numbers, 'gnt-job list' shows them"),
         (
             ["run", "--after", "9" * 5000, "x"],
             f"invalid value for '--after' / '--depend': '{'9' * 38}...' is not a job id",
         ),
+        (["change-priority", "high", "1"], "missing option '--priority'; choices are low, normal, high\n"),
         (["list", "--output", "xml"], "invalid value for '--output': 'xml' is not one of 'text', 'json'; see "),
     ],
 )

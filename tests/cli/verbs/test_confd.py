@@ -91,7 +91,7 @@ def test_json_has_the_best_reply_and_all_others(confd: ConfdCluster, ask: Ask) -
         (("nosuch",), 2, "queries are ping, node-role"),
         (("node-role",), 2, "write: node-role NODE"),
         (("master", "size"), 2, "fields are name, ip, node-ip"),
-        (("--node", "node9", "ping"), 3, "there is no node 'node9'"),
+        (("--node", "node9", "ping"), 1, "there is no node 'node9'"),
         (("--peer", "a:b:c:d", "ping"), 3, "is not known"),
     ],
     ids=lambda value: "-".join(value) if isinstance(value, tuple) else "",

@@ -65,8 +65,8 @@ def test_a_collector_is_shown_whole_of_a_node_by_its_name(root: Path, capsys: py
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (("node9",), 3, "there is no node 'node9'"),
-        (("node1", "nosuch"), 3, "no collector 'nosuch' is active there"),
+        (("node9",), 1, "there is no node 'node9'"),
+        (("node1", "nosuch"), 1, "no collector 'nosuch' is active there"),
     ],
 )
 def test_what_is_not_there_is_told(
