@@ -16,6 +16,7 @@ from cli.context import wants_json
 from cli.exitcodes import DONE, FAILED
 from cli.query import JOB_ID, missing, query_jobs
 from cli.screen import complain, say, say_json
+from cli.why.locknames import lock_names
 from cli.why.waithistory import job_waits
 from common.printable import printable
 from common.queue.jobs import FINAL_NAMES
@@ -44,7 +45,10 @@ def info(job_ids: Sequence[int]) -> int:
     else:
         for row in rows:
             if row["id"] not in lost:
-                for line in _job_lines(row, waited_words(waits.get(row["id"], ()), time.time())):
+                waited = waited_words(waits.get(row["id"], ()), time.time())
+                if waited is not None:
+                    waited = lock_names([waited])(waited)
+                for line in _job_lines(row, waited):
                     say(printable(line))
     for job_id in lost:
         complain(no_such_job(job_id))

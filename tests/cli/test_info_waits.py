@@ -102,6 +102,17 @@ def test_info_tells_what_a_job_waited_for(start_luxid: Start, job: Job) -> None:
     assert [row["waits"] for row in as_json] == [spans, []]
 
 
+def test_info_and_why_name_the_node_of_a_lock_that_a_job_waited_for(start_luxid: Start, job: Job) -> None:
+    luxid = start_luxid(FakeJob(12, "success", start_ts=AT, end_ts=AT))
+    luxid.nodes = [{"uuid": UUID, "name": "web1"}]
+    luxid.waits = {12: [span("locks", AT[0], AT[0] + 8.1, names=[f"node/{UUID}"], job_ids=[11])]}
+
+    for verb in ("info", "why"):
+        assert f"aited 8.1s for the lock node/{UUID} (web1) held by job 11" in job(verb, "12").out.replace(
+            "aited:", "aited"
+        )
+
+
 def test_why_tells_what_a_job_waited_for_so_far(start_luxid: Start, job: Job) -> None:
     luxid = start_luxid(
         FakeJob(12, "success", start_ts=AT, end_ts=AT), FakeJob(13), FakeJob(14, "running"), FakeJob(15)
