@@ -91,7 +91,8 @@ def test_why_names_what_still_lives_of_a_killed_job(tmp_path: Path) -> None:
         listed = job(cluster, "list", "--no-headers", "-o", "status")
         as_json = job(cluster, "list", "--output", "json")
 
-        heading, reason = why.out.splitlines()
+        # on a slow machine more lines tell that it was
+        heading, reason, *_ = why.out.splitlines()
         assert heading.startswith("job 1: ending")
         assert reason.startswith("  is being killed and keeps its locks until all of it has ended: pid ")
         assert begun.read_text().strip() in reason.rpartition("pid ")[2].split(", ")

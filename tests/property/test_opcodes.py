@@ -90,6 +90,7 @@ _NARROWER: Final[Mapping[str, Wire]] = {
     "memory": st.integers(2**20, 2**40),
     "cpus": st.sampled_from([0.5, 1, 8]),
     "nice": st.integers(-20, 19),
+    "node": st.sampled_from(["web1", "größe.example.com"]),
     "ulimits": st.dictionaries(st.sampled_from(["nofile", "core"]), st.sampled_from([[100], [100, 200], [-1]])),
 }
 
@@ -135,12 +136,15 @@ def _opcodes(op_id: str) -> Wire:
     parameters = shape_of(opcode_classes()[op_id]).parameters.values()
     values = {part.name: _NARROWER.get(part.name, _values(part.kind)) for part in parameters}
     required = {part.name: values.pop(part.name) for part in parameters if part.required}
-    return st.fixed_dictionaries({"OP_ID": st.just(op_id), **required}, optional=values).map(_with_one_input)
+    return st.fixed_dictionaries({"OP_ID": st.just(op_id), **required}, optional=values).map(_possible)
 
 
-def _with_one_input(op: dict[str, Any]) -> dict[str, Any]:
-    """A command reads a text or a file, not both."""
-    return {key: value for key, value in op.items() if key != "stdin_path" or "stdin_text" not in op}
+def _possible(op: dict[str, Any]) -> dict[str, Any]:
+    """A command reads a text or a file, not both; only one on a node can be ended by a failover."""
+    needless = {"stdin_path"} if "stdin_text" in op else set()
+    if "argv" in op and "node" not in op:
+        needless.add("on_failover")
+    return {key: value for key, value in op.items() if key not in needless}
 
 
 @pytest.mark.parametrize("op_id", sorted(opcode_classes()))

@@ -39,8 +39,8 @@ class Walk:
         }
         running = {job_id for job_id, phase in phases.items() if phase is Phase.RUNNING}
         assert self.queue.running() == running
-        starting = {job_id for job_id, phase in phases.items() if phase is Phase.STARTING}
-        assert {entry.job.job_id for entry in self.entries.with_process()} == running | starting
+        taking = {job_id for job_id, phase in phases.items() if phase in (Phase.STARTING, Phase.ORPHANED)}
+        assert {entry.job.job_id for entry in self.entries.with_process()} == running | taking
 
     def check_starts(self) -> None:
         """Exactly the ready jobs are started next."""

@@ -1,5 +1,6 @@
 """What reached a real node daemon of Ganeti, and random calls of every class."""
 
+import enum
 import json
 import types
 from collections.abc import Mapping
@@ -70,6 +71,8 @@ def values_of(kind: Any) -> st.SearchStrategy[Any]:
         return st.lists(values_of(arguments[0]), max_size=3).map(tuple)
     if origin is not None and issubclass(origin, Mapping):
         return st.dictionaries(st.text(max_size=5), values_of(arguments[1]), max_size=3)
+    if issubclass(kind, enum.Enum):
+        return st.sampled_from(kind)
     hints = get_type_hints(kind)
     return st.builds(kind, **{field.name: values_of(hints[field.name]) for field in attrs.fields(kind)})
 
