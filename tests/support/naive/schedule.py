@@ -32,6 +32,8 @@ class NaiveJob:
     held: Mapping[Lock, LockMode] = attrs.field(factory=dict)
     # held, and its process is gone: it counts against its batch
     keeps_place: bool = False
+    # for this job: reading an opcode takes longer than all else here
+    _declared: tuple[Job, LockDeclaration] | None = None
 
     @property
     def has_process(self) -> bool:
@@ -39,9 +41,12 @@ class NaiveJob:
 
     @property
     def declaration(self) -> LockDeclaration:
-        index = self.job.next_index
-        assert index is not None
-        return parse_opcode(dict(self.job.ops[index].input)).lock_declaration(lambda _, name: name)
+        if self._declared is None or self._declared[0] is not self.job:
+            index = self.job.next_index
+            assert index is not None
+            op = parse_opcode(dict(self.job.ops[index].input))
+            self._declared = self.job, op.lock_declaration(lambda _, name: name)
+        return self._declared[1]
 
 
 @attrs.define
