@@ -122,6 +122,9 @@ class Cluster:
             self.kill(name, signal.SIGTERM)
         for pid in self.job_pids():
             kill_tree(pid)
+        for live in self.paths.node_commands.glob("*.live"):
+            for process in holders(str(live)):
+                kill_tree(process.pid)
 
     def luxi(self, request: Request[R]) -> R:
         """Call luxid; waits for it to come back if it is being restarted."""

@@ -102,6 +102,16 @@ class CommandRecords:
                 folder.chmod(_FOLDER_MODE)
                 durably(lambda parent=folder.parent: sync_folders([parent]))  # type: ignore[misc]
 
+    def is_gone(self) -> bool:
+        """Whether the folder was removed; an error of the disk does not tell."""
+        try:
+            os.stat(self.folder)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            pass
+        return False
+
     def path(self, key: str, kind: str) -> Path:
         return self.folder / f"{key}.{kind}"
 

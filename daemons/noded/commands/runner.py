@@ -184,6 +184,10 @@ class Runner:
                 durably(lambda: write_files([write]))
                 return
             except OSError as error:
+                if self._records.is_gone():
+                    # nobody can ask for the command any more
+                    _log.error("outcome.dropped", command=self._order.key, reason="the installation was removed")
+                    return
                 retry_s = next(pauses)
                 _log.error("outcome.not_written", command=self._order.key, reason=_words(error), retry_s=retry_s)
                 # the disk has no event for this

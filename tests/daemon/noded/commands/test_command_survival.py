@@ -258,6 +258,23 @@ def test_followers_are_told_the_state_when_their_node_daemon_stops(node: Node, c
     commands.end_of("11.0.1")
 
 
+def test_a_runner_does_not_outlive_an_installation_that_was_removed(node: Node, commands: CommandsOf) -> None:
+    file, wait = gate(node, "go-removed")
+    commands.start(shell(wait), "40.0.1")
+    runner = runner_of(node, "40.0.1")
+    folder = node.paths.node_commands
+    removed = folder.with_name("commands-removed")
+
+    folder.rename(removed)
+    try:
+        file.touch()
+        wait_until(lambda: has_ended(runner), what="the end of the runner")
+    finally:
+        removed.rename(folder)
+
+    assert commands.phase("40.0.1") is CommandPhase.LOST
+
+
 def test_people_are_told_of_commands_that_run_and_go_on(node: Node, commands: CommandsOf) -> None:
     commands.start(shell("sleep 1000"), "12.0.1")
 
