@@ -129,6 +129,7 @@ def test_a_difference_is_told_and_mended(fleet: Fleet) -> None:
     fleet.master.submit(dummy())
     fleet.master.wait(JobId(1))
     fleet.until_same_queue(first, second)
+    fleet.until_same_state(first, second)
     before = fleet.master.luxi(CheckQueueCopies())
     first.paths.job_file(JobId(1)).write_text("something else")
     first.paths.job_file(JobId(9)).write_text("a job that nobody submitted")
