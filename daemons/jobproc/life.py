@@ -32,6 +32,7 @@ from common.commands.output import OutputFile
 from common.errors import GantryError, JobCanceled, PrerequisiteError
 from common.ids import JobId
 from common.locks import Owner
+from common.nodes.epochs import read_seen
 from common.opcodes.base import REDACTED, OpCode, with_secrets
 from common.opcodes.registry import parse_opcode
 from common.queue.askers import asked_by
@@ -182,8 +183,10 @@ class _Life:
         except Abandoned:
             raise
         except JobCanceled:
+            self._abandon_if_deposed()
             self._free_while(self._cancel)
         except BaseException as error:
+            self._abandon_if_deposed()
             # a unit that calls sys.exit() fails like any other
             self._log_failure(index, error)
             failure = error
@@ -192,6 +195,22 @@ class _Life:
             self._free_while(lambda: self._succeed(index, result))
         self._do_afterwards()
         return True
+
+    def _abandon_if_deposed(self) -> None:
+        """A node that has heard of another master ends what its jobs have started; how they end is not theirs to say.
+
+        Raises: Abandoned: the job's file is another master's.
+        """
+        cluster, path = self._settings.cluster, self._settings.paths.epoch_file
+        if not cluster.has_nodes:
+            return
+        try:
+            is_ours = read_seen(path).is_of(cluster.own_name)
+        except (GantryError, OSError) as error:
+            _log.warning("epoch.unread", job=self._job_id, reason=error, going_on="as the master's")
+            return
+        if not is_ours:
+            raise Abandoned("another node is the master now")
 
     def _do_afterwards(self) -> None:
         acts, self._afterwards = self._afterwards, []

@@ -1,5 +1,6 @@
 """A node that hears of a newer master stops what it runs as the old one, jobs too (DESIGN 12; masterfailover.md 3)."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from common.daemons import MASTER_DAEMONS
 from common.system.daemons.running import find_daemon
+from common.system.processes import descendants, send_all
 from tests.daemon.luxid.ops import gated, process_of
 from tests.support.machines.nodes import NAME, Node
 from tests.support.wait import wait_until
@@ -51,6 +53,20 @@ def test_an_old_master_that_hears_of_a_newer_one_ends_with_its_jobs(
     )
     assert now == before, (now, said)
     assert find_daemon(master.paths, "noded")
+
+
+def test_a_job_process_of_an_old_master_does_not_write_how_its_command_was_ended(master: Node, tmp_path: Path) -> None:
+    job_id = master.cluster.submit(gated(tmp_path / "never"))
+    master.cluster.wait(job_id, status="running")
+    pid = process_of(master.cluster, job_id)
+    before = master.paths.job_file(job_id).read_bytes()
+    master.cluster.kill("luxid")
+    master.paths.epoch_file.write_text("7 node9.test\n")
+
+    send_all(descendants(pid), signal.SIGKILL)
+
+    wait_until(lambda: not Path(f"/proc/{pid}").exists(), what="the job's process has ended")
+    assert master.paths.job_file(job_id).read_bytes() == before
 
 
 def test_a_node_that_claims_an_epoch_itself_runs_on(master: Node) -> None:
