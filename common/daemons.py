@@ -33,6 +33,8 @@ class Feature(enum.Enum):
     QUESTIONS = "questions"
     # reports of nodes about themselves
     MONITORING = "monitoring"
+    # a mastership that moves by itself
+    LEASE = "lease"
 
 
 @attrs.frozen
@@ -66,6 +68,18 @@ DAEMONS: Final[tuple[Daemon, ...]] = (
         runs_on=Place.ALL,
         settings="noded",
         feature=Feature.NODES,
+    ),
+    Daemon(
+        name="keeperd",
+        module="daemons.keeperd.main",
+        pid_file="gantry-keeperd.pid",
+        log_file="keeper-daemon.log",
+        socket="gantry-keeperd",
+        runs_on=Place.CANDIDATES,
+        settings="keeperd",
+        # it tells the node daemons of a new master, its own first
+        started_after=("noded",),
+        feature=Feature.LEASE,
     ),
     Daemon(
         name="wconfd",

@@ -86,6 +86,11 @@ class Paths(QueuePaths, RunPaths):
         return self.data / "epoch.luxid"
 
     @property
+    def lease_memory(self) -> Path:
+        """What keeperd remembers of etcd and of its own masterships; ours, and never copied."""
+        return self.data / "keeperd.memory"
+
+    @property
     def join_tokens(self) -> Path:
         """The folder of the tokens with which machines may join; ours, on the master."""
         return self.data / "join-tokens"

@@ -15,6 +15,7 @@ import attrs
 from common.access import Access, Grantee, Role, grant
 from common.daemons import Feature
 from common.errors import InvalidRequest, NotFound
+from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings, is_on
 from common.paths import Paths
 from common.settingwords.settingchecks import file_mode, not_negative, positive, way_to_hold
@@ -169,6 +170,8 @@ class Settings:
     rapid: RapidSettings = attrs.field(factory=RapidSettings)
     confd: ConfdSettings = attrs.field(factory=ConfdSettings)
     mond: MondSettings = attrs.field(factory=MondSettings)
+    etcd: EtcdSettings = attrs.field(factory=EtcdSettings)
+    keeperd: KeeperdSettings = attrs.field(factory=KeeperdSettings)
     # settings file; None: there is none, and all values are defaults
     source: Path | None = None
     # root folder of a private installation; None: it is the system's
@@ -180,6 +183,7 @@ class Settings:
         has_nodes = self.cluster.has_nodes
         switches = {
             Feature.NODES: has_nodes,
+            Feature.LEASE: self.cluster.has_lease,
             Feature.HTTP: self.rapid.enabled,
             Feature.QUESTIONS: is_on(self.confd.enabled, has_nodes=has_nodes),
             Feature.MONITORING: is_on(self.mond.enabled, has_nodes=has_nodes),

@@ -11,10 +11,10 @@ import attrs
 from common.settingwords.settingchecks import not_negative, port, positive, switch
 from common.validation import Checked
 
-# one machine; copies of files on the candidates
+# one machine; copies of files on the candidates; acknowledged by a majority of etcd, and copied
 NO_REPLICATION: Final = "none"
 BY_NODES: Final = "nodes"
-_LATER: Final = "etcd"
+BY_ETCD: Final = "etcd"
 # moments of the reply to a change: after an attempt to copy it, after it is durable here
 AFTER_ATTEMPT: Final = "attempt"
 AFTER_LOCAL: Final = "local"
@@ -26,10 +26,8 @@ def is_on(enabled: str, *, has_nodes: bool) -> bool:
 
 
 def _way_to_replicate(_: object, field: Checked, value: str) -> None:
-    if value == _LATER:
-        raise ValueError(f"{field.name} by etcd is not built yet; use '{BY_NODES}'")
-    if value not in (NO_REPLICATION, BY_NODES):
-        raise ValueError(f"{field.name} must be one of {NO_REPLICATION}, {BY_NODES}")
+    if value not in (NO_REPLICATION, BY_NODES, BY_ETCD):
+        raise ValueError(f"{field.name} must be one of {NO_REPLICATION}, {BY_NODES}, {BY_ETCD}")
 
 
 def _moment_of_reply(_: object, field: Checked, value: str) -> None:
@@ -50,6 +48,11 @@ class ClusterSettings:
     def has_nodes(self) -> bool:
         """Whether there may be more than one machine, so that noded runs here."""
         return self.replication != NO_REPLICATION
+
+    @property
+    def has_lease(self) -> bool:
+        """Whether the mastership is held under a lease in etcd, so that keeperd runs on the candidates."""
+        return self.replication == BY_ETCD
 
     @property
     def own_name(self) -> str:

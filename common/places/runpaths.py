@@ -92,6 +92,20 @@ class RunPaths(Folders):
         return self.run / "gantry-no-voting"
 
     @property
+    def grant_file(self) -> Path:
+        """The mastership that keeperd has won for this node (`common.lease.grant`); ours."""
+        return self.run / "gantry-grant"
+
+    @property
+    def deadline_file(self) -> Path:
+        """Until when this node may act as the master (`common.lease.deadline`); ours."""
+        return self.run / "gantry-deadline"
+
+    @property
+    def keeperd_socket(self) -> Path:
+        return self.socket("keeperd")
+
+    @property
     def start_request(self) -> Path:
         """Written by noded where systemd is to start the daemons of the master; ours."""
         return self.run / "gantry-start-master"

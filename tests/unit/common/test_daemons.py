@@ -90,6 +90,6 @@ def test_what_is_for_many_machines_does_not_run_on_one_alone(monkeypatch: pytest
 
 def test_an_unknown_daemon_is_refused_with_those_there_are() -> None:
     with pytest.raises(
-        NotFound, match="no daemon 'luxidd'; known are noded, wconfd, forkserver, luxid, rapid, confd, mond"
+        NotFound, match="no daemon 'luxidd'; known are noded, keeperd, wconfd, forkserver, luxid, rapid"
     ):
         daemon_named("luxidd")

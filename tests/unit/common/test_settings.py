@@ -11,6 +11,7 @@ import pytest
 import common.settings
 from common.access import Role
 from common.errors import InvalidRequest, NotFound
+from common.lease.leasesettings import EtcdSettings, KeeperdSettings
 from common.nodes.nodesettings import ClusterSettings, ConfdSettings, MondSettings, NodedSettings
 from common.paths import Paths
 from common.settings import (
@@ -211,6 +212,8 @@ def test_the_sample_has_every_key_with_its_default() -> None:
         "rapid": attrs.asdict(RapidSettings()),
         "confd": attrs.asdict(ConfdSettings()),
         "mond": attrs.asdict(MondSettings()),
+        "etcd": attrs.asdict(EtcdSettings()),
+        "keeperd": attrs.asdict(KeeperdSettings()),
     }
     assert tables == {
         name: {key: list(value) if isinstance(value, tuple) else value for key, value in table.items()}

@@ -1,0 +1,53 @@
+"""The mastership that keeperd has won for this node, for the daemons of the master here.
+
+Theory. keeperd writes this file when it holds the mastership, before the daemons are started, and removes it before it
+gives the mastership up. It lies in the folder that does not survive a restart of the machine. That the mastership is
+still held is told by the deadline beside it (`common.lease.deadline`), which passes by itself if keeperd dies.
+
+Source: DESIGN section 14.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import attrs
+import orjson
+
+from common.durable.atomicfile import write_file
+from common.errors import DamagedFile, GantryError
+from common.lease.fence import Fence
+from common.wire import structure, unstructure
+
+_MODE: Final = 0o640
+
+
+@attrs.frozen
+class Grant:
+    # name of this node
+    node: str
+    # proves which keeperd has won it; the same in the key `master`
+    nonce: str
+    fence: Fence
+    # of etcd, when it was won; another one later means that etcd was replaced or restored
+    cluster_id: str
+    # seconds; the lease's, as etcd granted it
+    ttl_s: float
+
+
+def read_grant(path: Path) -> Grant | None:
+    """Return this node's mastership; None: it has none. Raises: DamagedFile, OSError."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return structure(orjson.loads(content), Grant, "grant")
+    except (orjson.JSONDecodeError, GantryError) as error:
+        raise DamagedFile(
+            f"'{path}' is not the grant of a mastership: {error}; restart keeperd", file=str(path)
+        ) from error
+
+
+def write_grant(path: Path, grant: Grant) -> None:
+    """Raises: OSError."""
+    write_file(path, orjson.dumps(unstructure(grant)), mode=_MODE)

@@ -1,0 +1,1 @@
+"""What keeperd does next; no I/O, no clock."""

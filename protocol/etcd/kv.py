@@ -1,0 +1,116 @@
+"""Keys, values, and transactions of etcd as typed values.
+
+A transaction is a list of comparisons and a list of operations: all operations are carried out in one revision if all
+comparisons hold, and none otherwise.
+
+Source: DESIGN section 14; lease.md 4.
+"""
+
+import enum
+from collections.abc import Sequence
+
+import attrs
+
+# number of a lease; as etcd gives it
+LeaseId = int
+
+
+@attrs.frozen
+class KeyValue:
+    key: str
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    # 0: no lease
+    lease: LeaseId = 0
+
+
+@attrs.frozen
+class Header:
+    """What comes with each reply."""
+
+    cluster_id: str
+    member_id: str
+    # of the whole store
+    revision: int
+    raft_term: int
+
+
+class Field(enum.Enum):
+    """What is compared of a key; 0 for a key that does not exist."""
+
+    CREATED = "create_revision"
+    MODIFIED = "mod_revision"
+    LEASE = "lease"
+
+
+@attrs.frozen
+class Equals:
+    """Whether this number of a key is this one."""
+
+    key: str
+    field: Field
+    number: int
+
+
+@attrs.frozen
+class Put:
+    key: str
+    value: bytes
+    # 0: none; a key that is put without its lease loses it
+    lease: LeaseId = 0
+
+
+@attrs.frozen
+class Delete:
+    """Remove a key, if it is there."""
+
+    key: str
+    # whether all keys that begin so are meant
+    is_prefix: bool = False
+
+
+@attrs.frozen
+class Get:
+    """Read a key, or all keys that begin so, in their order."""
+
+    key: str
+    is_prefix: bool = False
+    # maximum of keys; 0: all
+    limit: int = 0
+    # the key to begin after, with `is_prefix`; empty: the first
+    after: str = ""
+    # 0: the present one
+    revision: int = 0
+    keys_only: bool = False
+
+
+Operation = Put | Delete | Get
+
+
+@attrs.frozen
+class Transaction:
+    when: Sequence[Equals]
+    then: Sequence[Operation]
+    # carried out if a comparison does not hold
+    otherwise: Sequence[Operation] = ()
+
+
+@attrs.frozen
+class Found:
+    """The reply to a `Get`."""
+
+    header: Header
+    values: Sequence[KeyValue]
+    # whether there are more than the limit
+    more: bool = False
+
+
+@attrs.frozen
+class Outcome:
+    """The reply to a `Transaction`."""
+
+    header: Header
+    succeeded: bool
+    # of the `Get` operations that were carried out, in order
+    found: Sequence[Sequence[KeyValue]] = ()
