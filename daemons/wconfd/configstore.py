@@ -2,8 +2,9 @@
 
 The writer is `steps.StepWriter`: memory never knows more than the disk, and waiting changes share
 a write. Specific to the configuration: its bytes are kept beside it, and the nodes learn of a change, before it
-counts and afterwards (`Distribution`). If this node is no longer the master nothing counts any more, and `run` ends
-wconfd.
+is written here, before it counts, and afterwards (`Distribution`). What was committed in the cluster and could not be
+written here is taken back there before the caller gets the error. If this node is no longer the master nothing counts
+any more, and `run` ends wconfd.
 
 Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
@@ -28,7 +29,7 @@ from common.system.watch import EventKind, FolderWatch
 from daemons.wconfd.configfile import ConfigFile, ForeignChange
 from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, reloaded
 from daemons.wconfd.core.config.deliveries import Deliveries, Delivery, Stamp
-from daemons.wconfd.distribution import Distribution, LocalDistribution
+from daemons.wconfd.distribution import ConfigChange, Distribution, LocalDistribution
 from daemons.wconfd.spreading import Spreading
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.wconfd.config import NodeBehind
@@ -59,8 +60,9 @@ class ConfigStore:
 
     def __init__(self, file: ConfigFile, config: Config, distribution: Distribution) -> None:
         self._file = file
-        # state in the file; `_publish` makes it visible
+        # state in the file, and the note beside it; `_publish` makes the state visible
         self._written = self._state = ConfigState.found(config, file.content)
+        self._note = file.note
         self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
         self._told: Callable[[Config, Config], None] = _ignore
@@ -244,19 +246,50 @@ class ConfigStore:
         self._mastership.check()
         before = self._written
         after = before if kept.config is before.config else ConfigState.of(kept.config, before)
+        note = kept.deliveries.encode()
+        if after is before:
+            self._write_file(after, note)
+        else:
+            self._write_in_cluster(ConfigChange(before, after, self._note, note))
+        self._written, self._note = after, note
+        if after is not before:
+            self._commit(before, after)
+
+    def _write_in_cluster(self, change: ConfigChange) -> None:
+        """Commit the change, then write it here; or neither."""
+        if foreign := self._file.foreign_change():
+            # it could not be written
+            raise self._refused(foreign)
         try:
-            self._file.write(after.content, kept.deliveries.encode())
+            self._distribution.commit_first(change)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        try:
+            self._write_file(change.after, change.note)
+        except BaseException:
+            self._take_back(change)
+            raise
+
+    def _take_back(self, change: ConfigChange) -> None:
+        try:
+            self._distribution.take_back(change)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+
+    def _write_file(self, state: ConfigState, note: bytes) -> None:
+        try:
+            self._file.write(state.content, note)
         except ForeignChange as error:
-            _log.error("config.foreign", path=self._file.path, error=error)
-            raise Conflict(str(error), path=str(self._file.path)) from error
+            raise self._refused(str(error)) from error
         except OSError as error:
             _log.error("config.unwritten", path=self._file.path, error=error)
             reason = error.strerror or error
             text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
             raise Unavailable(text, path=str(self._file.path)) from error
-        self._written = after
-        if after is not before:
-            self._commit(before, after)
+
+    def _refused(self, foreign: str) -> Conflict:
+        _log.error("config.foreign", path=self._file.path, error=foreign)
+        return Conflict(foreign, path=str(self._file.path))
 
     def _commit(self, before: ConfigState, after: ConfigState) -> None:
         """Pass the change to the other nodes, in the writer's thread."""

@@ -1,8 +1,9 @@
 """The distribution of durable changes of the configuration to the nodes.
 
-Theory. It is the interface of `common.replication` for wconfd's writes. A change reaches others at two moments:
-`commit`, after which it counts, and `spread`, which sends it to every node that should have it, in the background.
-The change of the configuration is committed, not a file: of thousands of objects one may differ.
+Theory. It is the interface of `common.replication` for wconfd's writes. A change reaches others at three moments:
+`commit_first`, before it is written here, where a majority must have it before this node has; `commit`, after which it
+counts; and `spread`, which sends it to every node that should have it, in the background. The change of the
+configuration is committed, not a file: of thousands of objects one may differ.
 
 Source: wconfd.md 7.5 and 7.9; DESIGN sections 12 and 14.
 """
@@ -11,6 +12,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Final, Protocol
 
+import attrs
 import trio
 
 from common.clusterinit import ssconf_writes
@@ -28,8 +30,37 @@ from protocol.wconfd.copies import ConfigVerdict
 _log: Final = get_log(__name__)
 
 
+@attrs.frozen
+class ConfigChange:
+    """A change of the configuration, or several that share a write."""
+
+    before: ConfigState
+    after: ConfigState
+    # kept beside the file (`configfile.ConfigFile`), before and after
+    note_before: bytes
+    note: bytes
+
+
 class Distribution(Protocol):
     """Sends configuration and ssconf values to the nodes that should have them."""
+
+    def commit_first(self, change: ConfigChange) -> None:
+        """Commit a change in the cluster, which is then written here; in the writer's thread, in order.
+
+        Raises:
+            Unavailable: it is not committed, and nothing has changed.
+            NoLongerMaster: another node is the master; nothing may be written here.
+        """
+        ...
+
+    def take_back(self, change: ConfigChange) -> None:
+        """Undo `commit_first` for a change that could not be written here; in the writer's thread.
+
+        It returns when that is committed, however long it takes: what this node has is what the cluster has.
+
+        Raises: NoLongerMaster.
+        """
+        ...
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         """Pass a change that is durable here to the other nodes before it is visible; in the writer's thread, in order.
@@ -78,6 +109,12 @@ class LocalDistribution:
         self._release = release or RELEASE_VERSION
         self._written: dict[str, bytes] = {}
         self._gate = trio.Lock()
+
+    def commit_first(self, change: ConfigChange) -> None:
+        pass
+
+    def take_back(self, change: ConfigChange) -> None:
+        pass
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         pass

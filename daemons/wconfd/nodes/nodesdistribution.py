@@ -29,7 +29,7 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.wconfd.core.config.configstate import ConfigState
 from daemons.wconfd.core.config.nodecopies import Part
-from daemons.wconfd.distribution import LocalDistribution
+from daemons.wconfd.distribution import ConfigChange, LocalDistribution
 from daemons.wconfd.nodes.contents import ContentMaker, Contents
 from daemons.wconfd.nodes.follower import Follower, NodeClients
 from protocol.noded.clients.certificates import CertificateFiles
@@ -115,6 +115,12 @@ class NodesDistribution:
         # by name
         self._followers: dict[str, Follower] = {}
         nursery.start_soon(self._make_contents)
+
+    def commit_first(self, change: ConfigChange) -> None:
+        pass
+
+    def take_back(self, change: ConfigChange) -> None:
+        pass
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         # the writer's thread need not wait for the event loop

@@ -7,9 +7,11 @@ from pathlib import Path
 import trio
 
 from common.durable.atomicfile import FileWrite
+from common.errors import Unavailable
 from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster, NotCopied
 from daemons.wconfd.core.config.configstate import ConfigState
+from daemons.wconfd.distribution import ConfigChange
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.copies import ConfigVerdict
 from tests.support.wait import PATIENCE_S
@@ -63,10 +65,22 @@ class FakeDistribution:
 
     def __init__(self) -> None:
         self.committed: list[tuple[int, int]] = []
+        # what became of changes before they were written, by the serial numbers after
+        self.first: list[tuple[str, int]] = []
+        # whether nothing can be committed
+        self.is_away = False
         self.refuses = False
         self.is_master = True
         self.may_go_on = threading.Event()
         self.may_go_on.set()
+
+    def commit_first(self, change: ConfigChange) -> None:
+        if self.is_away:
+            raise Unavailable(REFUSAL)
+        self.first.append(("committed", change.after.config.serial_no))
+
+    def take_back(self, change: ConfigChange) -> None:
+        self.first.append(("taken back", change.after.config.serial_no))
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         self.committed.append((before.config.serial_no, after.config.serial_no))

@@ -21,7 +21,7 @@ from common.paths import Paths
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.configstore import ConfigStore, Step
 from daemons.wconfd.core.config.configstate import ConfigState, advanced
-from daemons.wconfd.distribution import LocalDistribution
+from daemons.wconfd.distribution import ConfigChange, LocalDistribution
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.copies import ConfigVerdict
 from tests.support.wait import wait_until_async
@@ -60,6 +60,12 @@ class Nodes:
     def __init__(self, *, first_fails: bool = False) -> None:
         self.told: list[tuple[int, frozenset[NodeUuid] | None]] = []
         self._first_fails = first_fails
+
+    def commit_first(self, change: ConfigChange) -> None:
+        pass
+
+    def take_back(self, change: ConfigChange) -> None:
+        pass
 
     def commit(self, before: ConfigState, after: ConfigState) -> None:
         pass
