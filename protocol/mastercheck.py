@@ -1,6 +1,9 @@
 """The question that each daemon of the master answers before it begins: is this node the master?
 
-Source: masterfailover.md 1 and 2; DESIGN section 12.
+Under a lease in etcd no node is asked: keeperd has won the mastership for this node, or it is not the master. From then
+on the daemon ends by itself when the mastership has run out.
+
+Source: masterfailover.md 1 and 2; DESIGN sections 12 and 14.
 """
 
 from typing import Final
@@ -21,12 +24,17 @@ _log: Final = get_log(__name__)
 async def check_master(settings: Settings, options: Options) -> None:
     """Return if this node is the master; on one machine at once. With other nodes, more than half must say so.
 
+    Where the mastership is held under a lease, this process ends from now on when the lease has run out.
+
     Raises:
         NoLongerMaster: another node is; this one must not write.
         Unavailable: too few nodes reply.
         InvalidRequest: the vote is to be skipped, but not confirmed.
-        DamagedFile, OSError: the epoch or a file of ssconf cannot be read.
+        DamagedFile, OSError: the epoch, the grant or a file of ssconf cannot be read.
     """
+    if settings.cluster.has_lease:
+        await in_thread(_check_lease, settings)
+        return
     if options.no_voting and not options.yes_do_it:
         raise InvalidRequest("without a vote two nodes may be masters at a time; if you are sure, add --yes-do-it")
     if not settings.cluster.has_nodes:
@@ -36,6 +44,25 @@ async def check_master(settings: Settings, options: Options) -> None:
     if len(voters) > 1:
         await _vote(settings, options, voters=dict(voters))
     await in_thread(forget_not_master, settings.paths)
+
+
+def _check_lease(settings: Settings) -> None:
+    # imported late: most installations are one machine
+    from common.lease.holding import read_held
+    from common.system.leaseguard import end_at_deadline
+
+    paths = settings.paths
+    held = read_held(paths)
+    if held is None:
+        raise NoLongerMaster("this node does not hold the mastership; 'gantry cluster' tells who does")
+    epoch = own_epoch(paths.epoch_file, settings.cluster.own_name)
+    if epoch != held.grant.fence.epoch:
+        raise NoLongerMaster(
+            f"this node's mastership has epoch {held.grant.fence.epoch}, but it has heard of {epoch} as its own; its "
+            "node daemon must be told first, which keeperd does"
+        )
+    end_at_deadline(held.deadline)
+    forget_not_master(paths)
 
 
 def _check_own_files(settings: Settings, options: Options) -> None:

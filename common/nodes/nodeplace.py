@@ -4,7 +4,10 @@ Theory. The master writes ssconf on all nodes, so a node knows who was the maste
 the master if it has heard of a newer epoch than its own. An old master that comes back may have heard nothing and
 believe that it still is: its daemons then ask the other nodes. On one machine there is nothing to ask.
 
-Source: DESIGN section 12; masterfailover.md 1.
+Under a lease in etcd, ssconf says only who the candidates are: a node is the master as long as its keeperd holds the
+mastership, and tells so.
+
+Source: DESIGN sections 12 and 14; masterfailover.md 1.
 """
 
 from pathlib import Path
@@ -16,15 +19,19 @@ from common.settings import Settings
 
 
 def place_of(settings: Settings) -> Place:
-    """Raises: OSError: a file of ssconf cannot be read. DamagedFile: the epoch."""
+    """Raises: OSError: a file of ssconf cannot be read. DamagedFile: the epoch, or the grant of a mastership."""
     paths = settings.paths
     if not settings.cluster.has_nodes:
+        return Place.MASTER
+    if settings.cluster.has_lease and _holds_lease(settings):
         return Place.MASTER
     masters = _lines(paths.ssconf_file("master_node"))
     if masters is None:
         # a node that has not heard of a master: a cluster to be made, or a node to be joined
-        return Place.ALL if paths.server_pem.exists() and not paths.config_data.exists() else Place.MASTER
-    if settings.cluster.own_name in masters and read_seen(paths.epoch_file).is_of(settings.cluster.own_name):
+        if paths.server_pem.exists() and not paths.config_data.exists():
+            return Place.ALL
+        return Place.CANDIDATES if settings.cluster.has_lease else Place.MASTER
+    if not settings.cluster.has_lease and _is_named(settings, masters):
         return Place.MASTER
     candidates = _lines(paths.ssconf_file("master_candidates")) or ()
     return Place.CANDIDATES if settings.cluster.own_name in candidates else Place.ALL
@@ -45,9 +52,26 @@ def why_not_master(settings: Settings) -> str | None:
     if place_of(settings) is Place.MASTER:
         return read_not_master(settings.paths)
     masters = _lines(settings.paths.ssconf_file("master_node")) or ()
+    if settings.cluster.has_lease:
+        others = [name for name in masters if name != settings.cluster.own_name]
+        last = f"; {others[0]} was, when this node heard of one last" if others else ""
+        return f"this node does not hold the mastership{last}; 'gantry cluster' tells who does"
     if settings.cluster.own_name in masters:
         return f"this node is not the master; {newer_master(read_seen(settings.paths.epoch_file))}"
     return f"this node is not the master; {masters[0]} is" if masters else "this node knows no master"
+
+
+def _is_named(settings: Settings, masters: list[str]) -> bool:
+    """Whether ssconf names this node as the master, and it has heard of no newer one."""
+    own_name = settings.cluster.own_name
+    return own_name in masters and read_seen(settings.paths.epoch_file).is_of(own_name)
+
+
+def _holds_lease(settings: Settings) -> bool:
+    # imported late: most installations are one machine
+    from common.lease.holding import is_held
+
+    return is_held(settings.paths)
 
 
 def _lines(path: Path) -> list[str] | None:

@@ -35,7 +35,7 @@ from common.errors import Conflict, GantryError
 from common.ids import JobId
 from common.nodes.nodeplace import place_of, why_not_master
 from common.replication import NoLongerMaster
-from common.settings import ROOT_VARIABLE
+from common.settings import ROOT_VARIABLE, Settings
 from common.system.daemons.pidfile import PidFile
 from common.system.daemons.program import Options, fail, prepare, read_options
 from common.system.daemons.sdnotify import notify
@@ -43,7 +43,7 @@ from common.system.log import get_log
 from common.system.signals import HANDLED
 from daemons.jobproc.forkserver.children import Children
 from daemons.jobproc.forkserver.rehearsal import rehearse
-from daemons.jobproc.forkserver.server import TRIAL, ForkServer
+from daemons.jobproc.forkserver.server import TRIAL, ForkServer, Guard
 from daemons.jobproc.forkserver.warmup import warm_up, warm_up_for_nodes
 from protocol.dial import reachable
 
@@ -110,6 +110,7 @@ def _run(options: Options) -> None:
     # wconfd and luxid ask the other nodes too; without luxid nobody wants a job here
     if not options.force_node and place_of(settings) is not Place.MASTER:
         raise NoLongerMaster(why_not_master(settings) or "this node is not the master")
+    guard = _guard(settings)
     if options.root is not None:
         # commands of jobs find the installation that they belong to
         os.environ[ROOT_VARIABLE] = os.path.abspath(options.root)
@@ -125,7 +126,7 @@ def _run(options: Options) -> None:
     rehearse(settings)
     gc.collect()
     gc.freeze()
-    server = ForkServer(settings, listener, children, groups)
+    server = ForkServer(settings, listener, children, groups, guard)
     holding = groups.way.value if groups is not None else "descendants"
     _log.info("forkserver.ready", pid=os.getpid(), socket=path, jobs=len(children.jobs), commands_held_by=holding)
     notify("READY=1")
@@ -142,6 +143,16 @@ def _run(options: Options) -> None:
     if groups is not None:
         groups.sweep()
     _log.info("forkserver.ended", jobs_left=len(children.jobs))
+
+
+def _guard(settings: Settings) -> Guard | None:
+    """Raises: NoLongerMaster: this node does not hold the mastership. DamagedFile, OSError."""
+    if not settings.cluster.has_lease:
+        return None
+    # imported late: most installations are one machine
+    from daemons.jobproc.forkserver.leaseend import LeaseEnd
+
+    return LeaseEnd.of(settings.paths)
 
 
 def main(argv: Sequence[str] | None = None) -> None:

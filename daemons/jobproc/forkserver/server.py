@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from typing import Final, assert_never
+from typing import Final, Protocol, assert_never
 
 import setproctitle
 
@@ -33,16 +33,30 @@ TRIAL: Final = "GANTRY_FORKSERVER_TRIAL"
 _log = get_log(__name__)
 
 
+class Guard(Protocol):
+    """A descriptor that is readable when `look` is to be called, which may end this process; allowed at any time."""
+
+    def fileno(self) -> int: ...
+    def look(self) -> None: ...
+    def close(self) -> None: ...
+
+
 class ForkServer:
     """The loop: control connections in, forks, ends of children out.
 
     Args:
         listener: a non-blocking listening socket.
         groups: tree for the control groups of commands; None: no control groups here.
+        guard: ends this process, with all jobs, when the mastership of this node has run out; None: it does not.
     """
 
     def __init__(
-        self, settings: Settings, listener: socket.socket, children: Children, groups: GroupTree | None
+        self,
+        settings: Settings,
+        listener: socket.socket,
+        children: Children,
+        groups: GroupTree | None,
+        guard: Guard | None = None,
     ) -> None:
         self._settings = settings
         self._groups = groups
@@ -52,6 +66,9 @@ class ForkServer:
         self._connections: list[ControlConnection] = []
         self._selector = selectors.DefaultSelector()
         self._selector.register(listener, selectors.EVENT_READ)
+        self._guard = guard
+        if guard is not None:
+            self._selector.register(guard, selectors.EVENT_READ)
         self._signals = ProcessSignals()
         self._trial: subprocess.Popen[bytes] | None = None
 
@@ -63,24 +80,33 @@ class ForkServer:
         # children of the previous program in this process: their signal may be gone
         self._reap()
         while not self._signals.cancel_asked:
-            for key, events in self._selector.select():
+            for key, events in self._wait():
                 if key.fileobj is self._listener:
                     self._accept()
                 elif isinstance(key.data, ControlConnection):
                     self._attend(key.data, events)
-                else:
+                elif key.fileobj is not self._guard:
                     self._signals.drain()
             self._reap()
             if self._is_fresh_code_good():
                 return True
         return False
 
+    def _wait(self) -> list[tuple[selectors.SelectorKey, int]]:
+        """Wait for events; with a guard, this process ends here when it may not carry them out."""
+        events = self._selector.select()
+        if self._guard is not None:
+            self._guard.look()
+        return events
+
     def close(self) -> None:
-        """Close the control connections; the listening socket is the caller's."""
+        """Close the control connections and the guard; the listening socket is the caller's."""
         for connection in self._connections:
             connection.close()
         self._connections.clear()
         self._selector.close()
+        if self._guard is not None:
+            self._guard.close()
 
     def _accept(self) -> None:
         try:

@@ -11,6 +11,7 @@ from common.nodes.nodeplace import daemons_here, place_of, why_not_master
 from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
 from common.settings import Settings
+from tests.support.playedkeeper import PlayedKeeper
 
 
 @pytest.fixture
@@ -85,3 +86,33 @@ def test_a_daemon_says_why_it_does_not_run_on_a_node_that_believes_to_be_the_mas
     assert why_not_master(settings) == "node2.test is (by 2 of 3 nodes)"
     know(settings, "node2.test")
     assert why_not_master(settings) == "this node is not the master; node2.test is"
+
+
+def test_under_a_lease_the_master_is_the_node_that_keeperd_has_won_it_for(settings: Settings) -> None:
+    leased = attrs.evolve(settings, cluster=ClusterSettings("etcd", "node1.test"))
+    know(leased, "node2.test", "node1.test", "node2.test")
+    leased.paths.epoch_file.write_text("3 node1.test\n")
+    assert place_of(leased) is Place.CANDIDATES
+    keeper = PlayedKeeper(leased.paths, "node1.test")
+
+    keeper.win()
+    assert place_of(leased) is Place.MASTER
+    assert why_not_master(leased) is None
+    keeper.pass_deadline()
+    assert place_of(leased) is Place.CANDIDATES
+    why = "this node does not hold the mastership; node2.test was, when this node heard of one last; 'gantry cluster' "
+    assert why_not_master(leased) == f"{why}tells who does"
+    keeper.win()
+    keeper.take_away()
+    assert place_of(leased) is Place.CANDIDATES
+
+
+def test_under_a_lease_ssconf_makes_no_master_and_a_new_node_waits_for_keeperd(settings: Settings) -> None:
+    leased = attrs.evolve(settings, cluster=ClusterSettings("etcd", "node1.test"))
+
+    assert place_of(leased) is Place.CANDIDATES
+    know(leased, "node1.test", "node1.test")
+    assert place_of(leased) is Place.CANDIDATES
+    leased.paths.server_pem.write_text("joined")
+    leased.paths.ssconf_file("master_node").unlink()
+    assert place_of(leased) is Place.ALL

@@ -1,0 +1,1 @@
+"""The mastership under a lease, with real processes."""
