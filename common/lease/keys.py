@@ -44,6 +44,11 @@ class Keys:
         return f"{self.prefix}maintenance"
 
     @property
+    def accepted(self) -> str:
+        """The last acceptance of a restored etcd (`records.Accepted`)."""
+        return f"{self.prefix}accepted"
+
+    @property
     def history(self) -> str:
         """The last changes of the master, a list of `records.Change`."""
         return f"{self.prefix}history"

@@ -118,6 +118,16 @@ class Maintenance(Lenient):
 
 
 @attrs.frozen(kw_only=True)
+class Accepted(Lenient):
+    """An operator has taken etcd as it was after it was restored; put with an epoch that no node has seen."""
+
+    epoch: int
+    # whose files count from there on
+    node: str
+    by: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class RunningJob(Lenient):
     """A job in the hands of a process: on that node the file may be newer than what is in etcd."""
 

@@ -4,6 +4,9 @@ Theory. `machine.step` is given one event, and the time of it, and returns the n
 its shell carries out, in order. All times are seconds by `common.lease.deadline.boottime`. The shell carries out each
 act beside the others, reports what became of it by an event, and may be told to stop it by a later act.
 
+What is told about a mastership, or asked for one, names its epoch: the shell may report late what belongs to an earlier
+one, and the machine drops that.
+
 Source: DESIGN section 14; lease.md 7 and 8.
 """
 
@@ -13,7 +16,8 @@ from collections.abc import Mapping
 import attrs
 
 from common.lease.fence import Fence
-from common.lease.records import LastMaster, Maintenance, MasterRecord, Wanted
+from common.lease.records import FORMAT, Accepted, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted
+from common.lease.times import Times
 
 
 class State(enum.Enum):
@@ -53,10 +57,14 @@ class View:
     is_stale: bool = False
     # the epoch of the last master that has compared this node's files; 0: none has
     synced: int = 0
-    # fitness of the other candidates, by name: higher goes first, 0 never
-    priorities: Mapping[str, int] = attrs.field(factory=dict)
-    # another living keeperd has the name of this node
+    # the other candidates that live, by name
+    others: Mapping[str, MemberRecord] = attrs.field(factory=dict)
+    # another living keeperd has the name of this node: the record of the name has another nonce, not of an ended one
     has_twin: bool = False
+    # the last time that an operator took etcd as it was
+    accepted: Accepted | None = None
+    # etcd takes no writes: NOSPACE
+    is_full: bool = False
 
 
 @attrs.frozen
@@ -70,6 +78,14 @@ class Memory:
     # epoch of this node's last mastership; 0: it was never the master
     own_epoch: int = 0
     maintenance: Maintenance | None = None
+    # this node's files count only when a master of a higher epoch has compared them; 0: no need
+    lacking: int = 0
+    # epoch of the last acceptance of a restored etcd that this node knows; 0: none
+    accepted: int = 0
+    # etcd was older than this; only an acceptance ends that
+    is_doubtful: bool = False
+    # highest format of the key of the master that a living master has used
+    format: int = FORMAT
 
 
 # events
@@ -80,11 +96,16 @@ class Looked:
     """A linear read has succeeded."""
 
     view: View
+    # between 0 and 1, drawn anew each time; spreads the campaigns of equal candidates
+    jitter: float = 0.0
 
 
 @attrs.frozen
 class EtcdSilent:
-    """No endpoint has replied to a read within its time."""
+    """No endpoint has replied to a read within its time, or etcd serves nothing."""
+
+    # etcd has found corrupt data
+    is_corrupt: bool = False
 
 
 @attrs.frozen
@@ -107,6 +128,7 @@ class CampaignLost:
 class Renewed:
     """The lease was renewed by a keepalive that was sent at this time."""
 
+    epoch: int
     sent_at: float
 
 
@@ -114,11 +136,14 @@ class Renewed:
 class LeaseLost:
     """etcd says that the lease is gone."""
 
+    epoch: int
+
 
 @attrs.frozen
 class NodesTold:
-    """Each node was told of the epoch, or does not reply."""
+    """Each node was told of the epoch, or has not replied within a short time; again when one replies later."""
 
+    epoch: int
     # the highest epoch that a node knows beyond ours; 0: none
     higher: int = 0
     silent: tuple[str, ...] = ()
@@ -126,13 +151,16 @@ class NodesTold:
 
 @attrs.frozen
 class DaemonsReady:
-    pass
+    """All daemons of the master serve."""
+
+    epoch: int
 
 
 @attrs.frozen
 class DaemonsFailed:
-    """The daemons of the master do not start, or do not stay up, here."""
+    """A daemon of the master has not started, or has ended, unasked; each time. Not after `FenceRefused`."""
 
+    epoch: int
     reason: str
 
 
@@ -140,20 +168,33 @@ class DaemonsFailed:
 class FenceRefused:
     """A daemon of the master has ended because etcd refused its write."""
 
+    epoch: int
+
 
 @attrs.frozen
 class DaemonsEnded:
-    """No daemon of the master and no job process is left here."""
+    """No daemon of the master and no local job is left here; after `StopDaemons` or `KillDaemons`.
+
+    A process that cannot be ended, as in an uninterruptible wait, is left: then this is not told until it has gone.
+    """
+
+    # of the last `StartDaemons`; 0: there was none since keeperd was started
+    epoch: int
 
 
 @attrs.frozen
 class Drained:
     """All writes are in etcd, nothing runs here, and no new work is taken."""
 
+    epoch: int
+
 
 @attrs.frozen
 class FitnessChanged:
-    """Whether this node may be the master, apart from what etcd says; empty: it may."""
+    """Whether this node may be the master, apart from what etcd says; empty: it may.
+
+    Such as: no room on the disk, the watchdog cannot be opened, a release of etcd that loses data.
+    """
 
     reasons: tuple[str, ...]
 
@@ -170,7 +211,7 @@ class StopAsked:
 
 @attrs.frozen
 class Due:
-    """The time of `Keeper.next_due` has come."""
+    """The time of `machine.next_due` has come."""
 
 
 Event = (
@@ -198,7 +239,13 @@ Event = (
 
 @attrs.frozen
 class Look:
-    """Read all of `View` linearly; also done by itself when a watch reports a change, and now and then."""
+    """Read all of `View` linearly; also done by itself when a watch reports a change, and now and then.
+
+    One at a time: what is told by `Looked` is in the order of the reads.
+    """
+
+    # at another endpoint than the last one
+    elsewhere: bool = False
 
 
 @attrs.frozen
@@ -213,12 +260,19 @@ class Campaign:
 
 @attrs.frozen
 class Renew:
-    """Renew the lease from now on."""
+    """Renew the lease of this mastership from now on, until `Release` or `DropLease`."""
+
+    epoch: int
+    times: Times
 
 
 @attrs.frozen
 class SetDeadline:
-    """Daemons may act as the master until then, and the watchdog bites then at the latest. `until` 0: not at all."""
+    """Daemons may act as the master until then, and the watchdog bites then at the latest. `until` 0: not at all.
+
+    The first one of a mastership starts the watchdog. It is fed only while its time-out ends before `until`, and is
+    closed by `Release`.
+    """
 
     until: float
 
@@ -239,7 +293,7 @@ class FenceOld:
 
 @attrs.frozen
 class StartDaemons:
-    """Write the grant, bring up the address, start the daemons of the master."""
+    """Write the grant, bring up the address, start the daemons of the master; again after one has failed."""
 
     fence: Fence
 
@@ -248,30 +302,42 @@ class StartDaemons:
 class Drain:
     """Let luxid take and start nothing more, and wait for the jobs here, or kill them; mark the key for this node."""
 
+    # empty: for any
     node: str
     kill: bool
 
 
 @attrs.frozen
+class DrainNoMore:
+    """The opposite of `Drain`: the operator has taken back the wish."""
+
+
+@attrs.frozen
 class StopDaemons:
-    """Remove the grant and the address; end the daemons of the master by SIGTERM, and local jobs."""
+    """Remove the grant and the address; end the daemons of the master by SIGTERM, and local jobs.
+
+    When none is left, `DaemonsEnded` is reported, also if none ran.
+    """
 
 
 @attrs.frozen
 class KillDaemons:
-    """SIGKILL for all that is left of them and of their jobs."""
+    """SIGKILL for all that is left of them and of their jobs; may come again for what does not end."""
 
 
 @attrs.frozen
 class Release:
-    """Give the lease back: nothing that ran under it lives. Args: clean: whether nothing was left undone."""
+    """Nothing that ran under the mastership lives: close the watchdog, remove the key by the fence, revoke the lease.
+
+    In vain if it is no longer ours. The removal also puts `clean` into `last-master`, in the same transaction.
+    """
 
     clean: bool
 
 
 @attrs.frozen
 class DropLease:
-    """Renew no more; the lease runs out."""
+    """Renew no more; the lease runs out by itself."""
 
 
 @attrs.frozen
@@ -291,9 +357,12 @@ class RemoveWanted:
 
 @attrs.frozen
 class AcceptRestore:
-    """Remove the key of the master, raise the epoch above this, remove the marks that are newer than etcd."""
+    """Remove the key of the master, set the epoch, note by whom; if neither epoch nor acceptance has changed meanwhile.
 
-    above: int
+    Tried until it is known; then `Looked` shows what was accepted.
+    """
+
+    accepted: Accepted
 
 
 @attrs.frozen
@@ -307,7 +376,7 @@ class Tell:
 
 @attrs.frozen
 class End:
-    """keeperd may end now."""
+    """keeperd may end, when it has carried out the acts before this one, or cannot."""
 
 
 Act = (
@@ -319,6 +388,7 @@ Act = (
     | FenceOld
     | StartDaemons
     | Drain
+    | DrainNoMore
     | StopDaemons
     | KillDaemons
     | Release
