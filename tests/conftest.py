@@ -14,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import Cluster
+from tests.support.etcdfixtures import crashable_etcd, etcd, module_etcd
+
+__all__ = ["crashable_etcd", "etcd", "module_etcd"]
 
 settings.register_profile(
     "gantry",

