@@ -14,6 +14,8 @@ DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 NOT_REACHED: Final = 3
+REFUSED_SWITCHOVER: Final = 4
+REFUSED_TAKEOVER: Final = 5
 NOT_CONFIRMED: Final = 13
 UNKNOWN_FIELD: Final = 14
 TIME_OVER: Final = 124
@@ -64,4 +66,15 @@ WAITING: Final = (
     _row(NEVER_RAN, "the command never ran (not found, a dependency or a rule), or the job was canceled"),
     ExitCode("128+n", "the command was ended by signal n"),
     _row(INTERRUPTED, "Ctrl-C: no longer waiting, the job goes on; twice within 2 s on a terminal: it is killed"),
+)
+# codes of gantry cluster switchover and takeover
+MOVING: Final = (
+    _row(DONE, "the node is the master, and serves"),
+    _row(FAILED, "failed before anything was asked; or the cluster has no lease"),
+    _row(USAGE, "the command line or the settings are wrong"),
+    _row(NOT_REACHED, "keeperd of this node was not reached"),
+    _row(REFUSED_SWITCHOVER, "switchover: refused, nothing was changed; the reason is told"),
+    _row(REFUSED_TAKEOVER, "takeover: refused, nothing was changed; the reason is told"),
+    _row(TIME_OVER, "it was asked, and has not happened in time or is not known; see: gantry cluster"),
+    _row(INTERRUPTED, "Ctrl-C: no longer waiting; what was asked goes on"),
 )

@@ -19,6 +19,14 @@ def complete_node(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return _complete(ctx, QueryKind.NODE, incomplete)
 
 
+def complete_candidate(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+    """The names of master candidates, by the files of this node: where they are needed there may be no master."""
+    from cli.gantry.completion import complete_candidates
+
+    with ctx.scope(cleanup=False):
+        return complete_candidates(incomplete)
+
+
 def complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
     """The names of node groups."""
     return _complete(ctx, QueryKind.GROUP, incomplete)

@@ -11,10 +11,12 @@ from click.shell_completion import CompletionItem, get_completion_class
 
 from cli.commands import Command
 from cli.connection import open_luxid, open_wconfd
+from cli.context import paths
 from cli.exitcodes import DONE
 from cli.screen import say
 from common.errors import GantryError
 from common.locks import LockLevel, group_lock
+from common.nodes.ssconffiles import candidate_names
 from common.query.kinds import QueryKind
 from common.wire import structure
 from protocol.luxi.queries import Query, QueryJobs
@@ -80,6 +82,13 @@ def _name_items(kind: QueryKind, incomplete: str) -> list[CompletionItem]:
         found = client.call(Query(kind, ("name",), None), timeout_s=_PATIENCE_S)
     names = [str(name) for (name,) in found.values()]
     return [CompletionItem(name) for name in names if name.startswith(incomplete)][:_MOST_ITEMS]
+
+
+def complete_candidates(incomplete: str) -> list[CompletionItem]:
+    """The master candidates whose names begin with the typed text; no daemon is asked."""
+    return _quietly(
+        lambda: [CompletionItem(name) for name in candidate_names(paths()) if name.startswith(incomplete)][:_MOST_ITEMS]
+    )
 
 
 def complete_locks(incomplete: str) -> list[CompletionItem]:

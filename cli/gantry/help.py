@@ -11,7 +11,7 @@ import click
 
 from cli.commands import Command
 from cli.context import wants_json
-from cli.exitcodes import DONE, EVERYWHERE, WAITING, ExitCode
+from cli.exitcodes import DONE, EVERYWHERE, MOVING, WAITING, ExitCode
 from cli.screen import say, say_json
 from cli.tables import Column, Layout, render
 
@@ -29,6 +29,7 @@ def _tell_exit_codes() -> None:
     # the width of all help texts
     formatter = click.get_current_context().make_formatter()
     _write_table(formatter, "Of gnt-job run --wait and gnt-job submit --wait", WAITING)
+    _write_table(formatter, "Of gantry cluster switchover and takeover", MOVING)
     _write_table(formatter, "Of all other commands", EVERYWHERE)
     say(formatter.getvalue().strip())
 
@@ -41,6 +42,7 @@ def _write_table(formatter: click.HelpFormatter, heading: str, rows: Sequence[Ex
 def _exit_codes_json() -> object:
     return {
         "waiting": [attrs.asdict(row) for row in WAITING],
+        "moving": [attrs.asdict(row) for row in MOVING],
         "others": [attrs.asdict(row) for row in EVERYWHERE],
     }
 

@@ -18,7 +18,7 @@ VERBS: Final = {
     "node": Verb("cli.node.main:group", "The nodes of the cluster (gnt-node)."),
     "group": Verb("cli.group.main:group", "The node groups of the cluster (gnt-group)."),
     "network": Verb("cli.network.main:group", "The networks of the cluster (gnt-network)."),
-    "cluster": Verb("cli.cluster.main:group", "The cluster and its queue (gnt-cluster)."),
+    "cluster": Verb("cli.gantry.cluster.main:group", "The mastership; the cluster and its queue (gnt-cluster)."),
     "user": Verb("cli.gantry.user:user", "People who call over HTTP, and their rights."),
     "token": Verb("cli.gantry.token:token", "Tokens of programs that call over HTTP."),
     "completion": Verb("cli.gantry.completion:completion", "Print the completion script of a shell."),

@@ -1,0 +1,1 @@
+"""`gantry cluster`: the mastership under a lease, for operators; and all verbs of `gnt-cluster`."""

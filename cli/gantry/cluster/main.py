@@ -1,0 +1,56 @@
+"""`gantry cluster`: alone it shows the mastership; its verbs move it, and those of `gnt-cluster` stand beside them."""
+
+from typing import Final
+
+import click
+
+from cli.cluster.main import VERBS as GANETI_VERBS
+from cli.commands import Group, Verb
+from cli.exitcodes import DONE
+
+VERBS: Final = {
+    "switchover": Verb("cli.gantry.cluster.switchover:switchover", "Move the mastership to another healthy node."),
+    "takeover": Verb("cli.gantry.cluster.takeover:takeover", "Make a node the master although work may be lost."),
+    "maintenance": Verb("cli.gantry.cluster.maintenance:maintenance", "Keep the mastership where it is, or not."),
+    "accept-restore": Verb(
+        "cli.gantry.cluster.accept_restore:accept_restore", "Go on with an etcd that was restored or replaced."
+    ),
+    "test-watchdog": Verb(
+        "cli.gantry.cluster.test_watchdog:test_watchdog", "Restart this machine by its watchdog, as a test."
+    ),
+}
+
+
+class ShowingGroup(Group):
+    """A group that without a verb does something of its own, instead of showing its help."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "cluster",
+            {**VERBS, **GANETI_VERBS},
+            help=(
+                "The cluster. Without a verb: who is the master and for how long, which nodes could follow it, "
+                "and how etcd does; the exit code is 3 if nobody is the master. "
+                "The verbs after test-watchdog are those of gnt-cluster."
+            ),
+            examples=(
+                "gantry cluster",
+                "gantry cluster --output json | jq -r .master",
+                "gantry cluster switchover node2",
+            ),
+        )
+        self.invoke_without_command = True
+        self.no_args_is_help = False
+        self.callback = _show
+
+
+def _show() -> int:
+    if click.get_current_context().invoked_subcommand is not None:
+        return DONE
+    # imported late: the verbs do without it
+    from cli.gantry.cluster.showing import show_cluster
+
+    return show_cluster()
+
+
+group: Final = ShowingGroup()

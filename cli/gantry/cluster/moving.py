@@ -1,0 +1,104 @@
+"""Ask keeperd to move the mastership, and show what happens until the new master serves.
+
+Source: DESIGN section 14; lease.md 7.
+"""
+
+import select
+import time
+from typing import Final
+
+from cli.context import wants_json
+from cli.exitcodes import DONE, INTERRUPTED, TIME_OVER
+from cli.gantry.cluster.asking import ask, not_reached_words, open_keeperd, with_silence
+from cli.screen import complain, remark, say, say_json
+from common.errors import GantryError, RemoteError, Unavailable
+from common.lease.records import Role
+from common.words.times import clock
+from protocol.blocking import BlockingClient
+from protocol.keeperd.calls import ClusterView, ShowCluster, Switchover, Takeover
+
+# time between two looks at the cluster while keeperd has not replied
+_LOOK_S: Final = 1.0
+# limit of a reply that has begun to arrive
+_READ_S: Final = 30.0
+_GOES_ON: Final = "what was asked goes on without this command; see: gantry cluster"
+
+
+class Move:
+    """One call that moves the mastership, and what is shown meanwhile.
+
+    Args:
+        name: what the call is, for messages.
+        refused: exit code where keeperd refuses it, and nothing was changed.
+    """
+
+    def __init__(self, request: Switchover | Takeover, name: str, refused: int) -> None:
+        self._request = request
+        self._name = name
+        self._refused = refused
+        # last line of progress
+        self._shown = ""
+
+    def carry_out(self) -> int:
+        """Ask, show, and wait. Returns: the exit code.
+
+        Raises: Conflict: there is no lease. Unavailable: no keeperd here.
+        Cancellation: Ctrl-C ends the waiting only, and that is told.
+        """
+        with open_keeperd() as looking, open_keeperd() as asking:
+            before = ask(ShowCluster(), looking)
+            try:
+                master = self._wait(looking, asking)
+            except RemoteError as error:
+                return self._refuse(error)
+            except Unavailable as error:
+                complain(f"{not_reached_words(error)}; {_GOES_ON}")
+                return TIME_OVER
+            except KeyboardInterrupt:
+                remark(f"no longer waiting; {_GOES_ON}")
+                return INTERRUPTED
+            return self._tell_end(before, ask(ShowCluster(), looking), master)
+
+    def _wait(self, looking: BlockingClient, asking: BlockingClient) -> str:
+        asking.start(self._request)
+        while not select.select([asking], [], [], _LOOK_S)[0]:
+            self._show(looking)
+        return asking.finish(self._request, timeout_s=_READ_S)
+
+    def _show(self, looking: BlockingClient) -> None:
+        """A line, if it differs from the last one."""
+        try:
+            text = progress_words(looking.call(ShowCluster(), timeout_s=_READ_S))
+        except GantryError as error:
+            text = f"keeperd does not say how it stands: {error.message}"
+        if text != self._shown:
+            self._shown = text
+            _tell(f"{clock(time.time())[11:]}  {text}")
+
+    def _refuse(self, error: RemoteError) -> int:
+        if error.code == Unavailable.code:
+            # asked, and not over in time
+            complain(f"{with_silence(error)}; see: gantry cluster")
+            return TIME_OVER
+        complain(f"the {self._name} was refused, nothing was changed: {error.message}")
+        return self._refused
+
+    def _tell_end(self, before: ClusterView, after: ClusterView, master: str) -> int:
+        if wants_json():
+            say_json({"master": master, "before": before.master, "epoch": after.epoch})
+        else:
+            say(f"'{master}' is the master now, epoch {after.epoch}")
+        return DONE
+
+
+def progress_words(view: ClusterView) -> str:
+    """How far a move is, in one line."""
+    changing = [f"{each.name} {each.state}" for each in view.members if each.role in (Role.MASTER, Role.CHANGING)]
+    who = ", ".join(changing) or "nobody is the master"
+    waiting = "" if not view.dirty else f"; {view.dirty} changes in etcd"
+    return f"epoch {view.epoch}: {who}{waiting}"
+
+
+def _tell(text: str) -> None:
+    # lines of progress are no part of a result in JSON
+    (remark if wants_json() else say)(text)
