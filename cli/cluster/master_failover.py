@@ -10,6 +10,8 @@ from cli.commands import Command
 from cli.context import installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_CONFIRMED
 from cli.screen import confirm, remark, say, say_json, warn
+from common.errors import Conflict
+from common.settings import Settings
 
 _QUESTION = (
     "Without a vote nobody checks that the old master is dead; two masters at a time destroy the configuration. Go on?"
@@ -30,7 +32,11 @@ def master_failover(no_voting: bool, yes_do_it: bool, ignore_offline_nodes: bool
 
     The old master is stopped if it can be reached. Jobs that were running are ended as failed;
     those that are queued are kept and run. If this was interrupted, run it again.
+
+    A cluster with a lease refuses it: there 'gantry cluster' moves the mastership.
     """
+    settings = installation()
+    _refuse_lease(settings)
     # imported late: it loads TLS
     from cli.cluster.moving.steps import Move, Wishes
 
@@ -39,7 +45,7 @@ def master_failover(no_voting: bool, yes_do_it: bool, ignore_offline_nodes: bool
         return NOT_CONFIRMED
     tell = remark if wants_json() else say
     wishes = Wishes(voting=not no_voting, with_offline=not ignore_offline_nodes, accept_loss=accept_loss)
-    moved = Move(installation(), wishes, tell).carry_out()
+    moved = Move(settings, wishes, tell).carry_out()
     if wants_json():
         say_json(attrs.asdict(moved))
     else:
@@ -47,3 +53,14 @@ def master_failover(no_voting: bool, yes_do_it: bool, ignore_offline_nodes: bool
     for text in moved.warnings:
         warn(text)
     return DONE if moved.is_ready else FAILED
+
+
+def _refuse_lease(settings: Settings) -> None:
+    """Raises: Conflict: the mastership is held under a lease, so that this would be a second master."""
+    if settings.cluster.has_lease:
+        name = settings.cluster.own_name
+        raise Conflict(
+            "the master of this cluster holds a lease in etcd, and this command knows nothing of it; if the master is "
+            f"healthy: gantry cluster switchover {name}; if it is not, and no node follows it by itself: "
+            f"gantry cluster takeover --i-accept-loss {name}"
+        )

@@ -258,3 +258,13 @@ def test_candidates_complete_without_a_master(keeperd: FakeKeeperd, tmp_path: Pa
     env = {"_GANTRY_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": "5"}
 
     assert run("gantry", env=env).out.split() == ["plain,node1", "plain,node2"]
+
+
+def test_a_failover_by_hand_is_refused_where_there_is_a_lease(host: ProgramHost, tmp_path: Path) -> None:
+    prepare(tmp_path / "r")
+
+    refused = host.run("gnt-cluster", "--root", tmp_path / "r", "master-failover", "--no-voting", "--yes-do-it")
+
+    assert (refused.code, refused.out) == (1, "")
+    assert "gantry cluster switchover node2; if it is not" in refused.err
+    assert refused.err.endswith("gantry cluster takeover --i-accept-loss node2\n")
