@@ -2,9 +2,12 @@
 
 Theory. A store makes a change durable here, then passes it to the other nodes, and only then does the change count: it
 is visible, others are woken, the caller gets its reply. Each way defines what passing means: nothing (`none`),
-an attempt within a bounded time (`nodes`), a commit by a majority that fences an old master (`etcd`). A way
-retries by itself for nodes that lack a change; its store does not wait for that. When a way begins, it finds by itself
-the changes that were made while no store reported them.
+an attempt within a bounded time (`nodes`). A way retries by itself for nodes that lack a change; its store does not
+wait for that. When a way begins, it finds by itself the changes that were made while no store reported them.
+
+With `etcd` a change is committed by a majority, which fences an old master, before it is made here (`CommitsFirst`): so
+a file here never holds what is not acknowledged. The copies follow in the background. The other ways have nothing to
+do beforehand, and the store has no `CommitsFirst` then.
 
 The caller may be shielded from cancellation, so every method returns within its own time limit.
 
@@ -61,6 +64,41 @@ class Copies(Protocol):
 
     async def removed(self, paths: Sequence[Path]) -> None:
         """These files are gone; some may not have existed."""
+        ...
+
+
+class CommitsFirst(Protocol):
+    """Commits changes of files in the cluster before they are made here. A change is made only if its method returns.
+
+    A crash in between leaves a change that is committed and not made; the next start of a daemon makes it.
+
+    Raises, all methods:
+        NoLongerMaster: another node is the master, or this one can no longer prove that it is.
+        Unavailable: the cluster takes no changes now; this one is not committed.
+        InvalidRequest: the change is too large; it is not committed.
+    """
+
+    async def replacing(self, files: Sequence[FileWrite]) -> None:
+        """These files will have these contents: one transaction, all or nothing."""
+        ...
+
+    async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
+        """Other processes of this node have replaced these files; nobody has been told of it yet.
+
+        Args: are_dead: whether these processes have ended.
+        """
+        ...
+
+    async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        """Each source will be moved to its target."""
+        ...
+
+    async def removing(self, paths: Sequence[Path]) -> None:
+        """These files will be removed; some may not exist."""
+        ...
+
+    async def put_back(self, paths: Sequence[Path]) -> None:
+        """Changes of these files were committed and not made here: commit what the files hold."""
         ...
 
 

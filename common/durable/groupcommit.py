@@ -11,19 +11,22 @@ caller that changes a mass of files leaves only a part of them here at a time.
 The failure of a group does not tell whose file was the cause. Its members are then written one
 by one, so that each caller gets its own result and none suffers for another.
 
+Where changes are committed in the cluster first, that is done once for a group, before its write. What of it cannot
+be written then is put back in the cluster before its callers get the error.
+
 A group whose files are in place but whose folder could not be synced has not failed: the fsync is repeated until it
 succeeds, and the callers wait. They also wait while the system cannot start a thread.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite, NotYetDurable, write_files
 from common.durable.durably import RETRY_S, tell_durable, tell_not_durable
-from common.errors import Unavailable
+from common.errors import GantryError, InvalidRequest, Unavailable
 from common.system.inthread import tell_no_thread, try_in_thread
 from common.system.threadstart import NoThread
 
@@ -45,11 +48,26 @@ class CommitStatistics:
     waiting: int
 
 
+_CLOSING: Final = "nothing more is written: the daemon is shutting down"
+
+
+class Beforehand(Protocol):
+    """What is done in the cluster before files are written here, and after they could not be."""
+
+    async def commit(self, writes: Sequence[FileWrite]) -> None:
+        """Raises: GantryError: the files must not be written. InvalidRequest: they are too large."""
+        ...
+
+    async def put_back(self, writes: Sequence[FileWrite]) -> None:
+        """These were committed and not written. Never raises."""
+        ...
+
+
 @attrs.define(eq=False)
 class _Ticket:
     writes: Sequence[FileWrite]
     done: trio.Event = attrs.Factory(trio.Event)
-    error: OSError | None = None
+    error: OSError | GantryError | None = None
 
 
 class GroupCommit:
@@ -58,10 +76,16 @@ class GroupCommit:
     Args:
         write: called in a worker thread with all writes of a group, in the order of the commits;
             it must be all or nothing for each file and let the last write to a path win.
+        beforehand: None: a write is not announced to anybody.
     """
 
-    def __init__(self, write: Callable[[Sequence[FileWrite]], None] = write_files) -> None:
+    def __init__(
+        self,
+        write: Callable[[Sequence[FileWrite]], None] = write_files,
+        beforehand: Beforehand | None = None,
+    ) -> None:
         self._write = write
+        self._beforehand = beforehand
         self._waiting: list[_Ticket] = []
         self._wake = trio.Event()
         self._is_closed = False
@@ -80,10 +104,11 @@ class GroupCommit:
             OSError: these files could not be written; they have their old content. NotYetDurable: they have the
                 new one; raised only while the writer ends.
             Unavailable: the writer has ended.
+            GantryError: as `Beforehand.commit`; nothing was written.
         Cancellation: the wait can be cancelled; the files are still written.
         """
         if self._is_closed:
-            raise Unavailable("nothing more is written: the daemon is shutting down")
+            raise Unavailable(_CLOSING)
         ticket = _Ticket(writes)
         self._waiting.append(ticket)
         self._wake.set()
@@ -95,7 +120,7 @@ class GroupCommit:
         """Run the only writer; for `nursery.start`.
 
         Cancellation: writes left here before it are still carried out, shielded; later
-            commits are refused.
+            commits are refused. Where they are committed in the cluster first, they are refused, too.
         """
         task_status.started()
         try:
@@ -120,7 +145,8 @@ class GroupCommit:
         try:
             await self._write_group(tickets)
         except trio.Cancelled:
-            self._answer([ticket for ticket in tickets if not ticket.done.is_set()], self._unsettled)
+            left = [ticket for ticket in tickets if not ticket.done.is_set()]
+            self._answer(left, self._unsettled or (Unavailable(_CLOSING) if self._beforehand else None))
             raise
 
     def _next_group(self) -> Sequence[_Ticket]:
@@ -138,15 +164,52 @@ class GroupCommit:
         return tickets
 
     async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
-        """Cancellation: only while an fsync is repeated, or no thread can start."""
+        """Cancellation: only while an fsync is repeated, no thread can start, or the cluster is waited for."""
         self._groups += 1
+        if self._beforehand is not None:
+            tickets = await self._commit_beforehand(self._beforehand, tickets)
+            if not tickets:
+                return
         error = await self._try([write for ticket in tickets for write in ticket.writes])
-        if error is None or isinstance(error, NotYetDurable) or len(tickets) == 1:
+        if error is None or isinstance(error, NotYetDurable):
             self._answer(tickets, error)
             return
+        failed = {tickets[0]: error} if len(tickets) == 1 else await self._write_singly(tickets)
+        if self._beforehand is not None and failed:
+            # not before all are written: they may share a file
+            await self._beforehand.put_back([write for ticket in failed for write in ticket.writes])
+        for ticket, reason in failed.items():
+            self._answer([ticket], reason)
+
+    async def _commit_beforehand(self, beforehand: Beforehand, tickets: Sequence[_Ticket]) -> Sequence[_Ticket]:
+        """Commit in the cluster; return those that may be written."""
+        if self._is_closed:
+            self._answer(tickets, Unavailable(_CLOSING))
+            return ()
+        try:
+            await beforehand.commit([write for ticket in tickets for write in ticket.writes])
+        except InvalidRequest as error:
+            if len(tickets) == 1:
+                self._answer(tickets, error)
+                return ()
+            # one of them is too large, and the others do not suffer for it
+            return [each for ticket in tickets for each in await self._commit_beforehand(beforehand, [ticket])]
+        except GantryError as error:
+            self._answer(tickets, error)
+            return ()
+        return tickets
+
+    async def _write_singly(self, tickets: Sequence[_Ticket]) -> dict[_Ticket, OSError]:
+        """Write one by one, and return those that failed; the others have their answer."""
+        failed: dict[_Ticket, OSError] = {}
         for ticket in tickets:
             self._retries += 1
-            self._answer([ticket], await self._try(ticket.writes))
+            error = await self._try(ticket.writes)
+            if error is None or isinstance(error, NotYetDurable):
+                self._answer([ticket], error)
+            else:
+                failed[ticket] = error
+        return failed
 
     async def _try(self, writes: Sequence[FileWrite]) -> OSError | None:
         try:
@@ -197,7 +260,7 @@ class GroupCommit:
                 tell_durable(error)
                 return None
 
-    def _answer(self, tickets: Sequence[_Ticket], error: OSError | None) -> None:
+    def _answer(self, tickets: Sequence[_Ticket], error: OSError | GantryError | None) -> None:
         self._commits += len(tickets)
         self._failures += len(tickets) if error is not None else 0
         for ticket in tickets:

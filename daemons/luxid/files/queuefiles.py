@@ -3,7 +3,7 @@
 Theory. Each method makes a change durable here and then reports it to `common.replication.Copies`; when it returns,
 the change counts. If other nodes lack the change, that is logged, and it counts nevertheless. If this node is no longer
 the master, nothing counts any more: this caller and all later ones are refused, waiting writes are dropped, and
-`run` ends luxid.
+`run` ends luxid. Where changes are committed in the cluster first, that is done here, too (`committing`).
 
 `take_up` reports the writes of job processes, when luxid has learned of them and before any client does.
 Files that are not durable are handled elsewhere: messages to job processes, log lines of running jobs, and the wait
@@ -27,9 +27,10 @@ from common.durable.groupcommit import CommitStatistics, GroupCommit
 from common.ids import JobId
 from common.metrics.histogram import WORK_S, Histogram
 from common.paths import Paths
-from common.replication import Copies, NoCopies, NoLongerMaster, NotCopied
+from common.replication import CommitsFirst, Copies, NoCopies, NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
 from common.system.mastership import Mastership
+from daemons.luxid.files.committing import Committing
 from daemons.luxid.files.missing import MissingCopies
 from daemons.luxid.files.moving import move_durably
 
@@ -39,6 +40,7 @@ class QueueFiles:
 
     Args:
         write: makes a group of files durable, in a thread.
+        first: commits changes in the cluster; None: they are made at once.
     """
 
     def __init__(
@@ -46,14 +48,16 @@ class QueueFiles:
         paths: Paths,
         copies: Copies | None = None,
         write: Callable[[Sequence[FileWrite]], None] = write_files,
+        first: CommitsFirst | None = None,
     ) -> None:
         self._paths = paths
         self._copies = copies or NoCopies()
         self._write = write
-        self._commits = GroupCommit(self._write_as_master)
+        self._mastership = Mastership("luxid")
+        self.committing = Committing(first, self._mastership) if first is not None else None
+        self._commits = GroupCommit(self._write_as_master, self.committing)
         # syncs what job processes have written
         self.folder = FolderSync(paths.queue)
-        self._mastership = Mastership("luxid")
         self._missing = MissingCopies()
         # seconds of each write of a group of files, fsyncs included
         self.write_times = Histogram(WORK_S)
@@ -88,7 +92,8 @@ class QueueFiles:
         Raises:
             OSError: this group and those after it were not written, and nothing was reported.
             NoLongerMaster: another node has taken over.
-            Unavailable: luxid is ending.
+            Unavailable: luxid is ending, or the cluster takes no changes now; then as for OSError.
+            InvalidRequest: the cluster does not take so large a change; as for OSError.
         Cancellation: the wait can be cancelled; the group is still written, but not reported.
         Durability: on return all of it survives a loss of power.
         """
@@ -99,16 +104,21 @@ class QueueFiles:
         if await self._tell(self._copies.replaced(files)):
             self._missing.complete()
 
-    async def take_up(self, job_ids: Iterable[JobId], *, has_results: bool = True) -> None:
+    async def take_up(self, job_ids: Iterable[JobId], *, has_results: bool = True, are_dead: bool = False) -> None:
         """Make durable what the processes of these jobs have written to their job files, and report it.
 
-        Args: has_results: whether an opcode of them has ended.
+        Args:
+            has_results: whether an opcode of them has ended. That one has begun is not committed in the cluster: of a
+                job that has a process, an opcode may have begun in any case.
+            are_dead: whether these processes have ended.
         Raises: NoLongerMaster.
         Cancellation: at any time; then it may not be reported.
         """
         self._mastership.check()
         await self.folder.sync()
         paths = [self._paths.job_file(job_id) for job_id in job_ids]
+        if self.committing is not None and has_results:
+            await self.committing.taking_up(paths, are_dead=are_dead)
         if await self._tell(self._copies.appeared(paths, has_results=has_results)) and has_results:
             self._missing.complete()
 
@@ -121,11 +131,16 @@ class QueueFiles:
         Raises: OSError, NoLongerMaster.
         """
         self._mastership.check()
+        if self.committing is not None:
+            await self.committing.moving(moves)
         try:
             missing = await move_durably(moves, limiter)
         except OSError:
+            await self._put_back([move[0] for move in moves if not _is_moved(*move)])
             await self._tell(self._copies.renamed([move for move in moves if _is_moved(*move)]))
             raise
+        if missing:
+            await self._put_back(sorted(missing))
         await self._tell(self._copies.renamed([move for move in moves if move[0] not in missing]))
         return missing
 
@@ -136,17 +151,28 @@ class QueueFiles:
         Cancellation: the removal goes on in its thread, and is not reported.
         """
         self._mastership.check()
-        await _off_the_loop(lambda: durably(lambda: remove_files(paths)))
+        if self.committing is not None:
+            await self.committing.removing(paths)
+        try:
+            await _off_the_loop(lambda: durably(lambda: remove_files(paths)))
+        except OSError:
+            await self._put_back(paths)
+            raise
         await self._tell(self._copies.removed(paths))
 
     async def discard(self, paths: Sequence[Path]) -> None:
-        """Remove files that may come back after a loss of power without harm; not durable, and cheap.
+        """Remove files that may come back without harm after a loss of power, or of the master; not durable, and cheap.
 
         Raises, Cancellation: as `remove`.
         """
         self._mastership.check()
         await _off_the_loop(lambda: _unlink(paths))
         await self._tell(self._copies.removed(paths))
+
+    async def _put_back(self, paths: Sequence[Path]) -> None:
+        """Changes of these files were not made here."""
+        if self.committing is not None:
+            await self.committing.put_back_files(paths)
 
     async def _tell(self, telling: Awaitable[None]) -> bool:
         """Return whether all nodes have the change, if that was waited for. Raises: NoLongerMaster."""

@@ -15,11 +15,12 @@ import attrs
 import trio
 
 from common.durable.atomicfile import FileWrite
-from common.errors import DamagedFile, NotFound, Unavailable
+from common.errors import DamagedFile, GantryError, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.paths import Paths
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobState
+from common.replication import NoLongerMaster
 from common.system.log import get_log
 from daemons.luxid.files.batches import note_of
 from daemons.luxid.files.joblogs import JobLogs
@@ -72,7 +73,8 @@ class Store:
         The jobs have consecutive ids, either reserved or the next ones; these are used up, even if the write fails.
 
         Raises:
-            Unavailable: the disk refused; no job is left, and their ids are not used again.
+            Unavailable: the disk, or the cluster, refused; no job is left, and their ids are not used again.
+            InvalidRequest: the cluster does not take so large a change; as for Unavailable.
             NoLongerMaster: another node has taken over; the fate of the jobs is unknown.
             TypeError, ValueError: a job cannot be written as JSON; nothing is written.
         """
@@ -91,6 +93,12 @@ class Store:
             raise Unavailable(
                 f"the queue cannot be written: {_reason(error)}; nothing was submitted, make room and try again"
             ) from error
+        except NoLongerMaster:
+            raise
+        except (Unavailable, InvalidRequest):
+            if len(groups) > 1:
+                await self._take_back([write.path for write in files], [write.path for write in before])
+            raise
         if len(jobs) > 1:
             await self._remove_note(before[-1].path)
 
@@ -107,7 +115,9 @@ class Store:
         try:
             await self.files.remove(files)
             await self.files.remove(before)
-        except OSError as error:
+        except NoLongerMaster:
+            raise
+        except (OSError, GantryError) as error:
             _log.error("submission.not_taken_back", first=files[0], count=len(files), reason=error)
 
     async def _remove_note(self, note: Path) -> None:

@@ -108,7 +108,7 @@ class Deaths:
             await self._end_unknown(job, error)
             return
         # the process may have died before it had synced the file
-        await self._store.files.take_up([job_id])
+        await self._store.files.take_up([job_id], are_dead=True)
         if job.next_index is None:
             self._events.ended(job)
             return
