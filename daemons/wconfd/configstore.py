@@ -2,9 +2,8 @@
 
 The writer is `steps.StepWriter`: memory never knows more than the disk, and waiting changes share
 a write. Specific to the configuration: its bytes are kept beside it, and the nodes learn of a change, before it
-is written here, before it counts, and afterwards (`Distribution`). What was committed in the cluster and could not be
-written here is taken back there before the caller gets the error. If this node is no longer the master nothing counts
-any more, and `run` ends wconfd.
+counts (`durableconfig`) and afterwards. If this node is no longer the master nothing counts any more, and `run` ends
+wconfd.
 
 Source: STYLE 2.2; wconfd.md 6.3, 7.4, 7.5; DESIGN section 8.
 """
@@ -22,14 +21,14 @@ from common.errors import Conflict, Unavailable
 from common.objects.config import Config
 from common.objects.kinds import GroupUuid
 from common.paths import Paths
-from common.replication import NoLongerMaster, NotCopied
 from common.system.log import get_log
 from common.system.mastership import Mastership
 from common.system.watch import EventKind, FolderWatch
-from daemons.wconfd.configfile import ConfigFile, ForeignChange
+from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.core.config.configstate import ConfigState, is_urgent, reloaded
 from daemons.wconfd.core.config.deliveries import Deliveries, Delivery, Stamp
-from daemons.wconfd.distribution import ConfigChange, Distribution, LocalDistribution
+from daemons.wconfd.distribution import Distribution, LocalDistribution
+from daemons.wconfd.durableconfig import DurableConfig
 from daemons.wconfd.spreading import Spreading
 from daemons.wconfd.steps import StepStatistics, StepWriter
 from protocol.wconfd.config import NodeBehind
@@ -60,13 +59,13 @@ class ConfigStore:
 
     def __init__(self, file: ConfigFile, config: Config, distribution: Distribution) -> None:
         self._file = file
-        # state in the file, and the note beside it; `_publish` makes the state visible
-        self._written = self._state = ConfigState.found(config, file.content)
-        self._note = file.note
+        # `_publish` makes the durable state visible
+        self._state = ConfigState.found(config, file.content)
         self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
         self._distribution = distribution
         self._told: Callable[[Config, Config], None] = _ignore
         self._mastership = Mastership("wconfd")
+        self._durable = DurableConfig(file, self._state, distribution, self._mastership)
         self._spreading = Spreading(distribution, lambda: self._state, self._mastership)
         # last result of `foreign_change`
         self._foreign: str | None = None
@@ -201,7 +200,7 @@ class ConfigStore:
         await self.foreign_change()
 
     def _reload_step(self, kept: _Kept) -> tuple[_Kept, bool]:
-        if kept.config is not self._written.config:
+        if kept.config is not self._durable.state.config:
             # a reload now would lose acknowledged changes of this turn
             return kept, False
         try:
@@ -243,66 +242,10 @@ class ConfigStore:
 
     def _write(self, kept: _Kept, _: object) -> None:
         """Write in the writer's thread."""
-        self._mastership.check()
-        before = self._written
-        after = before if kept.config is before.config else ConfigState.of(kept.config, before)
-        note = kept.deliveries.encode()
-        if after is before:
-            self._write_file(after, note)
-        else:
-            self._write_in_cluster(ConfigChange(before, after, self._note, note))
-        self._written, self._note = after, note
-        if after is not before:
-            self._commit(before, after)
-
-    def _write_in_cluster(self, change: ConfigChange) -> None:
-        """Commit the change, then write it here; or neither."""
-        if foreign := self._file.foreign_change():
-            # it could not be written
-            raise self._refused(foreign)
-        try:
-            self._distribution.commit_first(change)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-        try:
-            self._write_file(change.after, change.note)
-        except BaseException:
-            self._take_back(change)
-            raise
-
-    def _take_back(self, change: ConfigChange) -> None:
-        try:
-            self._distribution.take_back(change)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
-
-    def _write_file(self, state: ConfigState, note: bytes) -> None:
-        try:
-            self._file.write(state.content, note)
-        except ForeignChange as error:
-            raise self._refused(str(error)) from error
-        except OSError as error:
-            _log.error("config.unwritten", path=self._file.path, error=error)
-            reason = error.strerror or error
-            text = f"the configuration could not be written: {reason}; nothing was changed, repeat the call"
-            raise Unavailable(text, path=str(self._file.path)) from error
-
-    def _refused(self, foreign: str) -> Conflict:
-        _log.error("config.foreign", path=self._file.path, error=foreign)
-        return Conflict(foreign, path=str(self._file.path))
-
-    def _commit(self, before: ConfigState, after: ConfigState) -> None:
-        """Pass the change to the other nodes, in the writer's thread."""
-        try:
-            self._distribution.commit(before, after)
-        except NotCopied as error:
-            effect = "the change counts; the other nodes are told again until they have it"
-            _log.error("copies.missing", reason=error, serial=after.config.serial_no, effect=effect)
-        except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
+        self._durable.write(kept.config, kept.deliveries.encode())
 
     def _publish(self, _: Sequence[object]) -> None:
-        before, self._state = self._state.config, self._written
+        before, self._state = self._state.config, self._durable.state
         self._spreading.tell()
         self._told(before, self._state.config)
 

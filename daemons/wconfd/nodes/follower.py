@@ -4,7 +4,7 @@ Source: noded.md 8; wconfd.md 7.5.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final, assert_never
 
 import attrs
@@ -50,14 +50,19 @@ class Follower:
     """A node that gets contents; `run` sends them, one call at a time.
 
     A silent node is left alone for the pauses of its client; after other failures the pauses are shorter.
+
+    Args: progressed: called when the node has got something, a call has failed, or a doubt is settled.
     """
 
-    def __init__(self, node: NodeAddress, clients: NodeClients) -> None:
+    def __init__(self, node: NodeAddress, clients: NodeClients, progressed: Callable[[], None] = lambda: None) -> None:
         self.node = node
         self._clients = clients
+        self._progressed = progressed
         self._contents = NOTHING
         # a wconfd before this one, or a follower of the same node, may have left requests without a reply
         self._holding = Holding(in_doubt=True)
+        # when the last request without a reply was given up
+        self._doubted_at = trio.current_time()
         # when it had everything last, as far as known; the beginning, if never
         self._complete_at = trio.current_time()
         self._failures = 0
@@ -95,6 +100,14 @@ class Follower:
     def is_behind(self) -> bool:
         """Whether the node lacks anything, as far as known."""
         return self._lacking() is not None
+
+    @property
+    def copied(self) -> int | None:
+        """The number of the configuration's content that it has for sure; None: it may have any, or lose what it has.
+
+        A request without a reply may still bring it an older one.
+        """
+        return None if self._holding.in_doubt else self._holding.numbers.get(Part.CONFIG)
 
     def behind(self) -> NodeBehind | None:
         """What the node lacks; None: nothing, as far as known."""
@@ -222,6 +235,8 @@ class Follower:
 
     async def _recover(self, part: Part, failed: Failed) -> None:
         self._holding = self._holding.failed(part, _failure(failed.kind))
+        if _failure(failed.kind) is Failure.UNKNOWN:
+            self._doubted_at = trio.current_time()
         self._failures += 1
         silence = self._clients.usual.silence(self.node.name)
         pause_s = next(self._pauses) if silence is None else max(silence.until - trio.current_time(), 0)
@@ -238,7 +253,7 @@ class Follower:
             await self._hurry.wait()
 
     async def _settle(self) -> None:
-        with trio.move_on_after(_SETTLING_S):
+        with trio.move_on_at(self._doubted_at + _SETTLING_S):
             await self._news.wait()
             return
         self._note_completeness()
@@ -247,6 +262,7 @@ class Follower:
     def _tell_progress(self) -> None:
         self._progress.set()
         self._progress = trio.Event()
+        self._progressed()
 
 
 def _failure(kind: FailureKind) -> Failure:

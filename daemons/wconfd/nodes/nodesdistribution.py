@@ -114,6 +114,11 @@ class NodesDistribution:
         self._made = trio.Event()
         # by name
         self._followers: dict[str, Follower] = {}
+        # serial numbers of the contents of the configuration, by the numbers of these, from the oldest one in use
+        self._serials: dict[int, int] = {}
+        # the candidates that should have the configuration; None: not known yet, or not this node's to tell
+        self._wanted: frozenset[str] | None = None
+        self._progress = trio.Event()
         nursery.start_soon(self._make_contents)
 
     def commit_first(self, change: ConfigChange) -> None:
@@ -143,6 +148,39 @@ class NodesDistribution:
     def behind(self) -> tuple[NodeBehind, ...]:
         found = (each.behind() for _, each in sorted(self._followers.items()))
         return tuple(each for each in found if each is not None)
+
+    def copied_serial(self, without: frozenset[str]) -> int | None:
+        """The serial number up to which all candidates have the configuration for sure; None: some may have none of it.
+
+        Args: without: names of candidates for which nothing is kept.
+        """
+        if self._wanted is None or not self._serials:
+            return None
+        numbers = {max(self._serials)}
+        for name in self._wanted - without:
+            copied = self._followers[name].copied if name in self._followers else None
+            if copied is None:
+                return None
+            numbers.add(copied)
+        # one that was sent before a later state was made may be unknown: the node is about to get that
+        return self._serials.get(min(numbers))
+
+    @property
+    def lagging(self) -> frozenset[str]:
+        """The candidates that may lack the latest configuration, by name."""
+        newest = max(self._serials, default=None)
+        wanted = self._wanted or frozenset()
+        return frozenset(
+            name for name in wanted if name not in self._followers or self._followers[name].copied != newest
+        )
+
+    async def progress(self) -> None:
+        """Wait until `copied_serial` may be another one."""
+        await self._progress.wait()
+
+    def _tell_progress(self) -> None:
+        self._progress.set()
+        self._progress = trio.Event()
 
     async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         followers = [each for _, each in sorted(self._followers.items())]
@@ -195,9 +233,21 @@ class NodesDistribution:
             self._followers.pop(name).end()
         for name, node in online.items():
             if name not in self._followers:
-                self._followers[name] = Follower(node, self._clients)
+                self._followers[name] = Follower(node, self._clients, self._tell_progress)
                 self._nursery.start_soon(self._followers[name].run)
             self._followers[name].aim(contents if name in with_file else _without_file(contents))
+        self._note_serial(config, contents[Part.CONFIG].number)
+
+    def _note_serial(self, config: Config, number: int) -> None:
+        """Note what these contents are, and who should have them."""
+        master = config.nodes.get(config.cluster.master_node)
+        is_own = master is not None and master.name == self._sender.own_name
+        self._wanted = frozenset(node.name for node in candidates(config)) if is_own else None
+        self._serials[number] = config.serial_no
+        in_use = [each.copied for each in self._followers.values()]
+        oldest = min([number, *(copied for copied in in_use if copied is not None)])
+        self._serials = {key: serial for key, serial in self._serials.items() if key >= oldest}
+        self._tell_progress()
 
 
 def _without_file(contents: Contents) -> Contents:
