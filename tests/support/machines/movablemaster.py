@@ -83,7 +83,7 @@ class MovableMaster:
         first = Machine("node1.test", self._fleet.master)
         others = [Machine(node.name, node.cluster) for node in self._fleet.nodes]
         self.machines = {machine.name: machine for machine in (first, *others)}
-        self._name_certificates(first.paths)
+        name_certificates(first.paths, self)
 
     def __enter__(self) -> Self:
         return self
@@ -129,11 +129,12 @@ class MovableMaster:
         assert done.code == 0, done
         return machine
 
-    def _name_certificates(self, paths: Paths) -> None:
-        """As after the nodes were added: those of all candidates are obeyed."""
-        config = orjson.loads(paths.config_data.read_bytes())
-        certs = config["cluster"]["candidate_certs"]
-        uuids = {node["name"]: uuid for uuid, node in config["nodes"].items()}
-        for machine in self:
-            certs[uuids[machine.name]] = digest_of(machine.paths.client_pem.read_bytes())
-        paths.config_data.write_bytes(orjson.dumps(config))
+
+def name_certificates(paths: Paths, machines: Iterable[Machine]) -> None:
+    """Name the certificates of these nodes in a configuration, as after they were added: candidates are obeyed."""
+    config = orjson.loads(paths.config_data.read_bytes())
+    certs = config["cluster"]["candidate_certs"]
+    uuids = {node["name"]: uuid for uuid, node in config["nodes"].items()}
+    for machine in machines:
+        certs[uuids[machine.name]] = digest_of(machine.paths.client_pem.read_bytes())
+    paths.config_data.write_bytes(orjson.dumps(config))

@@ -1,4 +1,4 @@
-"""A bad network between a master and a node: a proxy that stops, delays, resets, or answers garbage.
+"""A bad network between a master and a node: a proxy that stops, delays, resets, loses replies, or answers garbage.
 
 with Proxy(("127.0.0.2", port), ("127.0.1.2", port)) as proxy:
     proxy.behave(Behaviour.STOP)
@@ -9,6 +9,7 @@ import random
 import socket
 import struct
 import threading
+from functools import partial
 from types import TracebackType
 from typing import Final, Self
 
@@ -35,16 +36,22 @@ class Behaviour(enum.Enum):
     RESET = "reset"
     # whoever sends anything gets random bytes, and the connection is closed
     GARBAGE = "garbage"
+    # what is sent arrives, and the replies are lost
+    HALF = "half"
 
 
 class Proxy:
-    """Passes connections on; a context manager, whose work is done in a thread of its own."""
+    """Passes connections on; a context manager, whose work is done in a thread of its own.
+
+    Args: listens: port 0: any that is free, see `place`.
+    """
 
     def __init__(self, listens: Place, target: Place, seed: int = 0) -> None:
         self._target = target
         self._chance = random.Random(seed)
         self._behaviour = Behaviour.PASS
         self._listener = socket.create_server(listens)
+        self.place: Place = self._listener.getsockname()
         self._changed = trio.Event()
         self._connections: set[trio.SocketStream] = set()
         self._has_begun = threading.Event()
@@ -99,13 +106,15 @@ class Proxy:
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._copy, client, server, nursery.cancel_scope)
-                nursery.start_soon(self._copy, server, client, nursery.cancel_scope)
+                nursery.start_soon(partial(self._copy, is_reply=True), server, client, nursery.cancel_scope)
         finally:
             self._connections -= streams
             for stream in streams:
                 await trio.aclose_forcefully(stream)
 
-    async def _copy(self, source: trio.SocketStream, target: trio.SocketStream, scope: trio.CancelScope) -> None:
+    async def _copy(
+        self, source: trio.SocketStream, target: trio.SocketStream, scope: trio.CancelScope, *, is_reply: bool = False
+    ) -> None:
         try:
             while data := await source.receive_some(_CHUNK):
                 while self._behaviour is Behaviour.STOP:
@@ -113,6 +122,8 @@ class Proxy:
                 if self._behaviour is Behaviour.GARBAGE:
                     await source.send_all(self._chance.randbytes(len(data)))
                     break
+                if self._behaviour is Behaviour.HALF and is_reply:
+                    continue
                 if self._behaviour is Behaviour.DELAY:
                     await trio.sleep(_DELAY_S)
                 await target.send_all(data)
