@@ -101,6 +101,14 @@ class Keys:
         """The beginning of the keys of parts of large changes (`common.lease.packing`)."""
         return f"{self.prefix}parts/"
 
+    def parts_of(self, writer: str) -> str:
+        """Those of the changes of one daemon."""
+        return f"{self.parts}{writer}/"
+
+    def sequence(self, writer: str) -> str:
+        """Which transaction of a daemon was its last; each moves it, so that one that arrives late is refused."""
+        return f"{self.prefix}sequence/{writer}"
+
     @property
     def kept(self) -> str:
         """The beginning of the keys of small files that stay here for ever, by their names below the data folder."""

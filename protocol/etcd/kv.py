@@ -85,7 +85,18 @@ class Get:
     keys_only: bool = False
 
 
-Operation = Put | Delete | Get
+@attrs.frozen
+class Nested:
+    """Operations that are carried out if comparisons of their own hold, in the same revision as the rest.
+
+    etcd counts operations by levels: those of a transaction and the most of any one nested in it are 128 together.
+    """
+
+    when: Sequence[Equals]
+    then: Sequence[Put | Delete]
+
+
+Operation = Put | Delete | Get | Nested
 
 
 @attrs.frozen
