@@ -22,6 +22,7 @@ from protocol.etcd.kv import (
     Header,
     KeyValue,
     LeaseId,
+    Nested,
     Operation,
     Outcome,
     Put,
@@ -158,6 +159,9 @@ def _operation(operation: Operation) -> dict[str, object]:
             return {"request_delete_range": {**gone, "range_end": end_of(key)} if is_prefix else gone}
         case Get():
             return {"request_range": _range(operation)}
+        case Nested(when, then):
+            inner = {"compare": [_comparison(each) for each in when], "success": [_operation(each) for each in then]}
+            return {"request_txn": inner}
         case _:
             assert_never(operation)
 

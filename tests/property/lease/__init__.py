@@ -1,0 +1,1 @@
+"""Tests: property, the lease and what is committed under it."""
