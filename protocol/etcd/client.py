@@ -3,56 +3,51 @@
     async with EtcdClient(EtcdAddress.of(settings)) as client:
         outcome = await client.transact(Transaction([Equals(key, Field.CREATED, 0)], [Put(key, value)]))
 
-Theory. A member without a majority replies only after seven seconds, a stopped one never. So each request to one member
-has a short limit of its own; then the same request goes to the next one, until the caller's time is over. A
-transaction may therefore be carried out twice, or be refused the second time because the first has changed what it
-compares: callers tell by what they read (`Transaction.otherwise`). All members serve the same data, so the client stays
-with the one that has replied.
+Theory. How long one member may take, and who is asked next: `protocol.etcd.asking`. A transaction may therefore be
+carried out twice, or be refused the second time because the first has changed what it compares: callers tell by what
+they read (`Transaction.otherwise`).
 
 Source: lease.md 1, 2 and 5.
 """
 
-import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
-import orjson
 import trio
 
-from common.system.log import get_log
-from protocol.dial import pauses
-from protocol.etcd import questions
-from protocol.etcd.address import EtcdAddress
-from protocol.etcd.errors import EtcdUnknown
+from protocol.etcd import maintenance, questions
+from protocol.etcd.address import Endpoint, EtcdAddress
+from protocol.etcd.asking import Asker
+from protocol.etcd.errors import Compacted
 from protocol.etcd.kv import Found, Get, LeaseId, Outcome, Transaction
-from protocol.etcd.member import HttpReply, Member
-from protocol.etcd.questions import Granted, Question
-from protocol.etcd.refusals import Meaning, judge
-from protocol.etcd.wire import Broken
+from protocol.etcd.maintenance import Alarm, MemberEntry, MemberStatus
+from protocol.etcd.questions import Granted
+from protocol.etcd.watching import Watching, open_watch
 
-R = TypeVar("R")
-_OK: Final = 200
-_NO_HEADERS: Final[dict[str, str]] = {}
-_log: Final = get_log(__name__)
+# a watch that was silent so long has ended, in seconds
+SILENCE_S: Final = 60.0
+# a member replies to nothing else while it defragments its file
+DEFRAGMENT_S: Final = 120.0
+_COMPACT_S: Final = 30.0
 
 
 class EtcdClient:
     """Asks etcd; any number of tasks may do so at a time, each over a connection of its own, which is kept.
 
     Args of all methods:
-        limit_s: seconds until the caller gives up; the time for each member and one more if left out.
+        limit_s: seconds until the caller gives up; if left out, the time for each member and one more.
     Raises, all methods:
         EtcdUnknown: no member has given a reply that decides anything in time.
-        EtcdFull, EtcdCorrupt, EtcdDenied, TooLarge, EtcdError: etcd has certainly refused.
+        EtcdFull, EtcdCorrupt, EtcdDenied, TooLarge, UnsafeRelease, EtcdError: etcd was not asked, or has refused.
+    Raises, when made: InvalidRequest: the password or a certificate cannot be read.
     Cancellation: the request may be carried out nevertheless.
     """
 
     def __init__(self, address: EtcdAddress) -> None:
-        self._address = address
-        context = ssl.create_default_context() if any(each.is_tls for each in address.endpoints) else None
-        self._members = [Member(each, context if each.is_tls else None) for each in address.endpoints]
-        # index of the member that is asked first
-        self._first = 0
+        self._asker = Asker(address)
+        self.endpoints = address.endpoints
 
     async def __aenter__(self) -> Self:
         return self
@@ -65,89 +60,74 @@ class EtcdClient:
 
     def close(self) -> None:
         """Close the kept connections; requests under way go on."""
-        for member in self._members:
-            member.close()
+        self._asker.close()
 
     async def get(self, asked: Get, limit_s: float | None = None) -> Found:
         """Read. Raises: Compacted."""
-        return await self._ask(questions.get(asked), limit_s)
+        return await self._asker.ask(questions.get(asked), limit_s)
 
     async def transact(self, transaction: Transaction, limit_s: float | None = None) -> Outcome:
-        return await self._ask(questions.transact(transaction), limit_s)
+        """Raises: LeaseGone: a key was to be put with a lease that is over."""
+        return await self._asker.ask(questions.transact(transaction), limit_s)
 
     async def grant(self, ttl_s: int, limit_s: float | None = None) -> Granted:
         """Make a lease. A second one may be made, if the first reply was lost; it runs out."""
-        return await self._ask(questions.grant(ttl_s), limit_s)
+        return await self._asker.ask(questions.grant(ttl_s), limit_s)
 
     async def renew(self, lease: LeaseId, limit_s: float | None = None) -> float:
-        """Return the seconds that the lease lives from when this was called. Raises: LeaseGone."""
-        return await self._ask(questions.renew(lease), limit_s)
+        """Return the seconds that the lease lives, counted from when this was called. Raises: LeaseGone."""
+        return await self._asker.ask(questions.renew(lease), limit_s)
 
     async def revoke(self, lease: LeaseId, limit_s: float | None = None) -> None:
         """End a lease; its keys go with it. Raises: LeaseGone: it was over, perhaps by the same request."""
-        await self._ask(questions.revoke(lease), limit_s)
+        await self._asker.ask(questions.revoke(lease), limit_s)
 
-    async def _ask(self, question: Question[R], limit_s: float | None) -> R:
-        if limit_s is None:
-            limit_s = self._address.request_limit_s * (len(self._members) + 1)
-        deadline = trio.current_time() + limit_s
-        reasons: dict[str, str] = {}
-        for pause in pauses():
-            for index in self._round():
-                try:
-                    return await self._attempt(index, question, deadline)
-                except Broken as broken:
-                    reasons[str(self._members[index].endpoint)] = str(broken)
-                    self._avoid(index, str(broken))
-                if trio.current_time() >= deadline:
-                    raise _unknown(reasons)
-            await trio.sleep_until(min(trio.current_time() + pause, deadline))
-            if trio.current_time() >= deadline:
-                break
-        raise _unknown(reasons)
+    @asynccontextmanager
+    async def watch(self, prefix: str, after_revision: int, *, silence_s: float = SILENCE_S) -> AsyncIterator[Watching]:
+        """Watch all keys that begin so, from the revision after this one on; it is only a hint to look.
 
-    def _round(self) -> list[int]:
-        count = len(self._members)
-        return [(self._first + step) % count for step in range(count)]
+            async with client.watch(keys.master, found.header.revision) as events:
+                async for event in events: ...
 
-    def _avoid(self, index: int, reason: str) -> None:
-        # another task may have turned to the next one already
-        if self._first == index and len(self._members) > 1:
-            self._first = (index + 1) % len(self._members)
-            _log.info(
-                "etcd.next",
-                member=self._members[index].endpoint,
-                next=self._members[self._first].endpoint,
-                reason=reason,
-            )
+        Args: silence_s: after so many seconds without an event the watch ends as well.
+        Raises: also Compacted and WatchEnded, from the events: read anew, then watch anew.
+        """
+        connection, events = await open_watch(self._asker, questions.watch(prefix, after_revision), silence_s)
+        try:
+            yield events
+        finally:
+            connection.close()
 
-    async def _attempt(self, index: int, question: Question[R], deadline: float) -> R:
-        """Raises: Broken: nothing is known. EtcdError: a certain refusal."""
-        limit_s = self._address.request_limit_s
-        with trio.CancelScope(deadline=min(trio.current_time() + limit_s, deadline)):
-            reply = await self._members[index].ask(question.path, question.body, _NO_HEADERS)
-            return _read(question, reply)
-        raise Broken(f"no reply within {limit_s:g} s")
+    async def members(self, limit_s: float | None = None) -> Sequence[MemberEntry]:
+        """The members as etcd knows them, running or not."""
+        return await self._asker.ask(maintenance.members(), limit_s)
 
+    def releases(self) -> Mapping[Endpoint, str]:
+        """The releases of the members of the address that were connected to, as they said then."""
+        return {each.endpoint: each.release for each in self._asker.members if each.release}
 
-def _read(question: Question[R], reply: HttpReply) -> R:
-    if reply.status != _OK:
-        raise _refused(reply)
-    try:
-        found = orjson.loads(reply.body)
-        # a stream begins well and reports its error in a line
-        if "error" in found:
-            raise _refused(reply)
-        return question.read(found)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Broken(f"it replied with something else: {reply.body[:100]!r}") from error
+    async def status(self, endpoint: Endpoint, limit_s: float | None = None) -> MemberStatus:
+        """What this member says of itself; it replies without a majority, too."""
+        return await self._asker.ask_member(endpoint, maintenance.status(), limit_s)
 
+    async def alarms(self, limit_s: float | None = None) -> Sequence[Alarm]:
+        return await self._asker.ask(maintenance.alarms(), limit_s)
 
-def _refused(reply: HttpReply) -> Exception:
-    refusal = judge(reply.status, reply.body)
-    return Broken(refusal.text) if refusal.meaning is Meaning.UNKNOWN else refusal.error
+    async def disarm(self, alarm: Alarm, limit_s: float | None = None) -> None:
+        """Take an alarm back. Etcd that is still full raises it again with the next change."""
+        await self._asker.ask(maintenance.disarm(alarm), limit_s)
 
+    async def compact(self, revision: int, limit_s: float = _COMPACT_S) -> None:
+        """Forget what keys were before this revision. That it is forgotten already is no error."""
+        try:
+            await self._asker.ask(maintenance.compact(revision), limit_s)
+        except Compacted:
+            return
 
-def _unknown(reasons: dict[str, str]) -> EtcdUnknown:
-    told = "; ".join(f"{member}: {reason}" for member, reason in reasons.items())
-    return EtcdUnknown(f"no member of etcd has given an answer in time ({told or 'none was asked'}); is etcd running?")
+    async def defragment(self, endpoint: Endpoint, limit_s: float = DEFRAGMENT_S) -> None:
+        """Give free space of this member's file back. It serves nobody meanwhile."""
+        await self._asker.ask_member(endpoint, maintenance.defragment(), limit_s)
+
+    async def move_leader(self, leader: Endpoint, member_id: str, limit_s: float | None = None) -> None:
+        """Let another member lead. Args: leader: the one that leads now."""
+        await self._asker.ask_member(leader, maintenance.move_leader(member_id), limit_s)

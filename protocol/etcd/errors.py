@@ -49,3 +49,15 @@ class EtcdDenied(EtcdError):
 
 class Compacted(EtcdError):
     """the revision asked for was compacted; read anew"""
+
+
+class WatchEnded(EtcdError, Unavailable):
+    """a watch has ended, and changes may have been missed; read anew, then watch anew"""
+
+    code = "unavailable"
+
+
+class UnsafeRelease(EtcdError, Unavailable):
+    """a member of etcd runs a release that may lose data when it crashes; upgrade it"""
+
+    code = "unavailable"

@@ -125,3 +125,12 @@ class Outcome:
     succeeded: bool
     # of the `Get` operations that were carried out, in order
     found: Sequence[Sequence[KeyValue]] = ()
+
+
+@attrs.frozen
+class WatchEvent:
+    """A change of a key that is watched."""
+
+    # with its removal, only the key and the revision of the removal are there
+    pair: KeyValue
+    is_gone: bool

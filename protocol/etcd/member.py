@@ -1,4 +1,4 @@
-"""One member of etcd: its connections, and HTTP over them.
+"""One member of etcd: its connections, its release, and the token that it has given.
 
 Theory. Each request that is under way has a connection to itself; connections are kept for the next. The gateway keeps
 them open. A connection whose request was given up is closed, since its reply may still come.
@@ -6,64 +6,120 @@ them open. A connection whose request was given up is closed, since its reply ma
 Source: lease.md 1.
 """
 
-import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
-import attrs
-import h11
+import orjson
+import trio
 
 from protocol.etcd.address import Endpoint
-from protocol.etcd.wire import Broken, Wire, connect
+from protocol.etcd.errors import UnsafeRelease
+from protocol.etcd.httpconnection import OK, Connection, HttpReply, closing_unless_done
+from protocol.etcd.tlscontexts import TlsContexts
+from protocol.etcd.wire import Broken, TlsBroken, connect
 
-# a reply of more bytes is taken for a fault
-MAX_REPLY: Final = 256 * 2**20
+# a crash under load makes them lose entries that others have
+BROKEN_RELEASES: Final = frozenset({"3.5.0", "3.5.1", "3.5.2"})
+_NO_HEADERS: Final[Mapping[str, str]] = {}
 _MAX_KEPT: Final = 16
 
 
-@attrs.frozen
-class HttpReply:
-    status: int
-    body: bytes
-
-
 class Member:
-    """A member; any number of tasks may ask it at a time. Args: context: for TLS; None: plain."""
+    """A member; any number of tasks may ask it at a time.
 
-    def __init__(self, endpoint: Endpoint, context: ssl.SSLContext | None) -> None:
+    Args:
+        tls: None: plain.
+        takes_all_releases: whether a release is used that may lose data when it crashes.
+    """
+
+    def __init__(self, endpoint: Endpoint, tls: TlsContexts | None, *, takes_all_releases: bool = False) -> None:
         self.endpoint = endpoint
-        self._context = context
+        # as it said when it was connected to last; empty: never yet
+        self.release = ""
+        # proves the user to this member; empty: there is none yet, or it asks for none
+        self.token = ""
+        # held while a token is fetched, which costs the member much
+        self.login_lock = trio.Lock()
+        self._tls = tls
+        self._takes_all_releases = takes_all_releases
         # the one that was used last comes last
-        self._idle: list[_Connection] = []
+        self._idle: list[Connection] = []
 
-    async def ask(self, path: str, body: bytes, headers: Mapping[str, str]) -> HttpReply:
-        """POST a request. Raises: Broken: there is no whole reply; the member may have carried the request out.
+    async def ask(self, path: str, body: bytes) -> HttpReply:
+        """POST a request.
 
-        Cancellation: likewise.
+        Raises:
+            Broken: there is no whole reply; the member may have carried the request out.
+            UnsafeRelease: nothing was sent.
+        Cancellation: it may have been carried out.
         """
-        connection = await self._connection()
-        try:
-            await connection.send(path, body, headers)
-            reply = await connection.reply()
-        except BaseException:
-            connection.close()
-            raise
+        with self._noticing_certificates():
+            connection = await self._connection()
+            with closing_unless_done(connection):
+                await connection.send("POST", path, body, self._headers())
+                reply = await connection.reply()
         self._keep(connection)
         return reply
 
-    async def _connection(self) -> "_Connection":
+    async def open_stream(self, path: str, body: bytes, headers: Mapping[str, str]) -> Connection | HttpReply:
+        """POST a request whose reply never ends.
+
+        Returns: the connection, on which the reply's lines come, and which the caller closes; or why there is none.
+
+        Raises: as `ask`.
+        """
+        with self._noticing_certificates():
+            connection = await self._connect()
+            with closing_unless_done(connection):
+                await connection.send("POST", path, body, {**self._headers(), **headers})
+                status = await connection.head()
+                if status == OK:
+                    return connection
+                reply = HttpReply(status, await connection.body())
+        connection.close()
+        return reply
+
+    def _headers(self) -> Mapping[str, str]:
+        return {"Authorization": self.token} if self.token else _NO_HEADERS
+
+    async def _connection(self) -> Connection:
         while self._idle:
             kept = self._idle.pop()
             if kept.may_be_kept:
                 return kept
             kept.close()
-        return _Connection(await connect(self.endpoint, self._context), self.endpoint.place)
+        return await self._connect()
 
-    def _keep(self, connection: "_Connection") -> None:
+    async def _connect(self) -> Connection:
+        context = self._tls.current if self._tls else None
+        connection = Connection(await connect(self.endpoint, context), self.endpoint.place)
+        with closing_unless_done(connection):
+            # a member is upgraded by a restart, so each connection may lead to another release
+            await connection.send("GET", "/version", b"", _NO_HEADERS)
+            self.release = release_of((await connection.reply()).body)
+            if self.release in BROKEN_RELEASES and not self._takes_all_releases:
+                raise UnsafeRelease(
+                    f"the member of etcd at {self.endpoint} runs the release {self.release}, which may lose data when "
+                    "it crashes; upgrade it (3.4.23 and all from 3.5.3 on are good), or set 'allow_broken_releases' of "
+                    "'[etcd]'"
+                )
+        return connection
+
+    def _keep(self, connection: Connection) -> None:
         if connection.is_done and len(self._idle) < _MAX_KEPT:
             self._idle.append(connection)
         else:
             connection.close()
+
+    @contextmanager
+    def _noticing_certificates(self) -> Iterator[None]:
+        try:
+            yield
+        except TlsBroken:
+            if self._tls:
+                self._tls.refused()
+            raise
 
     def close(self) -> None:
         """Close the kept connections; requests under way go on."""
@@ -71,59 +127,12 @@ class Member:
             self._idle.pop().close()
 
 
-class _Connection:
-    def __init__(self, wire: Wire, host: str) -> None:
-        self._wire = wire
-        self._host = host
-        self._http = h11.Connection(h11.CLIENT)
-
-    @property
-    def is_done(self) -> bool:
-        """Whether another request may follow."""
-        return self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-
-    @property
-    def may_be_kept(self) -> bool:
-        return self._wire.may_be_kept
-
-    async def send(self, path: str, body: bytes, headers: Mapping[str, str]) -> None:
-        if self._http.our_state is h11.DONE:
-            self._http.start_next_cycle()
-        lines = [("Host", self._host), ("Content-Length", str(len(body))), *headers.items()]
-        head = self._http.send(h11.Request(method="POST", target=path, headers=lines)) or b""
-        # one packet for most requests
-        await self._wire.send(head + (self._http.send(h11.Data(data=body)) or b""))
-        self._http.send(h11.EndOfMessage())
-
-    async def reply(self) -> HttpReply:
-        status = await self.head()
-        body = bytearray()
-        while isinstance(event := await self._event(), h11.Data):
-            body += event.data
-            if len(body) > MAX_REPLY:
-                raise Broken(f"its reply has more than {MAX_REPLY} bytes")
-        if not isinstance(event, h11.EndOfMessage):
-            raise Broken("it closed the connection before its reply was whole")
-        return HttpReply(status, bytes(body))
-
-    async def head(self) -> int:
-        """Return the status of the reply."""
-        while True:
-            event = await self._event()
-            if isinstance(event, h11.Response):
-                return event.status_code
-            if not isinstance(event, h11.InformationalResponse):
-                raise Broken("it closed the connection before it replied")
-
-    async def _event(self) -> h11.Event:
-        try:
-            while (event := self._http.next_event()) is h11.NEED_DATA:
-                self._http.receive_data(await self._wire.receive())
-        except h11.RemoteProtocolError as error:
-            raise Broken(f"its reply is cut, or not HTTP: {error}") from error
-        if isinstance(event, h11.Event):
-            return event
-        raise Broken("it sent more than its reply")
-
-    def close(self) -> None:
-        self._wire.close()
+def release_of(body: bytes) -> str:
+    """Raises: Broken: it is no reply of etcd's."""
+    try:
+        release = orjson.loads(body)["etcdserver"]
+    except (ValueError, TypeError, KeyError):
+        release = None
+    if not isinstance(release, str):
+        raise Broken(f"it is no member of etcd: it replied {body[:100]!r}")
+    return release

@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, TypeVar, assert_never
 import attrs
 import orjson
 
-from protocol.etcd.errors import LeaseGone
+from protocol.etcd.errors import Compacted, LeaseGone, WatchEnded
 from protocol.etcd.kv import (
     Delete,
     Equals,
@@ -27,6 +27,7 @@ from protocol.etcd.kv import (
     Outcome,
     Put,
     Transaction,
+    WatchEvent,
 )
 
 Json = Mapping[str, Any]
@@ -46,6 +47,8 @@ class Question(Generic[R]):
     path: str
     body: bytes
     read: Callable[[Json], R]
+    # whether a member may take all the time that the caller has
+    takes_long: bool = False
 
 
 @attrs.frozen
@@ -86,6 +89,26 @@ def renew(lease: LeaseId) -> Question[float]:
 
 def revoke(lease: LeaseId) -> Question[Header]:
     return Question("/v3/lease/revoke", orjson.dumps({"ID": str(lease)}), header_of)
+
+
+def authenticate(user: str, password: str) -> Question[str]:
+    """The reply is a token, for the member that gives it."""
+
+    def read(reply: Json) -> str:
+        return str(reply["token"])
+
+    return Question("/v3/auth/authenticate", orjson.dumps({"name": user, "password": password}), read)
+
+
+def watch(prefix: str, after_revision: int) -> Question[Sequence[WatchEvent]]:
+    """Each line of the reply holds events. Their reading raises Compacted, and WatchEnded for any other end."""
+    asked = {
+        "key": encoded(prefix or "\0"),
+        "range_end": end_of(prefix),
+        "start_revision": str(after_revision + 1),
+        "progress_notify": True,
+    }
+    return Question("/v3/watch", orjson.dumps({"create_request": asked}), _events)
 
 
 def result(reply: Json) -> Json:
@@ -177,6 +200,15 @@ def _values(reply: Json) -> Sequence[KeyValue]:
 def _outcome(reply: Json) -> Outcome:
     found = [_values(part["response_range"]) for part in reply.get("responses", ()) if "response_range" in part]
     return Outcome(header_of(reply), bool(reply.get("succeeded", False)), found)
+
+
+def _events(reply: Json) -> Sequence[WatchEvent]:
+    news = result(reply)
+    if int(news.get("compact_revision", 0)):
+        raise Compacted(f"etcd has compacted its history up to the revision {news['compact_revision']}")
+    if news.get("canceled", False):
+        raise WatchEnded(f"etcd has canceled the watch: {news.get('cancel_reason') or 'it gives no reason'}")
+    return [WatchEvent(key_value(each["kv"]), each.get("type") == "DELETE") for each in news.get("events", ())]
 
 
 def _granted(reply: Json) -> Granted:

@@ -101,6 +101,11 @@ def judge(status: int, body: bytes) -> Refusal:
     return Refusal(_by_text(text) or _by_code(code), text or f"HTTP {status}, code {code}")
 
 
+def judge_text(text: str) -> Refusal:
+    """Tell what the reason of a watch that was canceled means."""
+    return Refusal(_by_text(text) or Meaning.UNKNOWN, text)
+
+
 def _text_and_code(found: Mapping[str, object]) -> tuple[str, object]:
     inner = found.get("error")
     if isinstance(inner, dict):

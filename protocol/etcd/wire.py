@@ -25,6 +25,10 @@ class Broken(Exception):
     """A connection cannot be made, or is lost; in words for users."""
 
 
+class TlsBroken(Broken):
+    """TLS has failed; perhaps a certificate was renewed."""
+
+
 class Wire(Protocol):
     """Raises, all methods: Broken."""
 
@@ -96,7 +100,7 @@ class TlsWire:
                 await self._flush()
                 await self._fill()
             except ssl.SSLError as error:
-                raise Broken(_tls_words(error)) from error
+                raise TlsBroken(_tls_words(error)) from error
             else:
                 await self._flush()
                 return
@@ -105,7 +109,7 @@ class TlsWire:
         try:
             self._tls.write(data)
         except ssl.SSLError as error:
-            raise Broken(_tls_words(error)) from error
+            raise TlsBroken(_tls_words(error)) from error
         await self._flush()
 
     async def receive(self) -> bytes:
@@ -118,7 +122,7 @@ class TlsWire:
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return b""
             except ssl.SSLError as error:
-                raise Broken(_tls_words(error)) from error
+                raise TlsBroken(_tls_words(error)) from error
 
     def close(self) -> None:
         self._below.close()

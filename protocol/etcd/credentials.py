@@ -1,0 +1,40 @@
+"""User and password of a client of etcd.
+
+The password is read at the start, and again only when etcd has refused it: whoever renews a lease must not wait for a
+disk.
+
+Source: lease.md 5.
+"""
+
+from pathlib import Path
+
+from common.errors import InvalidRequest
+from protocol.etcd.address import EtcdAddress
+
+
+class Credentials:
+    """Raises: InvalidRequest: the file of the password cannot be read."""
+
+    def __init__(self, address: EtcdAddress) -> None:
+        self.user = address.user
+        self._path = Path(address.password_file)
+        self.password = self._read()
+
+    def has_changed(self) -> bool:
+        """Read the file again; tell whether the password is another one."""
+        try:
+            password = self._read()
+        except InvalidRequest:
+            return False
+        has_changed = password != self.password
+        self.password = password
+        return has_changed
+
+    def _read(self) -> str:
+        try:
+            return self._path.read_text().rstrip("\n")
+        except (OSError, ValueError) as error:
+            raise InvalidRequest(
+                f"the password for etcd cannot be read from '{self._path}': {error}; "
+                "write it there (setting 'password_file' of '[etcd]')"
+            ) from error

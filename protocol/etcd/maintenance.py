@@ -1,0 +1,129 @@
+"""Questions about the members of etcd, and what keeps etcd in order; no I/O.
+
+Source: lease.md 5.
+"""
+
+from collections.abc import Sequence
+
+import attrs
+import orjson
+
+from protocol.etcd.kv import Header
+from protocol.etcd.questions import Json, Question, header_of
+
+
+@attrs.frozen
+class MemberEntry:
+    """A member as etcd knows it."""
+
+    member_id: str
+    # empty: it was never started
+    name: str
+    peer_urls: Sequence[str]
+    client_urls: Sequence[str]
+    # whether it has no vote
+    is_learner: bool = False
+
+
+@attrs.frozen
+class MemberStatus:
+    """What a member says of itself."""
+
+    header: Header
+    # such as 3.4.23
+    release: str
+    # bytes of its file, and of those what is not free
+    size: int
+    used: int
+    # id of the leader that it follows; empty: none
+    leader: str
+    is_learner: bool = False
+    # such as an alarm
+    faults: Sequence[str] = ()
+    # bytes, as releases from 3.6 on tell; 0: it does not tell
+    quota: int = 0
+
+    @property
+    def member_id(self) -> str:
+        return self.header.member_id
+
+    @property
+    def is_leader(self) -> bool:
+        return bool(self.leader) and self.leader == self.member_id
+
+
+@attrs.frozen
+class Alarm:
+    member_id: str
+    # NOSPACE or CORRUPT, as etcd says it
+    kind: str
+
+    @property
+    def is_full(self) -> bool:
+        return self.kind == "NOSPACE"
+
+
+def members() -> Question[Sequence[MemberEntry]]:
+    def read(reply: Json) -> Sequence[MemberEntry]:
+        return [
+            MemberEntry(
+                each["ID"],
+                each.get("name", ""),
+                each.get("peerURLs", []),
+                each.get("clientURLs", []),
+                bool(each.get("isLearner", False)),
+            )
+            for each in reply["members"]
+        ]
+
+    return Question("/v3/cluster/member/list", b"{}", read)
+
+
+def status() -> Question[MemberStatus]:
+    def read(reply: Json) -> MemberStatus:
+        return MemberStatus(
+            header_of(reply),
+            reply["version"],
+            int(reply.get("dbSize", 0)),
+            int(reply.get("dbSizeInUse", 0)),
+            _id(reply.get("leader", "")),
+            bool(reply.get("isLearner", False)),
+            reply.get("errors", []),
+            int(reply.get("dbSizeQuota", 0)),
+        )
+
+    return Question("/v3/maintenance/status", b"{}", read)
+
+
+def alarms() -> Question[Sequence[Alarm]]:
+    def read(reply: Json) -> Sequence[Alarm]:
+        return [Alarm(each["memberID"], each["alarm"]) for each in reply.get("alarms", ())]
+
+    return Question("/v3/maintenance/alarm", b'{"action":"GET"}', read)
+
+
+def disarm(alarm: Alarm) -> Question[None]:
+    body = {"action": "DEACTIVATE", "memberID": alarm.member_id, "alarm": alarm.kind}
+    return Question("/v3/maintenance/alarm", orjson.dumps(body), _nothing)
+
+
+def compact(revision: int) -> Question[None]:
+    """Return only when the members have removed the old revisions from their files."""
+    body = {"revision": str(revision), "physical": True}
+    return Question("/v3/kv/compaction", orjson.dumps(body), _nothing, takes_long=True)
+
+
+def defragment() -> Question[None]:
+    return Question("/v3/maintenance/defragment", b"{}", _nothing)
+
+
+def move_leader(member_id: str) -> Question[None]:
+    return Question("/v3/maintenance/transfer-leadership", orjson.dumps({"targetID": member_id}), _nothing)
+
+
+def _nothing(reply: Json) -> None:
+    pass
+
+
+def _id(number: str) -> str:
+    return "" if number == "0" else number

@@ -1,0 +1,68 @@
+"""The TLS of a client of etcd: the authority that it trusts, and its own certificate.
+
+Theory. Certificates are renewed while daemons run. Their files are read at the start, and again only when a connection
+was refused because of a certificate and the files have changed: whoever renews a lease must not wait for a disk.
+
+Source: lease.md 5.
+"""
+
+import os
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+from common.errors import InvalidRequest
+from common.system.log import get_log
+from protocol.etcd.address import EtcdAddress
+
+_log: Final = get_log(__name__)
+
+
+class TlsContexts:
+    """Raises: InvalidRequest: a file cannot be read, or is no certificate."""
+
+    def __init__(self, address: EtcdAddress) -> None:
+        self._address = address
+        self.current = self._load()
+        self._stamps = self._look()
+
+    def refused(self) -> None:
+        """Take it that a certificate was refused: use the files of now from the next connection on, if they changed."""
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        try:
+            self.current = self._load()
+        except InvalidRequest as error:
+            _log.warning("etcd.certificates_unusable", reason=error.message, goes_on="with those of before")
+        else:
+            self._stamps = stamps
+            _log.info("etcd.certificates_renewed")
+
+    def _load(self) -> ssl.SSLContext:
+        of = self._address
+        try:
+            context = ssl.create_default_context(cafile=of.ca_file or None)
+            if of.cert_file:
+                context.load_cert_chain(of.cert_file, of.key_file or None)
+        except (OSError, ssl.SSLError) as error:
+            files = ", ".join(f"'{name}'" for name in self._files())
+            raise InvalidRequest(
+                f"the certificates for etcd ({files}) cannot be used: {error.strerror or error}; "
+                "look at 'ca_file', 'cert_file' and 'key_file' of '[etcd]'"
+            ) from error
+        return context
+
+    def _look(self) -> Sequence[tuple[str, int]]:
+        return [(name, _stamp(name)) for name in self._files()]
+
+    def _files(self) -> Sequence[str]:
+        of = self._address
+        return [name for name in (of.ca_file, of.cert_file, of.key_file) if name]
+
+
+def _stamp(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:
+        return 0
