@@ -13,7 +13,7 @@ import attrs
 
 from tests.reliability.ledger import Outcome
 
-_LINE: Final = re.compile(r"(enter|clash|leave) (\S+) (\S+) (\S+)")
+_LINE: Final = re.compile(r"(enter|clash|leave) (\S+) (\S+) (\S+)(?: at (\S+))?")
 
 
 @attrs.frozen
@@ -115,11 +115,13 @@ class Line:
     token: str
     lock: str
     node: str
+    # seconds since the epoch; 0: it does not say
+    at: float = 0.0
 
 
 def read_lines(text: str) -> list[Line]:
     """The lines of a ledger, in the order in which they were written. One command writes each line by one call."""
-    return [Line(*found.groups()) for found in _LINE.finditer(text)]
+    return [Line(found[1], found[2], found[3], found[4], float(found[5] or 0)) for found in _LINE.finditer(text)]
 
 
 @attrs.frozen

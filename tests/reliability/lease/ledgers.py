@@ -16,7 +16,7 @@ _LOCKS: Final = 8
 _SCRIPT: Final = """
 exec 9>>"$HELD"
 flock --nonblock 9 || echo "clash $TAG" >> "$LEDGER"
-echo "enter $TAG" >> "$LEDGER"
+echo "enter $TAG at $(date +%s.%N)" >> "$LEDGER"
 sleep $PAUSE
 echo "leave $TAG" >> "$LEDGER"
 exit $CODE

@@ -71,6 +71,13 @@ def reign_violations(changes: Sequence[KeyChange], keys: Keys, acknowledged: Map
     ]
 
 
+def entries_left(changes: Sequence[KeyChange], keys: Keys) -> list[str]:
+    """The keys that are there for the sake of a node that lacks something, or of a job that runs."""
+    values = {change.key: change.value for change in changes}
+    of_lacking = (keys.dirty, keys.config, keys.running, keys.parts)
+    return [key for key, value in values.items() if value is not None and key.startswith(of_lacking)]
+
+
 def _numbers(reigns: Sequence[Reign]) -> Iterator[str]:
     for before, after in pairwise(reigns):
         if after.epoch <= before.epoch:

@@ -6,7 +6,7 @@ from common.lease.keys import Keys
 from common.lease.records import MasterRecord, RunningJob, encode
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
-from tests.reliability.lease.reigns import KeyChange, Reign, reign_violations, reigns_of
+from tests.reliability.lease.reigns import KeyChange, Reign, entries_left, reign_violations, reigns_of
 
 KEYS = Keys("/test/")
 JOB = KEYS.dirty + "queue/job-7"
@@ -99,3 +99,8 @@ def test_an_end_that_is_taken_back_in_etcd_is_found() -> None:
     found = reign_violations([*FIRST, GONE, *SECOND, job(8, JobState.ERROR)], KEYS, {})
 
     assert the_one(found) == f"{JOB} was success at revision 7 and error at 8"
+
+
+def test_an_entry_that_some_node_lacks_is_told_until_it_is_removed() -> None:
+    assert entries_left(FIRST, KEYS) == [JOB]
+    assert entries_left([*FIRST, KeyChange(4, JOB, None)], KEYS) == []

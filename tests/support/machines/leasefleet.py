@@ -226,16 +226,22 @@ class LeaseFleet:
         """The node that may act as the master, if one may; its daemons may not serve yet."""
         return next((each for each in self if each.grant() is not None), None)
 
-    def serving(self, besides: Candidate | None = None) -> Candidate | None:
-        master = self.master()
-        return master if master is not None and master is not besides and master.serves() else None
+    def until_master(
+        self, besides: Candidate | None = None, *, above: int = 0, timeout_s: float = _PATIENCE_S
+    ) -> Candidate:
+        """Wait until a node serves as the master.
 
-    def until_master(self, besides: Candidate | None = None, timeout_s: float = _PATIENCE_S) -> Candidate:
-        """Wait until a node serves as the master. Args: besides: this one does not count."""
+        Args:
+            besides: this one does not count.
+            above: epoch that its mastership must exceed.
+        """
         found: list[Candidate] = []
 
         def is_there() -> bool:
-            found.extend(filter(None, (self.serving(besides),)))
+            for each in self:
+                grant = each.grant()
+                if each is not besides and grant is not None and grant.fence.epoch > above and each.serves():
+                    found.append(each)
             return bool(found)
 
         what = "a master serves" if besides is None else f"a master serves besides {besides.name}"
