@@ -21,10 +21,10 @@ from cli.gantry.up import start_supervisor, tell
 from cli.listening import listens
 from cli.screen import complain, remark, say_json
 from common.daemons import Feature, start_order
-from common.errors import Conflict, InvalidRequest, RemoteError, Unavailable
+from common.errors import Conflict, InvalidRequest, NotFound, RemoteError, Unavailable
 from common.installation import has_systemd, take_up
 from common.nodes.joining.joiningfiles import JoiningFiles, JoiningPlan
-from common.nodes.joining.joinsettings import NodeSettings, settle_settings
+from common.nodes.joining.joinsettings import NodeSettings, missing_etcd_files, settle_settings
 from common.nodes.joining.jointoken import TokenText
 from common.objects.config import CONFIG_VERSION
 from common.queue.jobs import FINAL_NAMES
@@ -76,7 +76,9 @@ def join(master: str, text: str, node: str | None, address: str | None, timeout:
         tell(f"admitted    as '{name}' at {door.own_address} to the cluster '{admitted.cluster_name}'")
         if written is not None:
             tell(f"settings    written to {written}")
-        _start_daemons(load_settings(effective_root()))
+        settings = load_settings(effective_root())
+        _check_etcd_files(settings)
+        _start_daemons(settings)
         return _be_taken_in(door, files, plan, admitted.cluster_name, time.monotonic() + timeout)
 
 
@@ -105,6 +107,16 @@ def _make_room(settings: Settings, files: JoiningFiles, token: TokenText, *, is_
     if aside is not None:
         tell(f"put aside   the files of the cluster before: {aside}")
         take_up(settings)
+
+
+def _check_etcd_files(settings: Settings) -> None:
+    """Raises: NotFound: this machine could never become the master, because it cannot speak to etcd."""
+    if settings.cluster.has_lease and (missing := missing_etcd_files(settings)):
+        names = ", ".join(f"'{file}'" for file in missing)
+        raise NotFound(
+            f"this machine lacks files for etcd that the settings name: {names}; copy them from a master candidate, "
+            "then repeat the same command, which goes on from here"
+        )
 
 
 def _request(files: JoiningFiles, plan: JoiningPlan, token: TokenText, address: str) -> Join:

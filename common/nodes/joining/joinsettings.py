@@ -1,9 +1,12 @@
 """The settings file of a machine that joins: written if it is missing, else checked.
 
-Source: DESIGN section 13, "Joining".
+Under a lease it names the members of etcd as the master's does. The files for etcd, a password and certificates, are
+not sent: a machine must have them before it can be a candidate.
+
+Source: DESIGN sections 13, "Joining", and 14.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,8 +16,14 @@ from common.asciijson import ascii_json
 from common.durable.atomicfile import FileWrite, write_files
 from common.durable.durably import durably
 from common.errors import Conflict
-from common.nodes.nodesettings import ConfdSettings, MondSettings
+from common.lease.leasesettings import EtcdSettings, KeeperdSettings
+from common.nodes.nodesettings import BY_NODES, ConfdSettings, MondSettings
 from common.settings import SYSTEM_FILE, Settings
+
+_CLUSTER: Final = "cluster"
+# keys that are the same on all nodes; files for etcd have the same places
+_ETCD: Final = ("endpoints", "prefix", "user", "password_file", "ca_file", "cert_file", "key_file", "request_timeout_s")
+_KEEPERD: Final = ("ttl_s", "test_timings", "port", "stale_s")
 
 # name of a table -> its keys and values
 Tables = Mapping[str, Mapping[str, object]]
@@ -32,12 +41,18 @@ class NodeSettings:
     shared: Tables = attrs.field(factory=dict)
 
     @property
+    def replication(self) -> str:
+        return str(self.shared.get(_CLUSTER, {}).get("replication", BY_NODES))
+
+    @property
     def text(self) -> str:
         """The content of a settings file with nothing else."""
-        return (
-            f'[cluster]\nreplication = "nodes"\nnode_name = "{self.node_name}"\n\n'
-            f'[noded]\naddress = "{self.address}"\nport = {self.port}\n'
-        ) + "".join(f"\n[{name}]\n{_lines(table)}" for name, table in self.shared.items())
+        own: Tables = {
+            _CLUSTER: {"replication": self.replication, "node_name": self.node_name},
+            "noded": {"address": self.address, "port": self.port},
+        }
+        others = {name: table for name, table in self.shared.items() if name != _CLUSTER}
+        return "\n".join(f"[{name}]\n{_lines(table)}" for name, table in {**own, **others}.items())
 
 
 def shared_tables(settings: Settings) -> Tables:
@@ -49,7 +64,30 @@ def shared_tables(settings: Settings) -> Tables:
         values: dict[str, object] = {"enabled": own.enabled, "port": own.port}
         if changed := {key: value for key, value in values.items() if value != getattr(usual, key)}:
             found[name] = changed
+    if settings.cluster.has_lease:
+        found[_CLUSTER] = {"replication": settings.cluster.replication}
+        found |= _lease_tables(settings)
     return found
+
+
+def _lease_tables(settings: Settings) -> dict[str, dict[str, object]]:
+    tables = (
+        ("etcd", _ETCD, settings.etcd, EtcdSettings()),
+        ("keeperd", _KEEPERD, settings.keeperd, KeeperdSettings()),
+    )
+    found: dict[str, dict[str, object]] = {}
+    for name, keys, own, usual in tables:
+        changed = {key: getattr(own, key) for key in keys if getattr(own, key) != getattr(usual, key)}
+        if changed:
+            found[name] = changed
+    return found
+
+
+def missing_etcd_files(settings: Settings) -> Sequence[str]:
+    """The files that the settings name for etcd, and this machine has not."""
+    etcd = settings.etcd
+    named = (etcd.ca_file, etcd.cert_file, etcd.key_file, etcd.password_file)
+    return [file for file in named if file and not Path(file).exists()]
 
 
 def _lines(table: Mapping[str, object]) -> str:
@@ -69,8 +107,18 @@ def settle_settings(settings: Settings, wanted: NodeSettings) -> Path | None:
         durably(lambda: write_files([FileWrite(path, wanted.text.encode(), _MODE)]))
         return path
     noded, cluster = settings.noded, settings.cluster
-    fits = cluster.has_nodes and cluster.own_name == wanted.node_name and noded.port == wanted.port
+    fits = (
+        cluster.replication == wanted.replication
+        and cluster.own_name == wanted.node_name
+        and noded.port == wanted.port
+        and (not cluster.has_lease or settings.etcd.prefix == _prefix(wanted))
+    )
     if not fits or noded.address not in ("", wanted.address):
         lines = "; ".join(line for line in wanted.text.splitlines() if line)
         raise Conflict(f"'{settings.source}' does not fit the cluster; let it have these lines: {lines}")
     return None
+
+
+def _prefix(wanted: NodeSettings) -> object:
+    """The prefix of the cluster's keys in etcd: with another one a node would be a cluster of its own."""
+    return wanted.shared.get("etcd", {}).get("prefix", EtcdSettings().prefix)
