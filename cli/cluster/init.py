@@ -5,9 +5,10 @@ import click
 from cli.commands import Command
 from cli.context import effective_root, up_command, wants_json
 from cli.exitcodes import DONE
+from cli.gantry.etcdnamed import check_etcd_named
 from cli.screen import remark, say, say_json
 from common.nodes.ownaddress import own_address
-from common.settings import load_settings
+from common.settings import Settings, load_settings
 
 
 @click.command(
@@ -16,13 +17,17 @@ from common.settings import load_settings
 @click.option("--node", metavar="NAME", help="The name of this node; the host's if left out.")
 @click.argument("name")
 def init(name: str, node: str | None) -> int:
-    """Make the files of a cluster called NAME, with one node: this one."""
+    """Make the files of a cluster called NAME, with one node: this one.
+
+    With a lease in etcd this node becomes the master at its first campaign, some seconds after its start.
+    """
     from common.clusterinit import create_cluster
     from common.installation import check_safe
 
     settings = load_settings(effective_root())
     paths = settings.paths
     check_safe(settings)
+    check_etcd_named(settings)
     node = settings.cluster.own_name if node is None else node
     create_cluster(
         paths,
@@ -37,5 +42,9 @@ def init(name: str, node: str | None) -> int:
         say_json({"name": name, "node": node, "data": str(paths.data)})
     else:
         say(f"cluster '{name}' made in {paths.data}")
-    remark(f"start it with: {up_command()}")
+    remark(f"start it with: {up_command()}{_then(settings)}")
     return DONE
+
+
+def _then(settings: Settings) -> str:
+    return "; then see its first campaign with: gantry cluster" if settings.cluster.has_lease else ""

@@ -6,17 +6,18 @@ import click
 
 from cli.commands import Command
 from cli.connection import open_luxid
+from cli.context import installation, up_command, wants_json
 from cli.context import paths as installation_paths
-from cli.context import up_command, wants_json
 from cli.durations import DURATION
 from cli.exitcodes import DONE
 from cli.gantry.pids import end_process
 from cli.live.followers import until_ended
 from cli.query import jobs_now
 from cli.screen import remark, say, say_json
-from common.daemons import Feature, start_order
-from common.errors import Unavailable
+from common.daemons import Feature, Place, start_order
+from common.errors import GantryError, Unavailable
 from common.ids import JobId
+from common.nodes.nodeplace import place_of
 from common.nodes.runningcommands import going_on_words
 from common.paths import Paths
 from common.system.daemons.running import find_daemon, find_supervisor
@@ -35,6 +36,7 @@ def down(kills_jobs: bool, timeout: float) -> int:
         _tell("already down", was_up=False, left=0)
         return DONE
     left = _kill_jobs(timeout) if kills_jobs else _count_jobs(paths)
+    was_master = _held_lease()
     supervisor = find_supervisor(paths)
     if supervisor is not None:
         _end("the supervisor", supervisor.pid, timeout)
@@ -44,9 +46,20 @@ def down(kills_jobs: bool, timeout: float) -> int:
     _tell("down", was_up=True, left=left)
     if left:
         remark(_words_for_left(left, is_killed=kills_jobs))
+    if was_master:
+        remark("this node was the master: another candidate follows it by itself, unless maintenance is on")
     if (words := going_on_words(paths.node_commands)) is not None:
         remark(f"{words}, found again by: {up_command()}")
     return DONE
+
+
+def _held_lease() -> bool:
+    """Whether this node is the master under a lease."""
+    settings = installation()
+    try:
+        return settings.cluster.has_lease and place_of(settings) is Place.MASTER
+    except (GantryError, OSError):
+        return False
 
 
 def _words_for_left(left: int, *, is_killed: bool) -> str:

@@ -9,6 +9,7 @@ import click
 
 from cli.clusterstate.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
 from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
+from cli.clusterstate.masterships import known_mastership, mastership_json, mastership_line
 from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
@@ -88,6 +89,7 @@ def tell_status(settings: Settings) -> int:
     ghosts = known_ghosts() if _is_ready(daemons, "wconfd") else ()
     http = settings.rapid.url(settings.cluster.own_name) if _is_ready(daemons, "rapid") else None
     supervisor = _supervisor(paths)
+    mastership = known_mastership() if _is_ready(daemons, "keeperd") else None
     commands = _commands_here(paths) if settings.cluster.has_nodes else None
     if wants_json():
         copies = {} if lags is None else {"queue_lags": lags_json(lags), "queue_verdicts": verdicts_json(verdicts)}
@@ -97,10 +99,15 @@ def tell_status(settings: Settings) -> int:
             copies["ghosts"] = [as_json(ghost) for ghost in ghosts]
         web = {} if http is None else {"http": http}
         here = {} if commands is None else {"commands_here": commands}
-        say_json({**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **web, **copies})
+        lease = {} if mastership is None else {"mastership": mastership_json(mastership)}
+        say_json(
+            {**_as_json(daemons, supervisor, jobs, drained), "not_master": why_left, **here, **lease, **web, **copies}
+        )
     else:
         for line in render(_COLUMNS, [_cells(*_row(daemon)) for daemon in daemons], Layout(has_color=uses_color())):
             say_styled(line)
+        if mastership is not None:
+            say(mastership_line(mastership))
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
         if commands:
@@ -115,7 +122,7 @@ def tell_status(settings: Settings) -> int:
             say(f"copies: queue {status_words(verdicts)}")
         if config_verdicts:
             say(f"copies: configuration {status_words(config_verdicts)}")
-        if why_left is not None:
+        if why_left is not None and mastership is None:
             say(why_left)
     if not is_up:
         complain(_what_is_wrong(daemons, paths, has_supervisor=supervisor is not None))

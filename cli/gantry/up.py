@@ -11,8 +11,9 @@ import click
 from cli.commands import Command
 from cli.context import command_line, effective_root, installation, wants_json
 from cli.exitcodes import DONE, FAILED, NOT_REACHED
+from cli.gantry.etcdnamed import check_etcd_named
 from cli.screen import remark, say
-from common.daemons import SUPERVISOR_MODULE, WARNING, Feature, Place, start_order
+from common.daemons import MASTER_DAEMONS, SUPERVISOR_MODULE, WARNING, Feature, Place, start_order
 from common.errors import Conflict, Unavailable
 from common.installation import take_up
 from common.nodes.nodeplace import daemons_here, place_of
@@ -39,7 +40,8 @@ def up(detach: bool, no_voting: bool, yes_do_it: bool) -> int:
 
     An empty root becomes a cluster of one node first. In the foreground Ctrl-C stops the
     daemons; jobs that run go on. With more than one machine the node daemon is started too, and
-    on nodes that are not the master only that one. If HTTP is enabled and cannot start, all else
+    on nodes that are not the master only that one. With a lease in etcd keeperd is started, too, which
+    starts the others when this node has become the master. If HTTP is enabled and cannot start, all else
     runs without it; the exit code of --detach is then 3.
     """
     settings = installation()
@@ -51,20 +53,34 @@ def up(detach: bool, no_voting: bool, yes_do_it: bool) -> int:
         tell(f"already up with pid {supervisor.pid}; '{command_line('gantry', 'status')}' tells more")
         return _tell_status(settings) if wants_json() else DONE
     _refuse_others(paths)
+    check_etcd_named(settings)
     _make_cluster(settings)
     if not detach:
         _up_here()
-    code = _up_detached(paths, len(daemons_here(settings)))
+    code = _up_detached(paths, _awaited(settings))
+    if settings.cluster.has_lease and code != FAILED:
+        tell(f"mastership  decided in etcd; see: {command_line('gantry', 'cluster')}")
     return _tell_status(settings) if code != FAILED and wants_json() else code
 
 
 def _skip_vote(settings: Settings, *, is_confirmed: bool) -> None:
+    if settings.cluster.has_lease:
+        raise Conflict(
+            "under a lease no node is asked for its vote; to make this node the master: "
+            f"gantry cluster takeover --i-accept-loss {settings.cluster.own_name}"
+        )
     if not is_confirmed:
         raise click.UsageError("without a vote two nodes may be masters at a time; if you are sure, add --yes-do-it")
     if settings.cluster.has_nodes:
         from common.nodes.mastershipnotes import allow_no_voting
 
         allow_no_voting(settings)
+
+
+def _awaited(settings: Settings) -> int:
+    """The number of daemons that are started at once; under a lease keeperd starts those of the master, perhaps."""
+    here = daemons_here(settings)
+    return sum(not settings.cluster.has_lease or daemon.name not in MASTER_DAEMONS for daemon in here)
 
 
 def _tell_status(settings: Settings) -> int:

@@ -268,3 +268,51 @@ def test_a_failover_by_hand_is_refused_where_there_is_a_lease(host: ProgramHost,
     assert (refused.code, refused.out) == (1, "")
     assert "gantry cluster switchover node2; if it is not" in refused.err
     assert refused.err.endswith("gantry cluster takeover --i-accept-loss node2\n")
+
+
+def test_getmaster_asks_keeperd_and_without_it_the_files(
+    keeperd: FakeKeeperd, host: ProgramHost, tmp_path: Path
+) -> None:
+    paths = Paths.under_root(tmp_path / "r")
+    paths.ssconf_file("master_node").write_text("node3\n")
+    getmaster = partial(host.run, "gnt-cluster", "--root", tmp_path / "r", "getmaster")
+    assert getmaster() == Ended(0, "node1\n", "")
+
+    keeperd.view = attrs.evolve(VIEW, master="")
+    nobody = getmaster()
+    assert (nobody.code, nobody.out) == (3, "")
+    assert "nobody is the master now" in nobody.err
+
+    paths.keeperd_socket.unlink()
+    assert getmaster() == Ended(0, "node3\n", "")
+
+
+@pytest.mark.parametrize("words", [("gnt-cluster", "init", "lab"), ("gantry", "up")])
+def test_a_cluster_with_a_lease_is_not_made_without_an_etcd(
+    host: ProgramHost, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    paths = prepare(tmp_path / "r", '[cluster]\nreplication = "etcd"\n')
+
+    refused = host.run(words[0], "--root", tmp_path / "r", *words[1:])
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "name its members in [etcd] of gantry.toml" in refused.err
+    assert not paths.config_data.exists()
+
+
+def test_init_with_a_lease_names_the_first_campaign(host: ProgramHost, tmp_path: Path) -> None:
+    prepare(tmp_path / "r")
+
+    made = host.run("gnt-cluster", "--root", tmp_path / "r", "init", "lab")
+
+    assert made.code == 0
+    assert made.err.endswith("; then see its first campaign with: gantry cluster\n")
+
+
+def test_a_vote_cannot_be_skipped_under_a_lease(host: ProgramHost, tmp_path: Path) -> None:
+    prepare(tmp_path / "r")
+
+    refused = host.run("gantry", "--root", tmp_path / "r", "up", "--no-voting", "--yes-do-it")
+
+    assert refused.code == 1
+    assert "gantry cluster takeover --i-accept-loss node2" in refused.err

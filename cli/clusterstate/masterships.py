@@ -1,0 +1,38 @@
+"""Who holds the mastership, as the keeperd of this node knows it, for commands that tell it beside other things.
+
+Source: DESIGN section 14.
+"""
+
+from typing import Final
+
+from cli.context import paths
+from common.errors import GantryError
+from common.words.times import duration
+from protocol.blocking import BlockingClient
+from protocol.keeperd.calls import ClusterView, ShowCluster
+
+_PATIENCE_S: Final = 10.0
+
+
+def known_mastership() -> ClusterView | None:
+    """What keeperd knows; None: there is none here, or it does not tell this user in time."""
+    try:
+        with BlockingClient(paths().keeperd_socket, connect_timeout_s=0, daemon="keeperd") as client:
+            return client.call(ShowCluster(), timeout_s=_PATIENCE_S)
+    except (GantryError, OSError):
+        return None
+
+
+def mastership_line(view: ClusterView) -> str:
+    """One line for `gantry status`."""
+    here = f"keeperd here: {view.state}"
+    if not view.master:
+        return f"mastership: nobody has it, last epoch {view.epoch}; {here}; see 'gantry cluster'"
+    if view.master != view.asked:
+        return f"mastership: {view.master} has it, epoch {view.epoch}; {here}"
+    valid = "" if view.valid_s is None else f", valid for {duration(view.valid_s)} without a renewal"
+    return f"mastership: this node has it, epoch {view.epoch}{valid}; {here}"
+
+
+def mastership_json(view: ClusterView) -> dict[str, object]:
+    return {"master": view.master, "epoch": view.epoch, "state": view.state, "valid_s": view.valid_s}

@@ -1,0 +1,21 @@
+"""The line of `gantry status` that tells who holds the mastership. Source: DESIGN section 14."""
+
+import attrs
+
+from cli.clusterstate.masterships import mastership_json, mastership_line
+from protocol.keeperd.calls import ClusterView
+
+VIEW = ClusterView(asked="node1", state="master", master="node1", epoch=7, ttl_s=10.0, valid_s=8.0)
+
+
+def test_the_line_tells_who_has_it_and_how_keeperd_here_stands() -> None:
+    assert mastership_line(VIEW) == (
+        "mastership: this node has it, epoch 7, valid for 8.0s without a renewal; keeperd here: master"
+    )
+    other = attrs.evolve(VIEW, asked="node2", state="follow", valid_s=None)
+    assert mastership_line(other) == "mastership: node1 has it, epoch 7; keeperd here: follow"
+    nobody = attrs.evolve(VIEW, state="wait", master="")
+    assert mastership_line(nobody) == (
+        "mastership: nobody has it, last epoch 7; keeperd here: wait; see 'gantry cluster'"
+    )
+    assert mastership_json(VIEW) == {"master": "node1", "epoch": 7, "state": "master", "valid_s": 8.0}
