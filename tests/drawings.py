@@ -16,6 +16,7 @@ sys.path.insert(0, str(TOP))
 
 from common.commands.stopping import EVENTS as COMMAND  # noqa: E402
 from common.queue.jobs import EVENTS as OPCODE  # noqa: E402  # run as a script, too
+from daemons.keeperd.core.standings import STEPS as KEEPER  # noqa: E402
 from daemons.luxid.core.queue.entries import STEPS as JOB  # noqa: E402
 from daemons.supervisor.core.restarts import TRANSITIONS as DAEMON  # noqa: E402
 from daemons.wconfd.core.locks.requests import STANDINGS as REQUEST  # noqa: E402
@@ -42,6 +43,7 @@ def machines() -> Mapping[str, list[Step]]:
         "daemon": [
             (phase.value, event.value, after.value) for phase, row in DAEMON.items() for event, after in row.items()
         ],
+        "keeper": [(state.value, why, after.value) for state, row in KEEPER.items() for after, why in row.items()],
         "request": [(before.value, why, after.value) for before, row in REQUEST.items() for why, after in row.items()],
     }
 

@@ -4,22 +4,25 @@ Source: lease.md 7 and 8.
 """
 
 import enum
+from typing import Final
 
 import attrs
 
 from common.lease.fence import Fence
-from common.lease.records import Maintenance, MasterRecord, Wanted
+from common.lease.records import LastMaster, MasterRecord, Wanted
 from common.lease.times import Times
 from daemons.keeperd.core.standings import HOLDING, check_step
-from daemons.keeperd.core.words import Act, Memory, State, View
+from daemons.keeperd.core.words import Act, Memory, Remember, RemoveWanted, State, View
+
+# seconds after which the memory is stored although only the revision has changed
+REMEMBER_S: Final = 10.0
 
 
 class Cause(enum.Enum):
-    """Why a mastership ends, or a state was entered; for the log and the history."""
+    """Why a mastership ends; for the log and the history."""
 
     NONE = ""
-    START = "started"
-    WON = "won"
+    START = "keeperd was started"
     DEADLINE = "not renewed in time"
     LOST = "lease or key gone"
     REFUSED = "etcd refused a write"
@@ -28,7 +31,7 @@ class Cause(enum.Enum):
     CORRUPT = "etcd has corrupt data"
     SWITCHOVER = "switch-over"
     ENDING = "keeperd is to end"
-    FAILING = "daemons fail"
+    FAILING = "the daemons fail here"
 
 
 @attrs.frozen
@@ -37,19 +40,19 @@ class Me:
 
     node: str
     boot_id: str
-    # of own settings; the lease of a mastership has its own
+    # seconds; of own settings; the lease of a mastership has its own
     ttl_s: float
-    # 0: as fits the lease
+    # seconds; limit of one request; 0: as fits the lease
     request_s: float = 0.0
     # higher goes first; 0: never by itself
     priority: int = 1
-    # time-out; 0: there is none
+    # seconds; time-out; 0: there is none
     watchdog_s: float = 0.0
 
 
 @attrs.frozen
 class Held:
-    """A mastership of this node, from the campaign to the end of all that ran under it."""
+    """A mastership of this node, from the campaign until all that ran under it has ended."""
 
     fence: Fence
     record: MasterRecord
@@ -64,8 +67,10 @@ class Held:
     failed_at: tuple[float, ...] = ()
     # when to start them again; None: not asked
     restart_at: float | None = None
-    # wish that the mastership was won by, or with; `nonce`
+    # wish that was there when it was won
     wish: Wanted | None = None
+    # the mastership before, as it was when this one was won
+    before: LastMaster | None = None
 
     @property
     def epoch(self) -> int:
@@ -89,60 +94,54 @@ class Keeper:
     me: Me
     memory: Memory
     state: State = State.OFF
+    # why the last mastership ends, or has ended
     cause: Cause = Cause.NONE
     # the last linear read that was not doubtful; None: etcd does not reply
     view: View | None = None
-    # number of reads in a row that showed an etcd older than remembered
+    # the last read that showed an etcd older than remembered, and the number of such reads in a row
+    doubted: View | None = None
     suspicions: int = 0
     # why the shell says that this node may not be the master
     reasons: tuple[str, ...] = ()
     # None: this node is not the master
     held: Held | None = None
+    # epoch of the last start of the daemons; 0: none was since keeperd was started
+    started_epoch: int = 0
     # since when nobody is the master; None: somebody is, or it is not known
     vacant_at: float | None = None
+    # between 0 and 1, drawn for this vacancy
     jitter: float = 0.0
     # no campaign before this, and why
     not_before: float = 0.0
     pause_reason: str = ""
-    # when it made way for another node and may campaign again itself; 0: it did not
+    # when it may campaign again after it made way for another node; 0: it did not
     made_way_until: float = 0.0
     # highest epoch that a node has named; 0: none
     nodes_epoch: int = 0
-    # when the mastership was last given up since a node knew a higher epoch; None: never
+    # when a mastership was last given up since a node knew a higher epoch; None: never
     gave_up_at: float | None = None
-    # wish that is being fulfilled by leaving
+    # whether `Drain` was asked, and its wish is not fulfilled yet
+    is_draining: bool = False
+    # wish that the mastership makes way for
     leaving: Wanted | None = None
-    # when SIGKILL follows; None: not asked, or already sent
+    # what was decided on the last wish
+    verdict: RemoveWanted | None = None
+    # when SIGKILL follows, again and again; None: nothing is being ended
     kill_at: float | None = None
     # keeperd is to end
     is_ending: bool = False
     # when `memory` was last stored
     remembered_at: float = 0.0
-    # when the clock was read last
+    # when the last event was handled
     now: float = 0.0
 
     @property
-    def epoch(self) -> int:
-        """The highest epoch that this node has seen in etcd."""
-        return max(self.memory.epoch, self.held.epoch if self.held else 0)
-
-    @property
-    def maintenance(self) -> Maintenance | None:
-        """The newest that is known."""
-        return self.memory.maintenance
-
-    @property
     def in_maintenance(self) -> bool:
-        return self.maintenance is not None and self.maintenance.on
-
-    @property
-    def serves(self) -> bool:
-        """Whether the daemons of the master serve here; ask `may_serve` with the time."""
-        return self.state in (State.MASTER, State.SHAKY)
+        return self.memory.maintenance is not None and self.memory.maintenance.on
 
     def may_serve(self, now: float) -> bool:
-        """Whether a load balancer may send clients here: true in time before the daemons are ended."""
-        return self.serves and self.held is not None and now < self.held.stop_at
+        """Whether a load balancer may send clients here; ends before the daemons are ended."""
+        return self.state in (State.MASTER, State.SHAKY) and self.held is not None and now < self.held.stop_at
 
     def valid_s(self, now: float) -> float | None:
         """Return for how many seconds this node may act without a renewal; None: it may not act."""
@@ -155,9 +154,16 @@ class Keeper:
 Step = tuple[Keeper, tuple[Act, ...]]
 
 
-def moved(keeper: Keeper, state: State, cause: Cause = Cause.NONE) -> Keeper:
+def moved(keeper: Keeper, state: State) -> Keeper:
     """Return the keeper in another state. Raises: InternalError: the table has no such step."""
-    if state is keeper.state:
-        return keeper
-    check_step(keeper.state, state)
-    return attrs.evolve(keeper, state=state, cause=cause)
+    if state is not keeper.state:
+        check_step(keeper.state, state)
+    return attrs.evolve(keeper, state=state)
+
+
+def remembering(keeper: Keeper, memory: Memory, now: float) -> Step:
+    """Return the keeper with another memory, which is stored unless only the revision has changed a moment ago."""
+    is_news = attrs.evolve(memory, revision=keeper.memory.revision) != keeper.memory
+    if is_news or (memory != keeper.memory and now >= keeper.remembered_at + REMEMBER_S):
+        return attrs.evolve(keeper, memory=memory, remembered_at=now), (Remember(memory),)
+    return attrs.evolve(keeper, memory=memory), ()

@@ -39,7 +39,7 @@ class State(enum.Enum):
 
 @attrs.frozen
 class View:
-    """What a linear read of etcd has shown."""
+    """What a linear read of etcd has shown; all of one revision."""
 
     cluster_id: str
     revision: int
@@ -82,6 +82,8 @@ class Memory:
     lacking: int = 0
     # epoch of the last acceptance of a restored etcd that this node knows; 0: none
     accepted: int = 0
+    # a campaign was begun, and its outcome was not stored yet
+    is_campaigning: bool = False
     # etcd was older than this; only an acceptance ends that
     is_doubtful: bool = False
     # highest format of the key of the master that a living master has used
@@ -252,10 +254,15 @@ class Look:
 class Campaign:
     """Grant a lease and try to become the master, with an epoch higher than this and than all that nodes know.
 
-    An unknown outcome is asked for by the nonce until it is known; reported are only `CampaignWon` and `CampaignLost`.
+    One transaction, if there is no key of the master and the key `epoch` still has this modification revision: the
+    decision to campaign was made by that view, and a mastership since may have marked this node stale. An unknown
+    outcome is asked for by the nonce (`campaigning.is_won`) until it is known; reported are only `CampaignWon` and
+    `CampaignLost`. The lease of a lost campaign is revoked.
     """
 
     above: int
+    # 0: there is no such key
+    epoch_revision: int
 
 
 @attrs.frozen
@@ -342,7 +349,7 @@ class DropLease:
 
 @attrs.frozen
 class Remember:
-    """Store durably before the next act."""
+    """Store durably before the next act. If it cannot be stored: `FitnessChanged`, and the next acts all the same."""
 
     memory: Memory
 

@@ -1,0 +1,103 @@
+"""Whether this node may become the master, and why not.
+
+Theory. A node may only if its files, with what is in etcd laid over them, are those of the cluster: it was the last
+master itself, or a later master has compared all its files, or it was never the master and has had copies since it
+joined; and it has not been marked stale. An operator may overrule that and take the loss; nobody may overrule what
+makes a mastership impossible or unsafe.
+
+Source: lease.md 6 and 7.
+"""
+
+from typing import Final
+
+import attrs
+
+from common.lease.records import FORMAT, LastMaster, WantedKind
+from common.lease.times import ghost_s
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.words import View
+
+
+@attrs.frozen
+class Bar:
+    """A reason why this node may not become the master. In words for users."""
+
+    reason: str
+    # whether `gantry cluster takeover` goes over it
+    is_overruled: bool = False
+    # when it ends by itself; None: not by time
+    until: float | None = None
+
+
+NO_FAILOVER: Final = Bar("priority 0: it never becomes the master by itself", is_overruled=True)
+
+
+def bars(keeper: Keeper, now: float) -> tuple[Bar, ...]:
+    """Return all that stands against a campaign; an operator's wish is taken into account."""
+    view = keeper.view
+    if view is None:
+        return ()
+    found = (*_impossible(keeper, view), *_unwise(keeper, view, now))
+    wish = view.wanted
+    if wish is None or wish.node != keeper.me.node:
+        return found
+    if wish.kind is WantedKind.TAKEOVER:
+        return tuple(bar for bar in found if not bar.is_overruled)
+    return tuple(bar for bar in found if bar is not NO_FAILOVER)
+
+
+def _impossible(keeper: Keeper, view: View) -> list[Bar]:
+    found = [Bar(reason) for reason in keeper.reasons]
+    if view.has_twin:
+        found.append(Bar("another machine has the same name; stop keeperd on one of them"))
+    if keeper.memory.format > FORMAT:
+        found.append(Bar(f"the last master has a newer release: format {keeper.memory.format}, not {FORMAT}"))
+    if view.is_full:
+        found.append(Bar("etcd is full: it grants no lease; make room"))
+    return found
+
+
+def _unwise(keeper: Keeper, view: View, now: float) -> list[Bar]:
+    found: list[Bar] = []
+    if keeper.me.priority == 0:
+        found.append(NO_FAILOVER)
+    if view.is_stale:
+        found.append(Bar("stale: it was away too long and has not caught up", is_overruled=True))
+    elif not _has_all(keeper, view):
+        found.append(Bar("no later master has compared its files since it was the master", is_overruled=True))
+    if now < (until := reset_until(keeper, view)):
+        found.append(Bar("its watchdog may have reset it; it waits", is_overruled=True, until=until))
+    if now < keeper.not_before:
+        found.append(Bar(keeper.pause_reason or "it waits", is_overruled=True, until=keeper.not_before))
+    return found
+
+
+def _has_all(keeper: Keeper, view: View) -> bool:
+    memory = keeper.memory
+    if memory.lacking >= max(1, view.synced):
+        return False
+    return memory.own_epoch in (0, view.epoch) or view.synced > memory.own_epoch
+
+
+def reset_until(keeper: Keeper, view: View) -> float:
+    """Return until when a node that was reset as the master waits; the others count that time for its ghosts.
+
+    By the clock that begins when the machine is started. 0: it was not.
+    """
+    last = view.last_master
+    if last is None or last.clean or last.node != keeper.me.node or last.boot_id == keeper.me.boot_id:
+        return 0.0
+    return ghost_s(last) or 0.0
+
+
+def fit_others(view: View) -> tuple[str, ...]:
+    """Return the names of the other nodes that may become the master by themselves, the best first."""
+    if view.is_full:
+        return ()
+    fit = [record for record in view.others.values() if record.priority > 0 and not record.reasons]
+    return tuple(record.node for record in sorted(fit, key=lambda record: (-record.priority, record.node)))
+
+
+def may_still_run(last: LastMaster | None, keeper: Keeper) -> bool:
+    """Whether jobs of an earlier master may run on, on another machine."""
+    return last is not None and not last.clean and last.node != keeper.me.node

@@ -1,0 +1,110 @@
+"""What the master does with the wish of an operator.
+
+Source: lease.md 2 and 7.
+"""
+
+from typing import assert_never
+
+import attrs
+
+from common.lease.records import Wanted, WantedKind
+from daemons.keeperd.core.fitness import NO_FAILOVER, fit_others
+from daemons.keeperd.core.keeper import Keeper, Step
+from daemons.keeperd.core.leaving import TAKER_LIMIT_S, make_way, stay
+from daemons.keeperd.core.words import RemoveWanted, State, View
+
+
+def consider_wish(keeper: Keeper) -> Step:
+    """The master has read what is wanted: obey, or refuse with the reason."""
+    view, held = keeper.view, keeper.held
+    if view is None or held is None or keeper.state is not State.MASTER or not held.is_ready:
+        return keeper, ()
+    wish = view.wanted
+    if wish is None:
+        return attrs.evolve(keeper, verdict=None), ()
+    if keeper.verdict is not None and keeper.verdict.wanted == wish:
+        # its removal is on its way, or was in vain
+        return keeper, (keeper.verdict,)
+    refusal = refused(keeper, view, wish)
+    if refusal is None:
+        return make_way(keeper, wish)
+    return _decided(keeper, RemoveWanted(wish, refusal))
+
+
+def reconsider(keeper: Keeper) -> Step:
+    """Make way on only while the operator wants it, and another node can take over."""
+    view, wish = keeper.view, keeper.leaving
+    if view is None or wish is None or not keeper.is_draining:
+        return keeper, ()
+    if view.wanted != wish:
+        return stay(keeper)
+    refusal = refused(keeper, view, wish)
+    if refusal is None:
+        return keeper, ()
+    keeper, acts = stay(keeper)
+    keeper, more = _decided(keeper, RemoveWanted(wish, refusal))
+    return keeper, (*acts, *more)
+
+
+def conclude_wish(keeper: Keeper) -> Step:
+    """The daemons serve: the wish by which, or beside which, the mastership was won is over."""
+    assert keeper.held is not None
+    wish = keeper.held.wish
+    came_back = keeper.made_way_until > 0
+    keeper = attrs.evolve(keeper, made_way_until=0.0)
+    if wish is None:
+        return keeper, ()
+    me = keeper.me.node
+    if wish.node not in ("", me):
+        return _decided(keeper, RemoveWanted(wish, f"'{wish.node}' has not taken over in time; '{me}' has"))
+    if came_back:
+        refusal = f"no other node has taken over within {TAKER_LIMIT_S:g} s; '{me}' is the master again"
+        return _decided(keeper, RemoveWanted(wish, refusal))
+    return _decided(keeper, RemoveWanted(wish))
+
+
+def _decided(keeper: Keeper, verdict: RemoveWanted) -> Step:
+    return attrs.evolve(keeper, verdict=verdict), (verdict,)
+
+
+def refused(keeper: Keeper, view: View, wish: Wanted) -> str | None:
+    """Return why the master does not obey; None: it does."""
+    me = keeper.me.node
+    match wish.kind:
+        case WantedKind.TAKEOVER:
+            return (
+                f"'{me}' is the master and renews its lease; use 'gantry cluster switchover', or stop keeperd on '{me}'"
+            )
+        case WantedKind.SWITCHOVER:
+            return _switchover_refused(keeper, view, wish)
+        case _:
+            assert_never(wish.kind)
+
+
+def _switchover_refused(keeper: Keeper, view: View, wish: Wanted) -> str | None:
+    me = keeper.me.node
+    if wish.node == me:
+        return f"'{me}' is the master already"
+    if keeper.in_maintenance:
+        return "maintenance is on; end it with 'gantry cluster maintenance off' first"
+    if view.is_full:
+        return "etcd is full, so nobody could take over; make room first"
+    if wish.node:
+        return _target_refused(view, wish.node)
+    if fit_others(view):
+        return None
+    others = "; ".join(f"{name}: {_why_not(view, name)}" for name in sorted(view.others))
+    return f"no other node may become the master: {others or 'none lives'}"
+
+
+def _target_refused(view: View, node: str) -> str | None:
+    record = view.others.get(node)
+    if record is None:
+        return f"'{node}' is no candidate whose keeperd runs"
+    # that it never becomes the master by itself is no obstacle to an operator
+    reasons = [reason for reason in record.reasons if reason != NO_FAILOVER.reason]
+    return f"'{node}' may not become the master: {', '.join(reasons)}" if reasons else None
+
+
+def _why_not(view: View, node: str) -> str:
+    return ", ".join(view.others[node].reasons) or "priority 0"
