@@ -32,6 +32,8 @@ class Member:
     """A member with the settings of `deploy/etcd`, on loopback."""
 
     url: str
+    # where it tells its numbers, and its health
+    metrics: str
     tls: Path
 
     def call(self, path: str, body: object, *, token: str = "", has_certificate: bool = True) -> tuple[int, str]:
@@ -109,7 +111,7 @@ def member(tmp_path_factory: pytest.TempPathFactory, tls: Path) -> Iterator[Memb
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen([ETCD, "--config-file", folder / "etcd.yml"], stdout=log, stderr=log)
     try:
-        member = Member(f"https://127.0.0.1:{ports[0]}", tls)
+        member = Member(f"https://127.0.0.1:{ports[0]}", f"http://127.0.0.1:{ports[2]}", tls)
         wait_until(member.is_ready, what="etcd to reply", state=(folder / "log").read_text)
         yield member
     finally:
@@ -149,6 +151,18 @@ def test_the_user_may_do_what_gantry_needs_and_nothing_else(member: Member, tmp_
     assert member.call("/v3/kv/put", {"key": coded("/other/a"), "value": coded("2")}, token=token)[0] == 403
     assert member.call("/v3/maintenance/defragment", {}, token=token)[0] != 200
     assert member.call("/v3/kv/put", {"key": coded("/gantry/a"), "value": coded("3")})[0] in (400, 403)
+
+
+@needs_etcd
+def test_etcd_tells_every_number_that_an_alert_asks_for(member: Member) -> None:
+    rules = (DEPLOY.parent / "monitoring" / "gantry-alerts.yml").read_text()
+    asked = set(re.findall(r"\betcd_[a-z0-9_]+", rules))
+
+    with urllib.request.urlopen(f"{member.metrics}/metrics", timeout=30) as reply:
+        told = set(re.findall(r"^etcd_[a-z0-9_]+", reply.read().decode(), re.M))
+
+    assert len(asked) >= 5
+    assert asked - told == set()
 
 
 @needs_etcd
