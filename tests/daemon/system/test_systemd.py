@@ -23,6 +23,7 @@ PROGRAMS = {
     "gantry-wconfd",
     "gantry-forkserver",
     "gantry-noded",
+    "gantry-keeperd",
     "gantry-rapid",
     "gantry-confd",
     "gantry-mond",
@@ -85,6 +86,16 @@ def test_systemd_waits_for_the_file_by_which_noded_asks_for_the_daemons_of_the_m
     assert "gantry-master.path" in directive("gantry.target", "Wants")[0].split()
     # what else confines noded to some folders would confine the commands that it starts
     assert directive("gantry-noded.service", "ProtectSystem") == []
+
+
+def test_keeperd_goes_before_jobs_and_is_never_swapped_out() -> None:
+    unit = "gantry-keeperd.service"
+
+    assert directive(unit, "LimitMEMLOCK") == ["infinity"]
+    assert int(directive(unit, "Nice")[0]) < 0
+    assert int(directive(unit, "OOMScoreAdjust")[0]) < -500
+    # the time for its work under way, when it is told to end, is 20 s
+    assert float(directive(unit, "TimeoutStopSec")[0]) > 20
 
 
 @pytest.mark.parametrize("unit", ["gantry-forkserver.service", "gantry-noded.service"])
