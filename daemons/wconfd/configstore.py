@@ -61,11 +61,12 @@ class ConfigStore:
         self._file = file
         # `_publish` makes the durable state visible
         self._state = ConfigState.found(config, file.content)
-        self._writer = StepWriter(_Kept(config, Deliveries.decode(file.note)), self._write, self._publish)
+        deliveries = Deliveries.decode(file.note)
+        self._writer = StepWriter(_Kept(config, deliveries), self._write, self._publish)
         self._distribution = distribution
         self._told: Callable[[Config, Config], None] = _ignore
         self._mastership = Mastership("wconfd")
-        self._durable = DurableConfig(file, self._state, distribution, self._mastership)
+        self._durable = DurableConfig(file, self._state, deliveries.encode(), distribution, self._mastership)
         self._spreading = Spreading(distribution, lambda: self._state, self._mastership)
         # last result of `foreign_change`
         self._foreign: str | None = None

@@ -22,15 +22,18 @@ _log: Final = get_log(__name__)
 
 
 class DurableConfig:
-    """The file, and what the cluster has of it; for one thread at a time."""
+    """The file, and what the cluster has of it; for one thread at a time.
+
+    Args: note: what is kept beside the file, as it would be written.
+    """
 
     def __init__(
-        self, file: ConfigFile, state: ConfigState, distribution: Distribution, mastership: Mastership
+        self, file: ConfigFile, state: ConfigState, note: bytes, distribution: Distribution, mastership: Mastership
     ) -> None:
         self._file = file
         # state in the file, and the note beside it
         self.state = state
-        self._note = file.note
+        self._note = note
         self._distribution = distribution
         self._mastership = mastership
 

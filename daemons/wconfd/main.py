@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+import attrs
 import trio
 
 from common.durable.atomicfile import remove_leftovers
@@ -48,7 +49,7 @@ from daemons.wconfd.lockfiles import journal_of
 from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
-from daemons.wconfd.tempresstore import ReservationStore
+from daemons.wconfd.tempresstore import Keeping, ReservationStore
 from protocol.mastercheck import check_master
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
@@ -85,25 +86,40 @@ async def serve(
         await _serve(settings, way, task_status)
 
 
+@attrs.frozen
+class _Way:
+    """The way in which changes of this installation get to the other nodes."""
+
+    distribution: Distribution
+    # None: the reservations stay here
+    keeping: Keeping | None = None
+
+
 @asynccontextmanager
-async def _distributing(settings: Settings, given: Distribution | None) -> AsyncIterator[Distribution]:
-    """The way in which this installation's configuration gets to the nodes."""
+async def _distributing(settings: Settings, given: Distribution | None) -> AsyncIterator[_Way]:
+    """The way of this installation, as long as the context lasts."""
     if given is not None:
-        yield given
-    elif settings.cluster.replication == BY_NODES:
+        yield _Way(given)
+    elif settings.cluster.has_lease:
         # imported late: most installations are one machine
+        from daemons.wconfd.lease.leasedistribution import committing_to_etcd
+
+        async with committing_to_etcd(settings) as way:
+            yield _Way(way, way)
+    elif settings.cluster.replication == BY_NODES:
+        # imported late, as above
         from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
 
-        async with distributing_to_nodes(settings) as way:
-            yield way
+        async with distributing_to_nodes(settings) as nodes:
+            yield _Way(nodes)
     else:
-        yield LocalDistribution(settings.paths, settings.ganeti.release)
+        yield _Way(LocalDistribution(settings.paths, settings.ganeti.release))
 
 
-async def _serve(settings: Settings, distribution: Distribution, task_status: trio.TaskStatus[None]) -> None:
+async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[None]) -> None:
     paths = settings.paths
     _remove_leftovers(paths)
-    config = ConfigStore.load(paths, distribution)
+    config = ConfigStore.load(paths, way.distribution)
     if not settings.cluster.has_nodes and not settings.ganeti.allow_uncopied:
         check_copies(config.config)
     rules = settings.wconfd
@@ -111,7 +127,7 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
     locks = LockStore.load(
         paths.locks_data, max_bypass=max_bypass, has_journal=rules.lock_journal, ghost_s=rules.ghost_s
     )
-    reservations = ReservationStore.load(paths.tempres_data, locks.known.meet)
+    reservations = ReservationStore.load(paths.tempres_data, locks.known.meet, way.keeping)
     livelock = Livelock.create(paths.livelocks, "wconf-daemon")
     short_lock = ShortLock(config, locks, livelock.path)
     deaths = Deaths(locks, paths.livelocks, grace_s=rules.livelock_grace_s, tables=[reservations])
@@ -121,6 +137,8 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
             await nursery.start(locks.run)
             await nursery.start(config.run, functools.partial(tell_config, locks.publisher))
             await nursery.start(config.follow_file)
+            if settings.cluster.has_lease:
+                await _name_master(config, settings.cluster.own_name)
             if settings.cluster.has_nodes:
                 await _name_own_certificate(config, paths)
             await nursery.start(reservations.run)
@@ -138,6 +156,18 @@ async def _serve(settings: Settings, distribution: Distribution, task_status: tr
     finally:
         livelock.remove()
         _tell_work({"locks.data": locks, "config.data": config, "tempres.data": reservations}, deaths)
+
+
+async def _name_master(config: ConfigStore, node: str) -> None:
+    """Make this node the master in the configuration, as it is by its lease.
+
+    Raises: Conflict: the configuration has no such node. As `ConfigStore.change`.
+    """
+    # imported late, as above
+    from daemons.wconfd.core.config.mastering import with_master
+
+    if await config.change(lambda before, now: with_master(before, node, now)):
+        _log.info("master.named", node=node, serial=config.config.serial_no)
 
 
 async def _name_own_certificate(config: ConfigStore, paths: Paths) -> None:

@@ -6,7 +6,7 @@ Source: wconfd.md 2.4, 6.1 to 6.3; DESIGN section 8.
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 from common.durable.atomicfile import write_file
 from common.durable.durably import durably
@@ -19,6 +19,19 @@ from daemons.wconfd.steps import Step, StepStatistics, StepWriter
 
 T = TypeVar("T")
 
+
+class Keeping(Protocol):
+    """Commits the content of the file in the cluster, in the writer's thread; `wconfd.lease` has one."""
+
+    def commit_reservations(self, content: bytes) -> None:
+        """Before it is written here. Raises: Unavailable: nothing has changed. NoLongerMaster."""
+        ...
+
+    def take_back_reservations(self, content: bytes) -> None:
+        """Commit what the file has, after a content could not be written. Raises: NoLongerMaster."""
+        ...
+
+
 _log: Final = get_log(__name__)
 
 
@@ -27,10 +40,18 @@ class ReservationStore:
 
     Args:
         meet: called with each owner before its change gets its place among the changes.
+        keeping: None: nobody else is to know of the reservations.
     """
 
-    def __init__(self, path: Path, state: Reservations, meet: Callable[[Owner], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        state: Reservations,
+        meet: Callable[[Owner], None] = lambda _: None,
+        keeping: Keeping | None = None,
+    ) -> None:
         self._path = path
+        self._keeping = keeping
         self._writer = StepWriter(state, self._write)
         self._meet = meet
         # owners whose changes are under way
@@ -40,7 +61,7 @@ class ReservationStore:
             meet(owner)
 
     @classmethod
-    def load(cls, path: Path, meet: Callable[[Owner], None] = lambda _: None) -> Self:
+    def load(cls, path: Path, meet: Callable[[Owner], None] = lambda _: None, keeping: Keeping | None = None) -> Self:
         """Read the reservations, before trio runs. Without a file there are none.
 
         Raises:
@@ -48,10 +69,10 @@ class ReservationStore:
             OSError: the file cannot be read.
         """
         try:
-            return cls(path, decode(path.read_bytes()), meet)
+            return cls(path, decode(path.read_bytes()), meet, keeping)
         except FileNotFoundError:
             _log.info("reservations.missing", path=path, effect="nothing is reserved")
-            return cls(path, Reservations(), meet)
+            return cls(path, Reservations(), meet, keeping)
         except DamagedFile as error:
             text = (
                 f"'{path}': {error.message}; restore it from a backup, or, once no job process is left alive, "
@@ -111,8 +132,23 @@ class ReservationStore:
 
     def _write(self, state: Reservations, _: object) -> None:
         """Write in the writer's thread."""
+        if self._keeping is None:
+            self._write_file(encode(state))
+        else:
+            self._write_in_cluster(encode(state), self._keeping)
+
+    def _write_in_cluster(self, content: bytes, keeping: Keeping) -> None:
+        """Commit the content, then write it here; or neither."""
+        keeping.commit_reservations(content)
         try:
-            durably(lambda: write_file(self._path, encode(state)))
+            self._write_file(content)
+        except BaseException:
+            keeping.take_back_reservations(encode(self.state))
+            raise
+
+    def _write_file(self, content: bytes) -> None:
+        try:
+            durably(lambda: write_file(self._path, content))
         except OSError as error:
             _log.error("reservations.unwritten", path=self._path, reason=error, effect="nothing can be reserved")
             reason = error.strerror or error

@@ -174,9 +174,10 @@ class NodesDistribution:
             name for name in wanted if name not in self._followers or self._followers[name].copied != newest
         )
 
-    async def progress(self) -> None:
-        """Wait until `copied_serial` may be another one."""
-        await self._progress.wait()
+    @property
+    def progress(self) -> trio.Event:
+        """Set when `copied_serial` may be another one than now."""
+        return self._progress
 
     def _tell_progress(self) -> None:
         self._progress.set()

@@ -1,0 +1,90 @@
+"""What wconfd commits in etcd: changes of its files, and which of them some candidate may lack.
+
+Source: DESIGN section 14.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import trio
+
+from common.errors import Unavailable
+from common.lease.dirty import Change
+from common.paths import Paths
+from common.replication import NoLongerMaster
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.mastership import Mastership
+from common.system.retrypauses import retry_pauses
+from daemons.wconfd.core.config.uncopied import Uncopied
+from daemons.wconfd.lease.configkeys import ConfigKeys
+from daemons.wconfd.lease.replaying import lay_over
+from protocol.etcd.commits import Commits
+
+_log: Final = get_log(__name__)
+
+
+class ClusterFiles:
+    """wconfd's files in the cluster: commits of their changes, and what some candidate may lack."""
+
+    def __init__(self, commits: Commits, keys: ConfigKeys, mastership: Mastership) -> None:
+        self.commits = commits
+        self.keys = keys
+        self.uncopied = Uncopied()
+        self._mastership = mastership
+        # the last serial number that was noted in etcd before changes were forgotten
+        self.base = 0
+
+    async def replay(self, paths: Paths) -> None:
+        """Bring this node's files up to what is in etcd. Raises: NoLongerMaster. As `replaying.lay_over`."""
+        try:
+            found = await self.commits.read(self.keys.prefixes)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        values = {key: entry.value for key, entry in found.entries.items()}
+        serial_no = await in_thread(lay_over, paths, self.keys, values)
+        self.base = self.keys.base_in(values)
+        for key, entry in found.entries.items():
+            if key.startswith(self.keys.prefix):
+                self.uncopied.add([key], entry.revision, serial_no)
+
+    async def commit(self, changes: Sequence[Change], serial_no: int | None = None) -> None:
+        """Commit changes. Args: serial_no: of the configuration with them; None: they are none of it.
+
+        Raises: NoLongerMaster. Unavailable, InvalidRequest: nothing was committed.
+        """
+        try:
+            revision = await self.commits.commit(changes)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        if serial_no is not None:
+            self.uncopied.add([change.key for change in changes], revision, serial_no)
+
+    async def insist(self, changes: Sequence[Change], serial_no: int | None = None) -> None:
+        """Commit changes, however long it takes. Raises: NoLongerMaster."""
+        retries, told = retry_pauses(), ""
+        while True:
+            try:
+                await self.commit(changes, serial_no)
+                return
+            except NoLongerMaster:
+                raise
+            except Unavailable as error:
+                if error.message != told:
+                    told = error.message
+                    _log.error("commit.not_taken_back", reason=error, going_on="again until it succeeds")
+            await trio.sleep(next(retries))
+
+    async def forget(self, serial_no: int) -> None:
+        """Forget what led up to this serial number, which all candidates have. Raises: NoLongerMaster. Unavailable."""
+        due = self.uncopied.up_to(serial_no)
+        if not due:
+            return
+        if serial_no > self.base:
+            await self.commit([self.keys.of_base(serial_no)])
+            self.base = serial_no
+        try:
+            await self.commits.forget(due)
+        except NoLongerMaster as error:
+            raise self._mastership.lose(error) from error
+        self.uncopied.forget(due)

@@ -1,0 +1,1 @@
+"""wconfd under a lease in etcd."""
