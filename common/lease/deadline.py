@@ -41,6 +41,17 @@ class DeadlineWriter:
         finally:
             os.close(fd)
 
+    @classmethod
+    def attach(cls, path: str) -> Self:
+        """The writer of a file that is there already, in another process than the one that has made it."""
+        writer = cls.__new__(cls)
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            writer._memory = mmap.mmap(fd, _FORM.size)
+        finally:
+            os.close(fd)
+        return writer
+
     def set(self, until_s: float) -> None:
         """Args: until_s: by `boottime`; 0: at once."""
         until = int(until_s * _NS)

@@ -39,6 +39,11 @@ class Keys:
         return f"{self.prefix}wanted"
 
     @property
+    def verdict(self) -> str:
+        """What became of an operator's last wish (`records.Verdict`)."""
+        return f"{self.prefix}verdict"
+
+    @property
     def maintenance(self) -> str:
         """Whether the mastership stays where it is (`records.Maintenance`)."""
         return f"{self.prefix}maintenance"

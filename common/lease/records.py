@@ -110,6 +110,16 @@ class Wanted(Lenient):
 
 
 @attrs.frozen(kw_only=True)
+class Verdict(Lenient):
+    """What became of a wish."""
+
+    # of the wish
+    nonce: str
+    # why it was not fulfilled; empty: it was
+    refusal: str = ""
+
+
+@attrs.frozen(kw_only=True)
 class Maintenance(Lenient):
     on: bool
     # the higher number counts, also against what candidates have noted on their disks

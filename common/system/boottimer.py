@@ -7,6 +7,7 @@ Source: lease.md 7 and 8.
 
 import contextlib
 import ctypes
+import math
 import os
 import time
 from typing import Final
@@ -16,6 +17,7 @@ _libc: Final = ctypes.CDLL(None, use_errno=True)
 _ABSOLUTE: Final = 1
 _NS: Final = 1_000_000_000
 # the kernel takes 0 as no time at all
+_NEVER_NS: Final = 0
 _SOONEST_NS: Final = 1
 _COUNT_BYTES: Final = 8
 
@@ -40,8 +42,8 @@ class BootTimer:
         return self._fd
 
     def set(self, at_s: float) -> None:
-        """Args: at_s: an instant by CLOCK_BOOTTIME; one that has passed is now."""
-        at = max(int(at_s * _NS), _SOONEST_NS)
+        """Args: at_s: an instant by CLOCK_BOOTTIME; one that has passed is now, `inf` is never."""
+        at = _NEVER_NS if at_s == math.inf else max(int(at_s * _NS), _SOONEST_NS)
         spec = _TimerSpec(0, 0, at // _NS, at % _NS)
         _checked(_libc.timerfd_settime(self._fd, _ABSOLUTE, ctypes.byref(spec), None))
 

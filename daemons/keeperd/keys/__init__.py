@@ -1,0 +1,1 @@
+"""What keeperd reads and writes in etcd."""

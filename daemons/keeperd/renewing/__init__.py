@@ -1,0 +1,1 @@
+"""The process that renews the lease, and moves the deadline on: no disk, no names, no event loop."""

@@ -1,0 +1,31 @@
+"""What this keeperd says of itself.
+
+Source: lease.md 2.
+"""
+
+from common.lease.deadline import boottime
+from common.lease.records import MemberRecord
+from common.system.daemons.program import release
+from daemons.keeperd.core.fitness import bars
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.standings import ROLES
+from daemons.keeperd.core.words import State
+from daemons.keeperd.identity import Identity
+
+
+def member_record(keeper: Keeper | None, identity: Identity) -> MemberRecord:
+    """The record of this node as a member."""
+    state = keeper.state if keeper else State.OFF
+    reasons = tuple(bar.reason for bar in bars(keeper, boottime())) if keeper else ()
+    return MemberRecord(
+        node=identity.node,
+        nonce=identity.nonce,
+        machine_id=identity.machine_id,
+        boot_id=identity.boot_id,
+        release=release(),
+        state=state.value,
+        role=ROLES[state],
+        reasons=reasons,
+        priority=keeper.me.priority if keeper else 0,
+        epoch=keeper.memory.epoch if keeper else 0,
+    )
