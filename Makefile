@@ -7,8 +7,8 @@ READY  := $(VENV)/.ready
 API    := .venv-api
 MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster test test-rapi test-confd test-monitoring test-browser test-api bench faults cuts soak chaos commands mutations lint \
-	format clean
+.PHONY: demo demo-cluster test test-rapi test-confd test-monitoring test-browser test-api test-lease bench faults cuts soak chaos commands \
+	lease takeovers mutations lint format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
 demo: $(READY)
@@ -40,6 +40,10 @@ test-browser: $(READY)
 test-api: $(READY) $(API)/.ready
 	@$(BIN)/python -m tests.reliability.api.madeup $(API)/bin/schemathesis --seed $(or $(SEED),1) --examples $(or $(EXAMPLES),4)
 
+# masters that die, hang and are cut off, under a lease in a real etcd of three members: at most five minutes
+test-lease: $(READY)
+	@$(BIN)/python -m tests.lease
+
 bench: $(READY)
 	@$(BIN)/python -m tests.bench
 
@@ -66,6 +70,14 @@ commands: $(READY)
 # SEED=s MOVES=n
 moves: $(READY)
 	@$(BIN)/python -m tests.reliability.moves.moves --moves $(or $(MOVES),10) --seed $(or $(SEED),1)
+
+# SEED=s MINUTES=m
+lease: $(READY)
+	@$(BIN)/python -m tests.reliability.lease.run --minutes $(or $(MINUTES),5) --seed $(or $(SEED),1)
+
+# COUNT=n KINDS=node,keeperd,stop,cut,switchover or all
+takeovers: $(READY)
+	@$(BIN)/python -m tests.reliability.lease.takeovers --count $(or $(COUNT),50) --kinds $(or $(KINDS),node)
 
 mutations: $(READY)
 	@$(BIN)/python -m tests.reliability.mutations.mutations

@@ -6,6 +6,7 @@ on the daemon ends by itself when the mastership has run out.
 Source: masterfailover.md 1 and 2; DESIGN sections 12 and 14.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from common.errors import InvalidRequest
@@ -44,6 +45,16 @@ async def check_master(settings: Settings, options: Options) -> None:
     if len(voters) > 1:
         await _vote(settings, options, voters=dict(voters))
     await in_thread(forget_not_master, settings.paths)
+
+
+def reply_guard(settings: Settings) -> Callable[[], None] | None:
+    """What a daemon of the master calls before each reply; it ends when the mastership has run out."""
+    if not settings.cluster.has_lease:
+        return None
+    # imported late: most installations are one machine
+    from common.system.leaseguard import end_if_passed
+
+    return end_if_passed
 
 
 def _check_lease(settings: Settings) -> None:

@@ -4,7 +4,8 @@ With GANTRY_SEED set, to anything, the examples are new ones.
 
 Daemons are forked from a process that has loaded their code, which saves more than half of the suite's time.
 
-Tests in a browser run only where they are named: `make test-browser`.
+Tests in a browser, and those that wait for leases to run out, run only where they are named: `make test-browser`,
+`make test-lease`.
 """
 
 import os
@@ -16,6 +17,9 @@ from hypothesis import HealthCheck, settings
 from tests.support.cluster import Cluster
 from tests.support.etcdfixtures import crashable_etcd, etcd, module_etcd
 
+CHECKOUT = Path(__file__).resolve().parents[1]
+# folders of tests that run only where they are named
+NAMED = ("browser", "lease")
 __all__ = ["crashable_etcd", "etcd", "module_etcd"]
 
 settings.register_profile(
@@ -29,5 +33,7 @@ Cluster.FORKS = True
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    is_named = any("tests/browser" in argument for argument in config.invocation_params.args)
-    return True if collection_path.name == "browser" and not is_named else None
+    if collection_path.parent != CHECKOUT / "tests" or collection_path.name not in NAMED:
+        return None
+    is_named = any(f"tests/{collection_path.name}" in argument for argument in config.invocation_params.args)
+    return None if is_named else True

@@ -8,6 +8,9 @@ events.
 
 The timer is set for the deadline as it was seen last, so it fires once for many renewals.
 
+A process that was stopped and goes on has no order among its threads: the event loop may be first, and requests wait
+for it. So it looks at the deadline before each reply, too.
+
 Source: DESIGN section 14; lease.md 7 and 8.
 """
 
@@ -33,6 +36,8 @@ _FAREWELL_S: Final = 0.5
 # time for killed processes to go, before they are counted again
 _ROUND_S: Final = 0.02
 _log: Final = get_log(__name__)
+# the deadlines that this process watches
+_watched: Final[list[Deadline]] = []
 
 
 class DeadlineTimer:
@@ -69,6 +74,13 @@ def end_at_deadline(deadline: Deadline, end: Callable[[], NoReturn] | None = Non
     """
     timer = DeadlineTimer(deadline, blocking=True)
     start_thread(threading.Thread(target=_follow, args=(timer, end or end_now), daemon=True, name="lease guard"))
+    _watched.append(deadline)
+
+
+def end_if_passed() -> None:
+    """End this process at once if a deadline that it watches has passed: asked before anything is told to others."""
+    if any(deadline.has_passed for deadline in _watched):
+        end_now()
 
 
 def _follow(timer: DeadlineTimer, end: Callable[[], NoReturn]) -> None:

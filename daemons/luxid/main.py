@@ -58,7 +58,7 @@ from daemons.luxid.scheduler import Scheduler
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
 from protocol.client import Client
-from protocol.mastercheck import check_master
+from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
 from protocol.serving.itembound import ItemBound
@@ -296,6 +296,7 @@ def _rules(settings: Settings) -> ServerRules:
         socket_mode=settings.access.socket_mode | (0o666 if access.is_shared else 0),
         connections=ConnectionLimits.of(settings.limits),
         budget=BudgetLimits.of(settings.limits),
+        before_send=reply_guard(settings),
     )
 
 

@@ -50,7 +50,7 @@ from daemons.wconfd.lockstore import LockStore
 from daemons.wconfd.rpc import Handlers, routes
 from daemons.wconfd.shortlock import ShortLock
 from daemons.wconfd.tempresstore import Keeping, ReservationStore
-from protocol.mastercheck import check_master
+from protocol.mastercheck import check_master, reply_guard
 from protocol.serving.admission import ConnectionLimits
 from protocol.serving.budget import BudgetLimits
 from protocol.serving.itembound import ItemBound
@@ -236,6 +236,7 @@ def _rules(settings: Settings) -> ServerRules:
         socket_mode=0o600,
         connections=ConnectionLimits.of(settings.limits),
         budget=BudgetLimits.of(settings.limits),
+        before_send=reply_guard(settings),
     )
 
 

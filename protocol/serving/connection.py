@@ -59,6 +59,8 @@ class ServerRules:
     socket_mode: int = 0o660
     backlog: int = 512
     message_limit: int = MAX_MESSAGE
+    # called before anything is sent; it may end the process
+    before_send: Callable[[], None] | None = None
     connections: ConnectionLimits = attrs.field(factory=ConnectionLimits)
     budget: BudgetLimits = attrs.field(factory=BudgetLimits)
 
@@ -260,6 +262,8 @@ class Connection:
 
     async def _send(self, data: bytes) -> None:
         """Raises: OSError: the peer is gone, or reads too slowly."""
+        if self._rules.before_send is not None:
+            self._rules.before_send()
         rest = memoryview(data)
         while True:
             try:

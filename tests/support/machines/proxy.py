@@ -52,6 +52,10 @@ class Proxy:
         self._behaviour = Behaviour.PASS
         self._listener = socket.create_server(listens)
         self.place: Place = self._listener.getsockname()
+        # connections that were taken, in whatever way
+        self.taken = 0
+        # bytes of requests that wait until it stops no longer
+        self.held = 0
         self._changed = trio.Event()
         self._connections: set[trio.SocketStream] = set()
         self._has_begun = threading.Event()
@@ -92,6 +96,7 @@ class Proxy:
             await trio.serve_listeners(self._pass_on, [listener])
 
     async def _pass_on(self, client: trio.SocketStream) -> None:
+        self.taken += 1
         if self._behaviour is Behaviour.RESET:
             _reset(client)
             return
@@ -110,16 +115,15 @@ class Proxy:
         finally:
             self._connections -= streams
             for stream in streams:
-                # no checkpoint: the second one is closed even while the proxy ends
-                stream.socket.close()
+                await trio.aclose_forcefully(stream)
 
     async def _copy(
         self, source: trio.SocketStream, target: trio.SocketStream, scope: trio.CancelScope, *, is_reply: bool = False
     ) -> None:
         try:
             while data := await source.receive_some(_CHUNK):
-                while self._behaviour is Behaviour.STOP:
-                    await self._changed.wait()
+                if self._behaviour is Behaviour.STOP:
+                    await self._hold(0 if is_reply else len(data))
                 if self._behaviour is Behaviour.GARBAGE:
                     await source.send_all(self._chance.randbytes(len(data)))
                     break
@@ -131,6 +135,14 @@ class Proxy:
         except (trio.BrokenResourceError, trio.ClosedResourceError):
             pass
         scope.cancel()
+
+    async def _hold(self, size: int) -> None:
+        self.held += size
+        try:
+            while self._behaviour is Behaviour.STOP:
+                await self._changed.wait()
+        finally:
+            self.held -= size
 
 
 def _reset(stream: trio.SocketStream) -> None:

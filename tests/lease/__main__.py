@@ -1,0 +1,33 @@
+"""Run the tests that wait for leases to run out, and short forms of the campaign and of the measurement.
+
+python -m tests.lease [pytest arguments]
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.etcd import binaries
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+PROGRAMS = (
+    ("pytest", "-q", "tests/lease"),
+    ("tests.reliability.lease.takeovers", "--kinds", "all", "--count", "5"),
+    ("tests.reliability.lease.run", "--minutes", "1"),
+)
+
+
+def main(arguments: list[str]) -> int:
+    if not any(binary.may_crash for binary in binaries()):
+        print("left out: no etcd that may be killed on this machine; install Debian's etcd-server", file=sys.stderr)
+        return 0
+    code = 0
+    for program in PROGRAMS:
+        more = arguments if program[0] == "pytest" else ()
+        print(f"== {' '.join(program)}", flush=True)
+        code |= subprocess.run([sys.executable, "-m", *program, *more], cwd=CHECKOUT, check=False).returncode
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,153 @@
+"""What was seen of etcd and of masters (CHOICES section 2), as tests with real keepers.
+
+The table "What can be lost" is in `tests/daemon/lease/test_what_can_be_lost.py`, where the masters are played.
+"""
+
+import signal
+
+from common.daemons import MASTER_DAEMONS
+from tests.lease.work import Work
+from tests.support.machines.leasefleet import Candidate
+from tests.support.wait import wait_until
+
+
+def until_no_master_here(candidate: Candidate) -> None:
+    wait_until(
+        lambda: not candidate.pids(*MASTER_DAEMONS),
+        what=f"the daemons of the master have ended on {candidate.name}",
+        state=lambda: candidate.pids(*MASTER_DAEMONS),
+    )
+
+
+def test_one_member_of_etcd_after_the_other_dies_and_work_goes_on(work: Work) -> None:
+    for member in work.fleet.etcd.members:
+        member.kill()
+        assert work.until_ended(work.submit()) == ["success"]
+        member.restart()
+
+
+def test_the_node_of_the_master_dies_and_another_one_goes_on(work: Work) -> None:
+    old = work.fleet.until_master()
+    running = work.submit(60.0)
+    wait_until(lambda: work.has_run(running), what="the job runs")
+    kept = work.submit()
+
+    old.crash()
+    new = work.fleet.until_master(besides=old)
+
+    assert work.until_ended(work.submit(), running, kept)[:2] == ["success", "error"]
+    old.up()
+    work.fleet.until_same()
+    assert work.fleet.until_master() is new
+
+
+def test_a_command_on_a_node_outlives_the_master_and_its_job_succeeds(work: Work) -> None:
+    old = work.fleet.until_master()
+    node = next(each for each in work.fleet if each is not old)
+    job_id = work.submit(8.0, node.name)
+    wait_until(lambda: work.has_run(job_id), what="the command runs")
+
+    old.crash()
+    work.fleet.until_master(besides=old)
+
+    assert work.until_ended(job_id) == ["success"]
+    old.up()
+
+
+def test_a_node_that_was_stopped_finds_another_master_when_it_goes_on(work: Work) -> None:
+    old = work.fleet.until_master()
+    running = work.submit(60.0)
+    wait_until(lambda: work.has_run(running), what="the job runs")
+
+    frozen = old.freeze()
+    new = work.fleet.until_master(besides=old)
+    assert work.until_ended(work.submit()) == ["success"]
+    old.thaw(frozen)
+
+    until_no_master_here(old)
+    assert work.until_ended(running) == ["error"]
+    assert work.fleet.until_master() is new
+
+
+def test_a_master_without_most_members_steps_down_and_acknowledges_nothing(work: Work) -> None:
+    master = work.fleet.until_master()
+    stopped = work.fleet.etcd.members[:2]
+    for member in stopped:
+        member.pause()
+    try:
+        until_no_master_here(master)
+        assert work.fleet.master() is None
+        # the node itself stays up: its daemon does, and its keeper
+        assert master.pids("noded", "keeperd")
+    finally:
+        for member in stopped:
+            member.resume()
+
+    assert work.until_ended(work.submit()) == ["success"]
+
+
+def test_a_master_that_is_cut_off_from_etcd_steps_down_and_follows(work: Work) -> None:
+    old = work.fleet.until_master()
+
+    old.cut_from_etcd()
+    new = work.fleet.until_master(besides=old)
+    until_no_master_here(old)
+    assert work.until_ended(work.submit()) == ["success"]
+    old.heal()
+
+    work.fleet.until_same()
+    assert work.fleet.until_master() is new
+
+
+def test_a_keeper_that_is_killed_costs_no_acknowledged_job(work: Work) -> None:
+    job_id = work.submit()
+    epoch = grant.fence.epoch if (grant := work.fleet.until_master().grant()) is not None else 0
+
+    work.fleet.until_master().signal(signal.SIGKILL, "keeperd")
+    work.fleet.until_master(above=epoch)
+
+    assert work.until_ended(job_id, work.submit())[1] == "success"
+
+
+def test_a_keeper_that_is_stopped_does_not_prolong_its_mastership(work: Work) -> None:
+    old = work.fleet.until_master()
+
+    pids = old.signal(signal.SIGSTOP, "keeperd")
+    new = work.fleet.until_master(besides=old)
+    # by their own clock, nobody stops them
+    until_no_master_here(old)
+    for pid in pids:
+        old.machine.thaw([pid])
+
+    assert work.until_ended(work.submit()) == ["success"]
+    assert work.fleet.until_master() is new
+
+
+def test_a_planned_move_fails_no_job(work: Work) -> None:
+    old = work.fleet.until_master()
+    node = next(each for each in work.fleet if each is not old)
+    jobs = [work.submit(1.0), work.submit(1.0, node.name), work.submit()]
+
+    done = old.gantry("cluster", "switchover", node.name)
+    assert done.code == 0, done
+
+    assert work.fleet.until_master(besides=old) is node
+    assert work.until_ended(*jobs, work.submit()) == ["success"] * 4
+
+
+def test_the_power_of_everything_fails_and_nothing_acknowledged_is_lost(work: Work) -> None:
+    work.until_ended(work.submit(), work.submit())
+    before = work.states()
+
+    for member in work.fleet.etcd.members:
+        member.kill()
+    for each in work.fleet:
+        each.crash()
+    for member in work.fleet.etcd.members:
+        member.spawn()
+    for each in work.fleet:
+        each.up()
+    work.fleet.until_master()
+
+    assert work.states() == before
+    assert work.until_ended(work.submit()) == ["success"]

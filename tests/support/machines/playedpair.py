@@ -1,0 +1,115 @@
+"""Two candidates with real luxid, wconfd and fork server over a real etcd; who is the master is played.
+
+with PlayedPair(tmp_path, etcd) as pair:
+    pair.begin(pair.first)            # it is the master, and serves
+    pair.first.crash()
+    pair.begin(pair.second)           # the next epoch
+
+Node daemons are not started, so the other candidate lacks everything that is only in etcd.
+"""
+
+import base64
+import json
+import threading
+import urllib.request
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+from common.errors import GantryError
+from common.lease.grant import Grant
+from common.lease.keys import Keys
+from protocol.blocking import BlockingClient
+from protocol.luxi.queries import QueryJobs
+from protocol.messages import Request
+from tests.support.etcd import Etcd
+from tests.support.machines.leasefleet import Candidate, LeaseFleet
+from tests.support.playedkeeper import PlayedKeeper
+from tests.support.wait import PATIENCE_S, wait_until
+
+R = TypeVar("R")
+DAEMONS = ("wconfd", "forkserver", "luxid")
+
+
+class Asking(Generic[R]):
+    """A request that may wait long for its reply, in a thread of its own."""
+
+    def __init__(self, socket: Path, request: Request[R]) -> None:
+        self._socket, self._request = socket, request
+        self.reply: R | None = None
+        self.error: Exception | None = None
+        # whether the request is under way
+        self.is_sent = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_open(self) -> bool:
+        return self._thread.is_alive()
+
+    def end(self) -> R | None:
+        """The reply; None: there was none."""
+        self._thread.join(PATIENCE_S)
+        assert not self.is_open, f"{self._request.METHOD} has no end"
+        return self.reply
+
+    def _run(self) -> None:
+        try:
+            with BlockingClient(self._socket) as client:
+                client.start(self._request)
+                self.is_sent = True
+                self.reply = client.finish(self._request, timeout_s=PATIENCE_S)
+        except (GantryError, OSError) as error:
+            self.error = error
+
+
+class PlayedPair:
+    """A context manager that leaves no process behind."""
+
+    def __init__(self, root: Path, etcd: Etcd) -> None:
+        self.etcd = etcd
+        self._fleet = LeaseFleet(root, etcd, 2, has_ways=True)
+        self.first, self.second = self._fleet
+        self.keys = Keys(self._fleet.prefix)
+        self.keepers = {
+            each.name: PlayedKeeper(each.paths, each.name, etcd.members[0].url, self._fleet.prefix)
+            for each in self._fleet
+        }
+
+    def __enter__(self) -> Self:
+        self._fleet.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._fleet.__exit__()
+
+    def begin(self, candidate: Candidate) -> Grant:
+        """Let it be the master of the next epoch, and wait until it serves."""
+        grant = self.keepers[candidate.name].win()
+        candidate.cluster.start(*DAEMONS)
+        return grant
+
+    def luxi(self, candidate: Candidate, request: Request[R]) -> Asking[R]:
+        return Asking(candidate.paths.query_socket, request)
+
+    def jobs(self, candidate: Candidate) -> dict[int, str]:
+        """Id -> status of all jobs there."""
+        return {row[0]: row[1] for row in candidate.cluster.luxi(QueryJobs(None, ("id", "status")))}  # type: ignore[misc]
+
+    def entries(self, beginning: str | None = None) -> dict[str, bytes]:
+        """What etcd has below this beginning of keys; None: all of this cluster."""
+        start = self.keys.prefix if beginning is None else beginning
+        end = start[:-1] + chr(ord(start[-1]) + 1)
+        body = {"key": base64.b64encode(start.encode()).decode(), "range_end": base64.b64encode(end.encode()).decode()}
+        found = self._call("kv/range", body).get("kvs", ())
+        return {base64.b64decode(pair["key"]).decode(): base64.b64decode(pair.get("value", "")) for pair in found}
+
+    def until_entry(self, key: str) -> None:
+        wait_until(lambda: key in self.entries(), what=f"etcd has {key}", state=lambda: sorted(self.entries()))
+
+    def job_key(self, job_id: int) -> str:
+        return f"{self.keys.dirty}queue/job-{job_id}"
+
+    def _call(self, path: str, body: object) -> Any:
+        url = f"{self.etcd.members[0].url}/v3/{path}"
+        with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=30) as reply:
+            return json.load(reply)
