@@ -82,6 +82,10 @@ class CommitsFirst(Protocol):
         """These files will have these contents: one transaction, all or nothing."""
         ...
 
+    def made(self, files: Sequence[FileWrite]) -> None:
+        """What was committed of these files is in place and durable here. Never raises."""
+        ...
+
     async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
         """Other processes of this node have replaced these files; nobody has been told of it yet.
 

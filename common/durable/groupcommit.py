@@ -58,6 +58,10 @@ class Beforehand(Protocol):
         """Raises: GantryError: the files must not be written. InvalidRequest: they are too large."""
         ...
 
+    def made(self, writes: Sequence[FileWrite]) -> None:
+        """These were written. Never raises."""
+        ...
+
     async def put_back(self, writes: Sequence[FileWrite]) -> None:
         """These were committed and not written. Never raises."""
         ...
@@ -220,6 +224,8 @@ class GroupCommit:
         except OSError as error:
             return error
         self._files += len(writes)
+        if self._beforehand is not None:
+            self._beforehand.made(writes)
         return None
 
     async def _write_in_thread(self, writes: Sequence[FileWrite]) -> None:

@@ -42,7 +42,14 @@ from daemons.luxid.handlers.submission import Submission
 from daemons.luxid.handlers.subscribing import Subscribing
 from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
-from daemons.luxid.nodes.nodeparts import bring_up_address, following, ghost_parts, live_data, node_copies
+from daemons.luxid.nodes.nodeparts import (
+    bring_up_address,
+    following,
+    ghost_parts,
+    leased_queue,
+    live_data,
+    node_copies,
+)
 from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
@@ -90,13 +97,19 @@ async def serve(
         nothing more is written. DamagedFile, Unavailable, OSError.
     Cancellation: writes under way are finished, nothing else; jobs go on without luxid.
     """
-    nodes = node_copies(settings) if copies is None else None
-    store = open_store(settings.paths, QueueFiles(settings.paths, copies or nodes))
+    lease = leased_queue(settings) if copies is None else None
+    nodes = lease.nodes if lease is not None else node_copies(settings) if copies is None else None
+    first = lease.copies if lease is not None else None
+    store = open_store(settings.paths, QueueFiles(settings.paths, copies or first or nodes, first=first))
     try:
         # made before the queue is read, so that no change is missed
         watch = QueueWatch(settings.paths)
         try:
             async with trio.open_nursery() as nursery:
+                if lease is not None:
+                    await nursery.start(lease.run)
+                    nursery.start_soon(store.files.end_after, lease.until_lost)
+                    store.raise_serial(await lease.replay())
                 if nodes is not None:
                     await nursery.start(nodes.run)
                     nursery.start_soon(store.files.end_after, nodes.until_outdated)
@@ -110,6 +123,9 @@ async def serve(
                 changes = ThreadChanges(store.files)
                 load = partial(load_queue, takes_up=takes_up(settings))
                 found = [await try_in_thread(load, settings.paths, _pause_in_thread, changes)]
+                if lease is not None:
+                    lease.found(each.job for each in found[0].jobs)
+                    nursery.start_soon(lease.forget_copied)
                 await _wire(settings, early, found.pop(), nursery)
                 task_status.started()
                 nursery.start_soon(bring_up_address, settings, early.config)

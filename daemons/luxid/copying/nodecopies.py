@@ -11,7 +11,7 @@ Source: noded.md 8; DESIGN section 12.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -20,7 +20,6 @@ import trio
 
 from common.durable.atomicfile import FileWrite
 from common.errors import GantryError, explain_os_error
-from common.ids import JobId
 from common.nodes.epochs import own_epoch
 from common.objects.index import ConfigIndex
 from common.paths import Paths
@@ -31,11 +30,13 @@ from common.system.log import get_log
 from daemons.luxid.copying.calls import QueueCalls
 from daemons.luxid.copying.candidates import candidates
 from daemons.luxid.copying.checking import check
+from daemons.luxid.copying.copiedfiles import CopiedFiles
 from daemons.luxid.copying.line import NotSent
 from daemons.luxid.copying.purgeturn import PurgeTurn
+from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.copying.stops import Stops
-from daemons.luxid.core.copies.backlog import Backlog, Fact, Key, StateName
+from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
 from daemons.luxid.core.copies.verdict import Verdict
 from protocol.luxi.cluster import QueueLag
 from protocol.luxi.copies import QueueVerdict
@@ -44,7 +45,7 @@ from protocol.noded.clients.client import NodeClient
 from protocol.noded.clients.nodes import NodeAddress
 from protocol.noded.clients.outcomes import Failed, FailureKind
 from protocol.noded.membership import Version
-from protocol.noded.statefiles import SUBMISSIONS, WAITS
+from protocol.noded.statefiles import WAITS
 from protocol.noded.virtualpaths import WireNames
 
 # seconds that a change waits for the attempt to copy it
@@ -53,7 +54,6 @@ ATTEMPT_S: Final = 1.0
 CHECK_S: Final = 120.0
 # limit of the question who is the master, after a stop of this process
 ASK_S: Final = 5.0
-_JOB: Final = "job-"
 K = TypeVar("K", bound=Key)
 _log: Final = get_log(__name__)
 
@@ -66,23 +66,25 @@ class CopyRules:
     own_name: str
     # whether changes wait for the attempt to copy them
     waits: bool = True
+    # whether the mastership is held under a lease: the configuration may name the master before
+    has_lease: bool = False
 
 
 class NodeCopies:
-    """Implements `common.replication.Copies`; start `run`, and call `follow` with each configuration."""
+    """Implements `common.replication.Copies`; start `run`, and call `follow` with each configuration.
 
-    def __init__(self, paths: Paths, names: WireNames, rules: CopyRules) -> None:
+    Args: told: hears what candidates have got.
+    """
+
+    def __init__(self, paths: Paths, names: WireNames, rules: CopyRules, told: SenderEvents = NOBODY) -> None:
         self._paths = paths
         self._calls = QueueCalls(paths, names)
         self._rules = rules
+        self._told = told
         self._senders: dict[str, NodeSender] = {}
         self._has_followed = False
         self._number = 0
-        self._facts = {
-            paths.serial_file: Fact.SERIAL,
-            paths.drain_file: Fact.DRAIN,
-            paths.watcher_pause: Fact.WATCHER_PAUSE,
-        }
+        self._files = CopiedFiles(paths)
         self._turn_to_purge = PurgeTurn()
         self._is_outdated = trio.Event()
         # why this node is not the master; empty: it is, as far as is known
@@ -114,11 +116,11 @@ class NodeCopies:
     def follow(self, index: ConfigIndex) -> None:
         """Send to the candidates of this configuration from now on, unless it names another node as the master."""
         own, master = self._rules.own_name, index.master_name
-        if master not in (None, own) and any(node.name == own for node in index.nodes):
+        if not self._rules.has_lease and master not in (None, own) and any(node.name == own for node in index.nodes):
             self._other_master = f"the configuration names '{master}' as the master"
             self._is_outdated.set()
             return
-        wanted = candidates(index, self._rules.port)
+        wanted = candidates(index, self._rules.port, own if self._rules.has_lease else None)
         had = self._senders
         self._senders = {name: sender for name, sender in had.items() if wanted.get(name) == sender.node}
         for name, sender in had.items():
@@ -130,6 +132,17 @@ class NodeCopies:
                 # one with another address is not new
                 self._begin(node, is_new=self._has_followed and name not in had)
         self._has_followed = True
+        self._told.candidates_changed()
+
+    @property
+    def number(self) -> int:
+        """Of the last change."""
+        return self._number
+
+    @property
+    def senders(self) -> Mapping[str, NodeSender] | None:
+        """What sends to each candidate, by name; None: it is not known yet who they are."""
+        return self._senders if self._has_followed else None
 
     def lags(self) -> Sequence[QueueLag]:
         """What each candidate lacks now; empty: all have everything."""
@@ -172,6 +185,10 @@ class NodeCopies:
     async def replaced(self, files: Sequence[FileWrite]) -> None:
         await self._changed([write.path for write in files])
 
+    def note_changed(self, keys: Sequence[Key]) -> int:
+        """Send these files, whatever has become of them; return the number of the change."""
+        return self._note_in_backlogs(keys, lambda backlog, key, number: backlog.changed(key, number))
+
     async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
         # a quick job would wait for the copy of its beginning before its end is copied
         await self._changed(paths, is_awaited=has_results)
@@ -181,20 +198,20 @@ class NodeCopies:
         archived = [
             job_id
             for source, target in moves
-            if (job_id := self._job(source)) is not None and target == self._paths.archived_job_file(job_id)
+            if (job_id := self._files.job(source)) is not None and target == self._paths.archived_job_file(job_id)
         ]
         await self._note(archived, lambda backlog, job_id, number: backlog.archived(job_id, number))
 
     async def removed(self, paths: Sequence[Path]) -> None:
-        jobs = [job_id for path in paths if (job_id := self._job(path)) is not None]
+        jobs = [job_id for path in paths if (job_id := self._files.job(path)) is not None]
         await self._note(jobs, lambda backlog, job_id, number: backlog.removed(job_id, number))
-        await self._changed([path for path in paths if path in self._facts])
+        await self._changed([path for path in paths if path in self._files.facts])
         # one that is left too long on a node does no harm
-        states = [name for path in paths if (name := self._state(path)) is not None]
+        states = [name for path in paths if (name := self._files.state(path)) is not None]
         await self._note(states, lambda backlog, name, number: backlog.discarded(name, number), is_awaited=False)
 
     async def _changed(self, paths: Sequence[Path], *, is_awaited: bool = True) -> None:
-        keys = [key for path in paths if (key := self._key(path)) is not None]
+        keys = [key for path in paths if (key := self._files.key(path)) is not None]
         await self._note(keys, lambda backlog, key, number: backlog.changed(key, number), is_awaited=is_awaited)
 
     async def _note(
@@ -203,6 +220,11 @@ class NodeCopies:
         self._check_mastership()
         if not keys:
             return
+        number = self._note_in_backlogs(keys, note)
+        if self._rules.waits and is_awaited:
+            await self._wait(keys, number)
+
+    def _note_in_backlogs(self, keys: Sequence[K], note: Callable[[Backlog, K, int], None]) -> int:
         # histories are written by luxid and by job processes; both write before or just after the job's file
         waits = {StateName(f"{WAITS}/{key // WAITS_FILE_JOBS}") for key in keys if isinstance(key, int)}
         self._number = number = self._number + 1
@@ -211,8 +233,7 @@ class NodeCopies:
                 note(sender.backlog, key, number)
             sender.wake()
             sender.compare_later(waits)
-        if self._rules.waits and is_awaited:
-            await self._wait(keys, number)
+        return number
 
     async def _wait(self, keys: Sequence[Key], number: int) -> None:
         """Raises: NoLongerMaster: whatever other candidates lack. NotCopied."""
@@ -253,23 +274,12 @@ class NodeCopies:
             if sender.is_outdated:
                 raise NoLongerMaster(sender.failure or "")
 
-    def _key(self, path: Path) -> Key | None:
-        return self._facts.get(path) or self._job(path) or self._state(path)
-
-    def _state(self, path: Path) -> StateName | None:
-        """The name of a file of ours; None: another file."""
-        return StateName(f"{SUBMISSIONS}/{path.name}") if path.parent == self._paths.submissions else None
-
-    def _job(self, path: Path) -> JobId | None:
-        """The id of a live job's file; None: another file."""
-        number = path.name.removeprefix(_JOB)
-        is_job = path.parent == self._paths.queue and path.name.startswith(_JOB) and number.isdigit()
-        return JobId(int(number)) if is_job else None
-
     def _begin(self, node: NodeAddress, *, is_new: bool) -> None:
         assert self._client is not None, "run has not begun"
         assert self._nursery is not None
-        sender = NodeSender(node, self._paths, self._calls, self._client, self._turn_to_purge, is_new=is_new)
+        sender = NodeSender(
+            node, self._paths, self._calls, self._client, self._turn_to_purge, self._told, is_new=is_new
+        )
         self._senders[node.name] = sender
         _log.info("copies.begin", node=node.name, address=node.place, is_new=is_new)
         self._nursery.start_soon(self._run, sender)

@@ -26,6 +26,7 @@ from daemons.luxid.copying.comparison import Comparison, Found, States, all_part
 from daemons.luxid.copying.delivery import Delivery
 from daemons.luxid.copying.line import CALL_S, LONG_CALL_S, NodeLine, NotSent
 from daemons.luxid.copying.purgeturn import PurgeTurn
+from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
 from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
 from daemons.luxid.core.copies.verdict import Verdict
 from protocol.noded.clients.client import NodeClient
@@ -55,10 +56,13 @@ class NodeSender:
         calls: QueueCalls,
         client: NodeClient,
         turn: PurgeTurn,
+        told: SenderEvents = NOBODY,
         *,
         is_new: bool,
     ) -> None:
         self.node = node
+        # when it began to fail, by trio's clock; None: it replies
+        self.failed_since: float | None = None
         self.backlog = Backlog(is_new=is_new)
         self.line = NodeLine(node, client)
         # why the last attempt failed; None: it did not
@@ -76,6 +80,7 @@ class NodeSender:
         self._paths = paths
         self._calls = calls
         self._turn_to_purge = turn
+        self._told = told
         self._delivery = Delivery(paths, calls, self.line, self.backlog)
         self._work = trio.Event()
         # whether it was asked since its last failure which calls it knows
@@ -164,7 +169,7 @@ class NodeSender:
                 self._fail(_failed(error))
                 await trio.sleep(self.line.pause_s(next(pauses)))
             else:
-                self.failure, pauses = None, retry_pauses()
+                self.failure, self.failed_since, pauses = None, None, retry_pauses()
                 self._turn()
 
     def _complete(self) -> None:
@@ -209,9 +214,11 @@ class NodeSender:
             self.backlog.forget()
         if self.failure is None:
             effect = "what it lacks is sent when it can be reached"
+            self.failed_since = trio.current_time()
             _log.error("copies.failed", node=self.node.name, reason=failed.text, lacks=len(self.backlog), effect=effect)
         self.failure, self._is_told_of, self._is_probed = failed.text, True, False
         self.is_outdated = failed.kind is FailureKind.OUTDATED
+        self._told.standing_changed()
         self._turn_to_purge.give_back(self)
         self._turn()
 
@@ -224,7 +231,10 @@ class NodeSender:
         if self.backlog.needs_purge and self._turn_to_purge.take(self, self.wake):
             await self._purge()
         elif not (batch := self.backlog.take(FILES_AT_ONCE)).is_empty:
-            await self._delivery.send(batch)
+            try:
+                await self._delivery.send(batch)
+            finally:
+                self._told.sent((*batch.facts, *batch.jobs, *batch.states))
         elif self.backlog.needs_comparison:
             await self._compare_some()
         else:
@@ -271,6 +281,7 @@ class NodeSender:
         self._comparison = None
         self.backlog.compared()
         self.verdict = self._found
+        self._told.standing_changed()
         _log.info("copies.compared", node=self.node.name, **self.verdict.facts)
 
     def _note(self, found: Found) -> None:

@@ -36,6 +36,10 @@ class Committing:
         """As `CommitsFirst.replacing`, for a group of writes."""
         await self._as_master(self._first.replacing(writes))
 
+    def made(self, writes: Sequence[FileWrite]) -> None:
+        """As `CommitsFirst.made`."""
+        self._first.made(writes)
+
     async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
         """As `CommitsFirst.moving`."""
         await self._as_master(self._first.moving(moves))

@@ -22,6 +22,17 @@ if TYPE_CHECKING:
     from daemons.luxid.copying.nodecopies import NodeCopies
     from daemons.luxid.livedata.nodesdata import NodesData
     from daemons.luxid.nodes.ghostparts import GhostParts
+    from daemons.luxid.replicating.leasedqueue import LeasedQueue
+
+
+def leased_queue(settings: Settings) -> "LeasedQueue | None":
+    """What commits the queue in etcd; None: there is no lease. Raises: as `LeasedQueue` and `WireNames`."""
+    if not settings.cluster.has_lease:
+        return None
+    from daemons.luxid.replicating.leasedqueue import LeasedQueue
+    from protocol.noded.virtualpaths import WireNames
+
+    return LeasedQueue(settings, WireNames.of_installation(settings.root, os.environ))
 
 
 def node_copies(settings: Settings) -> "NodeCopies | None":

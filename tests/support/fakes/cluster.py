@@ -23,9 +23,14 @@ class FakeCluster:
         # set: calls wait for it
         self.gate: trio.Event | None = None
         self.asked = 0
+        # names of files that were written after their commit
+        self.made_here: list[tuple[str, ...]] = []
 
     async def replacing(self, files: Sequence[FileWrite]) -> None:
         await self._transact("replacing", {write.path.name: write.content for write in files})
+
+    def made(self, files: Sequence[FileWrite]) -> None:
+        self.made_here.append(tuple(write.path.name for write in files))
 
     async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
         what = "taking up the dead" if are_dead else "taking up"

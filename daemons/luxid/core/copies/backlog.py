@@ -100,6 +100,16 @@ class Backlog:
         """Whether the node has everything."""
         return not self._lacks and not self.needs_purge and not self.needs_comparison
 
+    @property
+    def keys(self) -> Iterable[Key]:
+        """What the node lacks, as far as that is known."""
+        return self._lacks.keys()
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether all that the node lacks is known."""
+        return not self.needs_purge and not self.needs_comparison
+
     def lacks(self, keys: Iterable[Key], number: int) -> bool:
         """Whether the node lacks a change of one of these up to this number."""
         return any((lack := self._lacks.get(key)) is not None and lack.first <= number for key in keys)

@@ -97,6 +97,7 @@ async def test_a_submission_is_one_transaction_before_the_write(place: Place) ->
 
     assert place.cluster.done == [("replacing", "key", "batch-1-2", "serial", "job-1", "job-2")]
     assert place.disk.calls == [["key", "batch-1-2", "serial", "job-1", "job-2"]]
+    assert place.cluster.made_here == [("key", "batch-1-2", "serial", "job-1", "job-2")]
 
 
 async def test_callers_who_wait_share_a_transaction_and_a_write(place: Place) -> None:
@@ -216,6 +217,7 @@ async def test_of_a_group_only_what_failed_is_put_back_and_a_shared_file_is_the_
         place.cluster.gate.set()
 
     assert failed == [3]
+    assert place.cluster.made_here[1:] == [("serial", "job-2"), ("serial", "job-4")]
     assert place.cluster.done[1][0] == "replacing"
     assert place.cluster.done[2] == ("putting back", "serial", "job-3")
     assert place.cluster.holds["serial"] == b"4\n"

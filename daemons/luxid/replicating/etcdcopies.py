@@ -1,0 +1,193 @@
+"""Commits each change of the queue in etcd, then passes it to the candidates in the background: the way `etcd`.
+
+Theory. An entry in etcd says of one file what it is to be; `core.copies.dirtyentries` knows which of them some
+candidate may lack, and `shrinking` forgets the others. A job that comes into the hands of a process is noted in the
+transaction that says so, and one that leaves them, too: a new master must not start it again.
+
+What is too large for etcd is refused, so no new file is. A job's file that has grown beyond it is not committed any
+more: it counts here alone, and the log says so.
+
+Source: DESIGN section 14; `common.replication`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from common.durable.atomicfile import FileWrite
+from common.ids import JobId
+from common.lease.dirty import Archived, Change, Fate, Removed, Written
+from common.paths import Paths
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from daemons.luxid.copying.nodecopies import NodeCopies
+from daemons.luxid.core.copies.backlog import Fact, Key
+from daemons.luxid.core.copies.dirtyentries import DirtyEntries
+from daemons.luxid.core.copies.jobhands import JobHands, Passing
+from daemons.luxid.replicating.queuechanges import QueueChanges, job_ids_of, jobs_of, read_all
+
+# bytes of a file that has grown, beyond which it is not committed; etcd takes some more in one value
+MOST_BYTES: Final = 7 * 2**20
+# files of one transaction, or of one change of several; with the notes of their jobs they are less than etcd's bound
+MOST_FILES: Final = 1000
+_log: Final = get_log(__name__)
+
+
+class Commit(Protocol):
+    """What is asked of `protocol.etcd.commits.Commits`."""
+
+    async def commit(self, changes: Sequence[Change]) -> int: ...
+
+
+class EtcdCopies:
+    """Implements `CommitsFirst` and `Copies`.
+
+    Args:
+        nodes: copies in the background; it must not wait for candidates.
+        made: hears which entries have been made here.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        changes: QueueChanges,
+        commits: Commit,
+        nodes: NodeCopies,
+        made: Callable[[Iterable[Key]], None],
+    ) -> None:
+        self.entries = DirtyEntries()
+        self.hands = JobHands()
+        self._paths = paths
+        self._changes = changes
+        self._commits = commits
+        self._nodes = nodes
+        self._tell_made = made
+
+    # before a change is made here
+
+    async def replacing(self, files: Sequence[FileWrite]) -> None:
+        named = {key: write.content for write in files if (key := self._changes.files.key(write.path)) is not None}
+        contents = await self._small_enough(named)
+        # a job that was only queued yet has no livelock, and is not worth a look
+        jobs = jobs_of({key: content for key, content in contents.items() if b'"livelock"' in content})
+        passing = self.hands.will_write(jobs)
+        await self.commit({key: Written(content) for key, content in contents.items()}, passing)
+        self.hands.done(passing, jobs)
+
+    def made(self, files: Sequence[FileWrite]) -> None:
+        self._made([key for write in files if (key := self._changes.files.key(write.path)) is not None])
+
+    async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
+        found = await in_thread(read_all, paths)
+        contents: dict[Key, bytes] = {}
+        for path, content in found.items():
+            if (job_id := self._changes.files.job(path)) is not None:
+                contents[job_id] = content
+        jobs = jobs_of(contents)
+        passing = self.hands.was_written(jobs, are_dead=are_dead)
+        small = await self._small_enough(contents)
+        await self.commit({key: Written(content) for key, content in small.items()}, passing)
+        self.hands.done(passing, jobs)
+
+    async def moving(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        archived = self._archived(moves)
+        for start in range(0, len(archived), MOST_FILES):
+            part = archived[start : start + MOST_FILES]
+            # the others have the contents: only the move is news to them
+            found = await in_thread(read_all, [self._paths.job_file(each) for each in part if each in self.entries])
+            fates: dict[Key, Fate] = {each: Archived(found.get(self._paths.job_file(each))) for each in part}
+            await self.commit(fates, self.hands.gone(frozenset(part)))
+            self.hands.forget(frozenset(part))
+
+    async def removing(self, paths: Sequence[Path]) -> None:
+        keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
+        for start in range(0, len(keys), MOST_FILES):
+            part = keys[start : start + MOST_FILES]
+            gone = job_ids_of(part)
+            await self.commit({key: Removed() for key in part}, self.hands.gone(gone))
+            self.hands.forget(gone)
+
+    async def put_back(self, paths: Sequence[Path]) -> None:
+        keys = list(dict.fromkeys(key for path in paths if (key := self._changes.files.key(path)) is not None))
+        for start in range(0, len(keys), MOST_FILES):
+            fates = await in_thread(self._fates, keys[start : start + MOST_FILES])
+            jobs = jobs_of({key: fate.content for key, fate in fates.items() if isinstance(fate, Written)})
+            gone = job_ids_of(fates) - {job.job_id for job in jobs}
+            passing = Passing(over=self.hands.not_written(jobs).over | self.hands.gone(gone).over)
+            await self.commit(fates, passing)
+            self.hands.done(passing, jobs)
+            self.hands.forget(gone)
+            self._made(list(fates))
+
+    # after it was made
+
+    async def replaced(self, files: Sequence[FileWrite]) -> None:
+        # told by `made`
+        await self._nodes.replaced(())
+
+    async def appeared(self, paths: Sequence[Path], *, has_results: bool) -> None:
+        await self._nodes.replaced(())
+        keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
+        number = self._nodes.note_changed(keys)
+        if has_results:
+            self._note_made(keys, number)
+        else:
+            self.entries.changed(keys, number)
+
+    async def renamed(self, moves: Sequence[tuple[Path, Path]]) -> None:
+        await self._nodes.renamed(moves)
+        self._note_made(self._archived(moves), self._nodes.number)
+
+    async def removed(self, paths: Sequence[Path]) -> None:
+        await self._nodes.removed(paths)
+        keys = [key for path in paths if (key := self._changes.files.key(path)) is not None]
+        self._note_made(keys, self._nodes.number)
+
+    def _made(self, keys: Sequence[Key]) -> None:
+        self._note_made(keys, self._nodes.note_changed(keys))
+
+    def _note_made(self, keys: Sequence[Key], number: int) -> None:
+        self.entries.made(keys, number)
+        self._tell_made(keys)
+
+    async def commit(self, fates: Mapping[Key, Fate], passing: Passing) -> None:
+        """Commit what files are to be, and what becomes of jobs, in one transaction. Raises: as `CommitsFirst`."""
+        changes = [*self._changes.fates(fates), *self._changes.passing(passing)]
+        if changes:
+            revision = await self._commits.commit(changes)
+            self.entries.committed(fates, revision)
+
+    async def _small_enough(self, contents: Mapping[Key, bytes]) -> Mapping[Key, bytes]:
+        """Without files that have grown too large."""
+        large = [key for key, content in contents.items() if len(content) > MOST_BYTES]
+        grown = await in_thread(self._existing, large) if large else ()
+        for key in grown:
+            effect = "its changes count here alone, and reach the candidates as copies"
+            _log.error("commit.too_large", file=self._changes.name(key), bytes=len(contents[key]), effect=effect)
+        return {key: content for key, content in contents.items() if key not in grown}
+
+    def _existing(self, keys: Iterable[Key]) -> frozenset[Key]:
+        return frozenset(key for key in keys if self._changes.files.path(key).exists())
+
+    def _archived(self, moves: Sequence[tuple[Path, Path]]) -> list[JobId]:
+        """The jobs that are moved to the archive."""
+        files = self._changes.files
+        return [
+            job_id
+            for source, target in moves
+            if (job_id := files.job(source)) is not None and target == self._paths.archived_job_file(job_id)
+        ]
+
+    def _fates(self, keys: Sequence[Key]) -> Mapping[Key, Fate]:
+        """What the files hold; in a thread. Raises: OSError."""
+        return {key: self._fate(key) for key in keys}
+
+    def _fate(self, key: Key) -> Fate:
+        path = self._changes.files.path(key)
+        if (content := read_all([path]).get(path)) is not None:
+            return Written(content)
+        if isinstance(key, str | Fact):
+            return Removed()
+        archived = self._paths.archived_job_file(key)
+        content = read_all([archived]).get(archived)
+        return Removed() if content is None else Archived(content)

@@ -1,0 +1,169 @@
+"""luxid's part in a mastership under a lease: commits in etcd, copies on the candidates, and the replay at its start.
+
+Source: DESIGN section 14.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import trio
+
+from common.errors import Unavailable
+from common.ids import JobId
+from common.lease.deadline import Deadline
+from common.lease.dirty import Fate
+from common.lease.grant import Grant, read_grant
+from common.lease.keys import Keys
+from common.lease.records import RunningJob
+from common.queue.jobs import Job, to_timestamp
+from common.replication import NoLongerMaster
+from common.settings import Settings
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from common.system.retrypauses import retry_pauses
+from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
+from daemons.luxid.core.copies.backlog import Key
+from daemons.luxid.core.copies.jobhands import Passing
+from daemons.luxid.core.copies.replaydecisions import has_process
+from daemons.luxid.replicating.etcdcopies import MOST_FILES, EtcdCopies
+from daemons.luxid.replicating.queuechanges import QueueChanges
+from daemons.luxid.replicating.replaying import Found, Laid, Laying, read_found
+from daemons.luxid.replicating.shrinking import Shrinking
+from protocol.etcd.address import EtcdAddress
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.commits import Commits, CommitsState
+from protocol.noded.virtualpaths import WireNames
+
+_NAME: Final = "luxid"
+_log: Final = get_log(__name__)
+
+
+class LeasedQueue:
+    """Start `run`, then call `replay` before the queue is read, and `found` after that.
+
+    Raises: NoLongerMaster: this node holds no mastership. InvalidRequest: no etcd is set. DamagedFile, OSError.
+    """
+
+    def __init__(self, settings: Settings, names: WireNames) -> None:
+        self._paths = settings.paths
+        grant = _grant(settings)
+        self._grant = grant
+        self._keys = Keys(settings.etcd.prefix)
+        self._deadline = _deadline(settings)
+        self._client = EtcdClient(EtcdAddress.of(settings))
+        self.commits = Commits(self._client, self._keys, grant.fence, self._deadline, writer=_NAME)
+        self._changes = QueueChanges(self._paths, self._keys, RunningJob(node=grant.node, epoch=grant.fence.epoch))
+        self.shrinking = Shrinking(
+            self.commits,
+            self._keys,
+            grant.node,
+            grant.fence.epoch,
+            settings.keeperd.stale_s,
+            senders=lambda: self.nodes.senders,
+            name=self._changes.name,
+        )
+        rules = CopyRules(settings.noded.port, grant.node, waits=False, has_lease=True)
+        self.nodes = NodeCopies(self._paths, names, rules, self.shrinking.told)
+        self.copies = EtcdCopies(self._paths, self._changes, self.commits, self.nodes, self.shrinking.made)
+        self._has_ended = trio.Event()
+
+    @property
+    def state(self) -> CommitsState:
+        """What users are told of etcd."""
+        return self.commits.state
+
+    async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
+        """Commit for others, until cancelled or the mastership is lost; for `nursery.start`.
+
+        Raises: NoLongerMaster: before it has begun.
+        """
+        async with self._client, trio.open_nursery() as nursery:
+            nursery.start_soon(self._commit, task_status)
+
+    async def _commit(self, task_status: trio.TaskStatus[None]) -> None:
+        try:
+            await self.commits.run(task_status=task_status)
+        finally:
+            self._has_ended.set()
+
+    async def until_lost(self) -> NoLongerMaster:
+        """Return when nothing can be committed any more."""
+        await self._has_ended.wait()
+        return NoLongerMaster(self.commits.state.lost or "nothing is committed in etcd any more")
+
+    async def replay(self) -> JobId:
+        """Make the files here what etcd says; return the highest id of a job that it knows.
+
+        Raises: NoLongerMaster, Unavailable; DamagedFile: etcd has values that are not ours. OSError.
+        """
+        dirty = await self.commits.read([self._keys.dirty, self._keys.running])
+        found = read_found(dirty, self._changes, self._keys)
+        began = time.perf_counter()
+        laying = Laying(self._paths, self._changes, self._grant.node, to_timestamp(time.time()))
+        laid = await in_thread(laying.lay, found)
+        self._take_over(found, laid)
+        await self._commit_laid(laid)
+        await self.shrinking.begin()
+        took_s = round(time.perf_counter() - began, 3)
+        facts = {"entries": len(found.fates), "committed": len(laid.fates), "of_old_masters": len(laid.over)}
+        _log.info("queue.replayed", epoch=self._grant.fence.epoch, took_s=took_s, **facts)
+        return laid.highest_id
+
+    def found(self, jobs: Iterable[Job]) -> None:
+        """Take in the jobs of the queue as it was read."""
+        for job in jobs:
+            if has_process(job):
+                self.copies.hands.found(job)
+
+    async def forget_copied(self) -> None:
+        """Keep etcd small, until cancelled."""
+        await self.shrinking.run(self.copies.entries, self.copies.hands)
+
+    def _take_over(self, found: Found, laid: Laid) -> None:
+        """What etcd has are entries of this master, made here."""
+        entries = self.copies.entries
+        for key, revision in found.revisions.items():
+            entries.committed((key,), revision)
+        # before all changes that candidates hear of
+        entries.made(found.revisions, 0)
+        for job_id in laid.running | laid.over:
+            self.copies.hands.begun(job_id)
+
+    async def _commit_laid(self, laid: Laid) -> None:
+        fates, over = dict(laid.fates), set(laid.over)
+        while fates or over:
+            part = {key: fates.pop(key) for key in list(fates)[:MOST_FILES]}
+            ended = {key for key in part if isinstance(key, int) and key in over} or set(list(over)[:MOST_FILES])
+            over -= ended
+            passing = Passing(over=frozenset(ended))
+            await self._commit_patiently(part, passing)
+            self.copies.hands.done(passing, [])
+            self.copies.entries.made(part, 0)
+
+    async def _commit_patiently(self, fates: Mapping[Key, Fate], passing: Passing) -> None:
+        """Raises: NoLongerMaster, InvalidRequest."""
+        for pause_s in retry_pauses():
+            try:
+                return await self.copies.commit(fates, passing)
+            except NoLongerMaster:
+                raise
+            except Unavailable as error:
+                _log.error("queue.not_replayed", reason=error, effect="no job is served until it is", retry_s=pause_s)
+            await trio.sleep(pause_s)
+
+
+def _grant(settings: Settings) -> Grant:
+    grant = read_grant(settings.paths.grant_file)
+    if grant is None:
+        raise NoLongerMaster("this node does not hold the mastership; 'gantry cluster' tells who does")
+    return grant
+
+
+def _deadline(settings: Settings) -> Deadline:
+    try:
+        return Deadline(settings.paths.deadline_file)
+    except FileNotFoundError:
+        raise NoLongerMaster(
+            "keeperd has not been started on this node; 'gantry cluster' tells who is the master"
+        ) from None

@@ -1,0 +1,206 @@
+"""Lays what is in etcd over the files of the queue when a luxid starts, before the queue is read.
+
+Theory. Whoever was the master before, this node or another, has committed each change before it was made, and died at
+some point. So the files here become what etcd says, whether they are older or hold what a later commit was to replace;
+`core.copies.replaydecisions` knows the exceptions. What is other than in etcd then is committed before the queue is
+read. All of it may be done again after a crash.
+
+Source: DESIGN section 14.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, assert_never
+
+import attrs
+
+from common.durable.atomicfile import FileWrite, remove_files, sync_folders, write_files
+from common.durable.durably import durably
+from common.errors import DamagedFile
+from common.ids import JobId
+from common.lease.dirty import Archived, Fate, Removed, Written, decode_fate
+from common.lease.joining import Dirty
+from common.lease.keys import Keys
+from common.lease.records import RunningJob, decode
+from common.paths import Paths
+from common.queue.jobfile import decode_job, encode_job
+from common.queue.jobs import Job, Timestamp
+from common.system.log import get_log
+from daemons.luxid.core.copies.backlog import Fact, Key
+from daemons.luxid.core.copies.replaydecisions import as_begun, has_process, is_later, is_lost
+from daemons.luxid.replicating.queuechanges import QueueChanges, read_all
+
+# files that are made durable together
+_AT_ONCE: Final = 250
+_log: Final = get_log(__name__)
+
+
+@attrs.frozen
+class Found:
+    """What etcd has of the queue."""
+
+    fates: Mapping[Key, Fate]
+    # at which each was put
+    revisions: Mapping[Key, int]
+    # jobs that a process had
+    running: Mapping[JobId, RunningJob]
+
+
+@attrs.frozen
+class Laid:
+    """What is to be committed after the files were laid."""
+
+    # files that are otherwise than in etcd
+    fates: Mapping[Key, Fate]
+    # jobs that no process has any more
+    over: frozenset[JobId]
+    # jobs that a process of this node may have
+    running: frozenset[JobId]
+    # the highest id that etcd knows
+    highest_id: JobId
+
+
+def read_found(dirty: Dirty, changes: QueueChanges, keys: Keys) -> Found:
+    """Raises: DamagedFile: a value is not ours."""
+    fates: dict[Key, Fate] = {}
+    revisions: dict[Key, int] = {}
+    running: dict[JobId, RunningJob] = {}
+    for name, entry in dirty.entries.items():
+        if name.startswith(keys.running):
+            running[JobId(int(name.removeprefix(keys.running)))] = decode(entry.value, RunningJob, name)
+        elif (key := changes.key(name)) is not None:
+            fates[key], revisions[key] = decode_fate(name, entry.value), entry.revision
+        else:
+            _log.warning("entry.unknown", key=name, effect="it is left alone")
+    return Found(fates, revisions, running)
+
+
+class Laying:
+    """Carries it out; for a thread. Args: own: name of this node."""
+
+    def __init__(self, paths: Paths, changes: QueueChanges, own: str, now: Timestamp) -> None:
+        self._paths = paths
+        self._changes = changes
+        self._own = own
+        self._now = now
+        self._writes: list[FileWrite] = []
+        self._gone: list[Path] = []
+
+    def lay(self, found: Found) -> Laid:
+        """Raises: OSError, DamagedFile: some files may be laid.
+
+        Durability: on return the files survive a loss of power.
+        """
+        fates: dict[Key, Fate] = {}
+        for key, fate in found.fates.items():
+            running = found.running.get(key) if isinstance(key, int) else None
+            if (other := self._lay(key, fate, running)) is not None:
+                fates[key] = other
+        for job_id in found.running.keys() - found.fates.keys():
+            if (other := self._lay_without_entry(job_id, found.running[job_id])) is not None:
+                fates[job_id] = other
+        self._flush()
+        still = frozenset(job_id for job_id in found.running if self._may_run(job_id, found.running[job_id]))
+        return Laid(fates, frozenset(found.running) - still, still, self._highest(found))
+
+    def _lay(self, key: Key, fate: Fate, running: RunningJob | None) -> Fate | None:
+        """Return what is to be committed instead."""
+        if isinstance(key, int):
+            return self._lay_job(key, fate, running)
+        path = self._changes.files.path(key)
+        if not isinstance(fate, Written):
+            self._gone.append(path)
+        elif key is Fact.SERIAL:
+            self._lay_serial(fate.content)
+        else:
+            self._write(FileWrite(path, fate.content))
+        return None
+
+    def _lay_serial(self, content: bytes) -> None:
+        path = self._paths.serial_file
+        if int(content) > int(path.read_bytes() if path.exists() else 0):
+            self._write(FileWrite(path, content))
+
+    def _lay_job(self, job_id: JobId, fate: Fate, running: RunningJob | None) -> Fate | None:
+        live, archived = self._paths.job_file(job_id), self._paths.archived_job_file(job_id)
+        match fate:
+            case Written(content):
+                self._gone.append(archived)
+                return self._lay_live(job_id, content, running)
+            case Archived(content):
+                held = read_all([live, archived])
+                content = content or held.get(live) or held.get(archived)
+                if content is None:
+                    effect = "it is missing on this node; its id is not used again"
+                    _log.error("job.lost", job=job_id, reason="etcd has only that it was archived", effect=effect)
+                else:
+                    archived.parent.mkdir(mode=0o750, exist_ok=True)
+                    self._write(FileWrite(archived, content))
+                    self._gone.append(live)
+            case Removed():
+                self._gone += [live, archived]
+            case _:
+                assert_never(fate)
+        return None
+
+    def _lay_live(self, job_id: JobId, content: bytes, running: RunningJob | None) -> Fate | None:
+        path = self._paths.job_file(job_id)
+        here, entry = self._read(job_id), decode_job(content, str(path))
+        is_own = running is not None and running.node == self._own
+        if here is not None and is_later(here, entry, is_own=is_own):
+            _log.info("job.later_here", job=job_id, effect="what its process has written is committed")
+            return self._settled(job_id, here, running)
+        if running is not None and is_lost(here, is_own=is_own):
+            return self._settled(job_id, entry, running)
+        self._write(FileWrite(path, content))
+        return None
+
+    def _lay_without_entry(self, job_id: JobId, running: RunningJob) -> Fate | None:
+        here = self._read(job_id)
+        return None if here is None else self._settled(job_id, here, running)
+
+    def _settled(self, job_id: JobId, job: Job, running: RunningJob | None) -> Fate:
+        """Write the job as it counts from now on."""
+        if running is not None and running.node != self._own:
+            _log.warning("job.of_old_master", job=job_id, node=running.node, epoch=running.epoch)
+            job = as_begun(job, self._now)
+        elif running is not None and self._read(job_id) is None:
+            job = as_begun(job, self._now)
+        content = encode_job(job)
+        self._write(FileWrite(self._paths.job_file(job_id), content))
+        return Written(content)
+
+    def _may_run(self, job_id: JobId, running: RunningJob) -> bool:
+        job = self._read(job_id)
+        return running.node == self._own and job is not None and has_process(job)
+
+    def _read(self, job_id: JobId) -> Job | None:
+        """The file of a live job here; None: there is none, or it is damaged."""
+        path = self._paths.job_file(job_id)
+        content = read_all([path]).get(path)
+        try:
+            return None if content is None else decode_job(content, str(path))
+        except DamagedFile:
+            return None
+
+    def _write(self, write: FileWrite) -> None:
+        if read_all([write.path]).get(write.path) != write.content:
+            self._writes.append(write)
+
+    def _flush(self) -> None:
+        for part in _parts(self._writes):
+            durably(partial(write_files, part))
+        durably(lambda: remove_files(self._gone))
+        durably(lambda: sync_folders([self._paths.archive, self._paths.queue]))
+
+    @staticmethod
+    def _highest(found: Found) -> JobId:
+        serial = found.fates.get(Fact.SERIAL)
+        last = int(serial.content) if isinstance(serial, Written) else 0
+        return JobId(max([last, *found.running, *(key for key in found.fates if isinstance(key, int))]))
+
+
+def _parts(writes: Sequence[FileWrite]) -> Iterator[Sequence[FileWrite]]:
+    for start in range(0, len(writes), _AT_ONCE):
+        yield writes[start : start + _AT_ONCE]
