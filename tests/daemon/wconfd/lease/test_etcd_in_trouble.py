@@ -1,0 +1,103 @@
+"""While etcd is full or silent the configuration does not change, and locks are served as ever (DESIGN section 14)."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from common.locks import LockMode, LockRequest, Owner, parse_lock
+from common.system.livelock import Livelock
+from protocol.blocking import BlockingClient
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdFull
+from protocol.etcd.kv import Delete, Put, Transaction
+from protocol.wconfd.changes import SetJobLimits
+from protocol.wconfd.locks import TryUpdateLocks
+from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
+from tests.support.cluster import Cluster
+from tests.support.etcd import Etcd, EtcdBinary, TestEtcd
+
+QUOTA = 4 * 2**20
+
+
+@pytest.fixture
+def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[TestEtcd]:
+    (tmp_path / "etcd").mkdir()
+    with Etcd(tmp_path / "etcd", options=(f"--quota-backend-bytes={QUOTA}",), binary=crashable_etcd) as etcd:
+        yield TestEtcd(etcd, etcd.new_prefix())
+
+
+@pytest.fixture
+def machines(tmp_path: Path, etcd: TestEtcd) -> Iterator[LeasedFleet]:
+    with LeasedFleet(tmp_path, 0, etcd) as machines:
+        yield machines
+
+
+def lock(master: Cluster, livelock: Livelock, mode: LockMode | None) -> None:
+    request = LockRequest(parse_lock("node/n1"), mode)
+    master.wconf(TryUpdateLocks(Owner(7, livelock.path), (request,)))
+
+
+async def fill(etcd: TestEtcd) -> None:
+    """Until it takes nothing more."""
+    async with EtcdClient(etcd.address()) as client:
+        for number in range(2 * QUOTA // 2**20):
+            try:
+                await client.transact(Transaction((), (Put(f"/filler/{number}", b"x" * 2**20),)))
+            except EtcdFull:
+                return
+    raise AssertionError("it takes more than its quota")
+
+
+async def make_room(etcd: TestEtcd) -> None:
+    async with EtcdClient(etcd.address()) as client:
+        outcome = await client.transact(Transaction((), (Delete("/filler/", is_prefix=True),)))
+        await client.compact(outcome.header.revision)
+        for endpoint in etcd.address().endpoints:
+            await client.defragment(endpoint)
+        for alarm in await client.alarms():
+            await client.disarm(alarm)
+
+
+def test_a_full_etcd_refuses_changes_in_words_and_nothing_else(machines: LeasedFleet, etcd: TestEtcd) -> None:
+    master = machines.fleet.master
+    machines.begin_alone()
+    before = master.paths.config_data.read_bytes()
+    livelock = Livelock.create(master.paths.livelocks, "job_000007")
+    trio.run(partial(fill, etcd))
+
+    with BlockingClient(master.paths.wconfd_socket) as client, pytest.raises(Exception, match="etcd is full"):
+        client.call(SetJobLimits(31, None))
+
+    assert master.paths.config_data.read_bytes() == before
+    lock(master, livelock, LockMode.EXCLUSIVE)
+    lock(master, livelock, None)
+    livelock.remove()
+
+    trio.run(partial(make_room, etcd))
+    with BlockingClient(master.paths.wconfd_socket) as client:
+        client.call(SetJobLimits(31, None))
+    assert b'"max_running_jobs":31' in master.paths.config_data.read_bytes()
+
+
+def test_a_change_waits_for_a_silent_etcd_and_locks_do_not(machines: LeasedFleet, etcd: TestEtcd) -> None:
+    master, (member,) = machines.fleet.master, etcd.etcd.members
+    machines.begin_alone()
+    before = master.paths.config_data.read_bytes()
+    livelock = Livelock.create(master.paths.livelocks, "job_000007")
+    member.pause()
+    try:
+        with BlockingClient(master.paths.wconfd_socket) as client:
+            waiting = SetJobLimits(31, None)
+            client.start(waiting)
+            lock(master, livelock, LockMode.EXCLUSIVE)
+            lock(master, livelock, None)
+            assert master.paths.config_data.read_bytes() == before
+            member.resume()
+            client.finish(waiting)
+    finally:
+        member.resume()
+    livelock.remove()
+    assert b'"max_running_jobs":31' in master.paths.config_data.read_bytes()
