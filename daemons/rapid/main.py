@@ -19,6 +19,7 @@ from anycorn.typing import ASGIFramework
 
 from common.access import Access
 from common.errors import GantryError, Unavailable, explain_os_error
+from common.nodes.nodeplace import why_not_master
 from common.nodes.ownaddress import own_address
 from common.nodes.ssconffiles import master_name
 from common.paths import Paths
@@ -74,7 +75,12 @@ def main() -> None:
 
 async def _admit(settings: Settings, _: Options) -> None:
     """Raises: NoLongerMaster: this node is not the master, and the settings want only that one. OSError."""
-    if settings.rapid.only_on_master:
+    if not settings.rapid.only_on_master:
+        return
+    if settings.cluster.has_lease:
+        if (why_not := await in_thread(why_not_master, settings)) is not None:
+            raise NoLongerMaster(why_not)
+    else:
         master = await in_thread(master_name, settings.paths)
         if master != settings.cluster.own_name:
             raise NoLongerMaster(f"this node is not the master; {master or 'none that it knows'} is")

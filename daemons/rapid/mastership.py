@@ -1,6 +1,8 @@
 """Whether this node is the master, and who is; asked for every request, so it is read only when a file has changed.
 
-Source: DESIGN section 12.
+Under a lease it is asked also whether the deadline has passed, which is a look at memory.
+
+Source: DESIGN sections 12 and 14.
 """
 
 import os
@@ -19,6 +21,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from common.system.watch import EventKind, FolderWatch
+from daemons.rapid.leaseclock import LeaseClock
 from daemons.rapid.refusals import Refused
 
 _CHANGES: Final = EventKind.MOVED_TO | EventKind.CLOSE_WRITE | EventKind.DELETE
@@ -46,7 +49,12 @@ class Mastership:
             paths.ssconf_file("master_candidates"),
             paths.epoch_file,
             paths.not_master_note,
+            *((paths.grant_file,) if settings.cluster.has_lease else ()),
         )
+        self._clock = LeaseClock(paths.deadline_file) if settings.cluster.has_lease else None
+        # for `follow`
+        self._was_master = False
+        self._news = trio.Event()
         self._stamps: tuple[object, ...] | None = None
         self._standing = Standing(None, None)
 
@@ -55,7 +63,11 @@ class Mastership:
         if not self._settings.cluster.has_nodes and self._stamps is not None:
             # one machine is always the master
             return self._standing
-        stamps = tuple(map(_stamp, self._files))
+        try:
+            stamps = self._look()
+        except OSError as error:
+            _log.error("place.unknown", reason=explain_os_error(error), effect="as before")
+            return self._standing
         if stamps != self._stamps:
             try:
                 self._standing = await in_thread(self._read)
@@ -76,10 +88,19 @@ class Mastership:
 
     async def follow(self, lost: Callable[[], None]) -> None:
         """Call `lost` whenever this node ceases to be the master, until cancelled; on one machine, return."""
+        if not self._settings.cluster.has_nodes:
+            return
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._follow_folder, self._settings.paths.data, lost)
+            if self._clock is not None:
+                nursery.start_soon(self._follow_folder, self._settings.paths.grant_file.parent, lost)
+                nursery.start_soon(self._follow_clock, self._clock, lost)
+
+    async def _follow_folder(self, folder: Path, lost: Callable[[], None]) -> None:
         pauses = retry_pauses()
-        while self._settings.cluster.has_nodes:
+        while True:
             try:
-                async with FolderWatch(self._settings.paths.data, kinds=_CHANGES) as watch:
+                async with FolderWatch(folder, kinds=_CHANGES) as watch:
                     await self._follow(watch, lost)
             except OSError as error:
                 _log.error("place.not_watched", reason=explain_os_error(error), going_on="again until it succeeds")
@@ -87,18 +108,44 @@ class Mastership:
 
     async def _follow(self, watch: FolderWatch, lost: Callable[[], None]) -> None:
         """Return when the folder is gone."""
-        is_gone = was_master = False
+        is_gone = False
         while not is_gone:
-            standing = await self.standing()
-            if was_master and standing.why_not is not None:
-                _log.info("master.moved", master=standing.master, effect="requests that wait, and streams, end here")
-                lost()
-            was_master = standing.why_not is None
+            await self._note(lost)
             is_gone = any(event.kind & EventKind.FOLDER_GONE for event in await watch.events())
 
+    async def _follow_clock(self, clock: LeaseClock, lost: Callable[[], None]) -> None:
+        while True:
+            news = self._news
+            try:
+                await clock.until_passed()
+                await self._note(lost)
+            except OSError as error:
+                _log.error(
+                    "place.not_watched", reason=explain_os_error(error), going_on="with the next change of files"
+                )
+            if news is self._news:
+                await news.wait()
+
+    async def _note(self, lost: Callable[[], None]) -> None:
+        standing = await self.standing()
+        if self._was_master and standing.why_not is not None:
+            _log.info("master.moved", master=standing.master, effect="requests that wait, and streams, end here")
+            lost()
+        if (standing.why_not is None) != self._was_master:
+            self._was_master = standing.why_not is None
+            # the clock is waited for only while this node is the master
+            self._news.set()
+            self._news = trio.Event()
+
+    def _look(self) -> tuple[object, ...]:
+        return (*map(_stamp, self._files), self._clock.stamp() if self._clock is not None else None)
+
     def _read(self) -> Standing:
-        master = master_name(self._settings.paths)
-        return Standing(master or None, why_not_master(self._settings))
+        master, why_not = master_name(self._settings.paths), why_not_master(self._settings)
+        if why_not is not None and self._clock is not None and master == self._settings.cluster.own_name:
+            # it was, and the next one is not known here yet
+            master = ""
+        return Standing(master or None, why_not)
 
 
 def _stamp(path: Path) -> object:

@@ -13,11 +13,14 @@ from common.system.daemons.program import NOT_MASTER
 from common.system.daemons.running import find_daemon
 from tests.cli.command import run
 from tests.support.machines.nodes import HOST, free_port
+from tests.support.playedkeeper import PlayedKeeper
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 from tests.support.web.rawhttp import get, over_socket
 
 NODES = 'luxid_patience_s = 0\n[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+# seconds of a mastership that ends within a test
+SHORT_S = 5.0
 
 
 def name_master(web: Web, master: str) -> None:
@@ -111,3 +114,32 @@ def test_systemd_learns_whether_it_is_enabled(
         daemons.rapid.main.main()
 
     assert ended.value.code == code
+
+
+def test_under_a_lease_it_serves_until_the_deadline_and_streams_end_then(tmp_path: Path) -> None:
+    lease = NODES.replace('"nodes"', '"etcd"')
+    with Web(tmp_path, f'{lease}[etcd]\nendpoints = ["http://127.0.0.1:1"]\n') as web:
+        name_master(web, "node1.test")
+        web.paths.deadline_file.parent.mkdir(parents=True, exist_ok=True)
+        keeper = PlayedKeeper(web.paths, "node1.test")
+        web.start("rapid")
+        before = web.local.get("/3/health").json()
+        keeper.win(SHORT_S)
+        wait_until(lambda: web.local.get("/3/health").json()["is_master"], what="it serves")
+        with over_socket(web) as stream:
+            stream.sendall(get("/3/events"))
+            # nobody renews the lease
+            while stream.recv(65536):
+                pass
+        after = web.local.get("/3/jobs").json()
+
+        keeper.win()
+        wait_until(lambda: web.local.get("/3/health").json()["is_master"], what="it serves again")
+        name_master(web, "node2.test")
+        keeper.take_away()
+        wait_until(lambda: web.local.get("/3/health").json()["master"] == "node2.test", what="it is known who serves")
+        moved = web.local.get("/3/jobs")
+
+    assert (before["is_master"], before["master"]) == (False, None)
+    assert "does not hold the mastership" in after["detail"]
+    assert (moved.status_code, moved.json()["master"]) == (503, "node2.test")
