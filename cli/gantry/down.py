@@ -30,7 +30,11 @@ _WITH_PROCESS = ("waiting", "canceling", "running")
 @click.option("--jobs", "kills_jobs", is_flag=True, help="Kill the running jobs first; without it they go on.")
 @click.option("--timeout", type=DURATION, default=90.0, help="How long the jobs, then each daemon, may take (90s).")
 def down(kills_jobs: bool, timeout: float) -> int:
-    """Stop the daemons, and wait until they are gone."""
+    """Stop the daemons, and wait until they are gone.
+
+    Running jobs go on. Only a master under a lease gives its mastership up, and jobs on that node itself fail:
+    move it first, with 'gantry cluster switchover', and none does.
+    """
     paths = installation_paths()
     if find_supervisor(paths) is None and not _daemons(paths):
         _tell("already down", was_up=False, left=0)
@@ -44,10 +48,10 @@ def down(kills_jobs: bool, timeout: float) -> int:
     for name, pid in _daemons(paths):
         _end(name, pid, timeout)
     _tell("down", was_up=True, left=left)
-    if left:
-        remark(_words_for_left(left, is_killed=kills_jobs))
     if was_master:
-        remark("this node was the master: another candidate follows it by itself, unless maintenance is on")
+        remark(_words_of_master(left))
+    elif left:
+        remark(_words_for_left(left, is_killed=kills_jobs))
     if (words := going_on_words(paths.node_commands)) is not None:
         remark(f"{words}, found again by: {up_command()}")
     return DONE
@@ -67,6 +71,12 @@ def _words_for_left(left: int, *, is_killed: bool) -> str:
         are = "jobs are" if left > 1 else "job is"
         return f"{left} {are} still ending, which needs no daemon; see what became of that after: {up_command()}"
     return f"{left} job{'s go' if left > 1 else ' goes'} on, found again by: {up_command()}"
+
+
+def _words_of_master(left: int) -> str:
+    """What becomes of the mastership and of its jobs, under a lease."""
+    jobs = "; commands on other nodes go on, jobs that ran on this node itself have failed" if left else ""
+    return f"this node was the master: another candidate follows it by itself, unless maintenance is on{jobs}"
 
 
 def _tell(text: str, *, was_up: bool, left: int) -> None:

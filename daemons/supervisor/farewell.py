@@ -16,8 +16,20 @@ _PATIENCE_S: Final = 5.0
 
 def farewell(paths: Paths, root: Path | None) -> str:
     """What goes on, and the command that finds it again. Call it while luxid still runs."""
+    if _holds_lease(paths):
+        return "stopping; the mastership is given up, and jobs on this node itself end"
     commands = going_on_words(paths.node_commands)
     return _jobs_words(paths, root) + (f"; {commands}" if commands else "")
+
+
+def _holds_lease(paths: Paths) -> bool:
+    # imported late: most installations are one machine
+    from common.lease.holding import is_held
+
+    try:
+        return is_held(paths)
+    except (GantryError, OSError):
+        return False
 
 
 def _jobs_words(paths: Paths, root: Path | None) -> str:
