@@ -17,6 +17,8 @@ from protocol.etcd.kv import Found, Get, Outcome, Transaction
 
 # seconds; pauses after tries that told nothing
 _PAUSES_S: Final[Sequence[float]] = (0.02, 0.1, 0.3, 1.0)
+# seconds; a try takes a round of all members, then users are told that etcd is silent
+_TRY_S: Final = 3.0
 _log: Final = get_log(__name__)
 
 
@@ -51,7 +53,7 @@ class UntilKnown:
         tries = 0
         while True:
             try:
-                outcome = await self._client.transact(transaction, self._left_s())
+                outcome = await self._client.transact(transaction, min(self._left_s(), _TRY_S))
             except (EtcdFull, TooLarge):
                 self._heard()
                 raise
@@ -73,7 +75,7 @@ class UntilKnown:
         tries = 0
         while True:
             try:
-                found = await self._client.get(asked, self._left_s())
+                found = await self._client.get(asked, min(self._left_s(), _TRY_S))
                 if found.header.revision >= since:
                     self._heard()
                     return found
