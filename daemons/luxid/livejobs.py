@@ -3,6 +3,8 @@
 Source: DESIGN section 6.
 """
 
+from typing import Final
+
 import attrs
 
 from common.ids import JobId
@@ -16,6 +18,9 @@ from daemons.luxid.feednews import FeedNews
 from daemons.luxid.files.unread import UnreadFiles
 from daemons.luxid.jobtable import JobTable
 from daemons.luxid.processes.jobprocesses import JobProcesses
+
+# obstacle to starts and submissions
+MAKING_WAY: Final = "the mastership is being moved to another node"
 
 
 @attrs.frozen

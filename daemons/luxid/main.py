@@ -3,44 +3,26 @@
 Source: DESIGN section 6; luxid.md 5.10.
 """
 
-import os
 import time
 from functools import partial
 from typing import Final
 
-import attrs
 import trio
 
-from common.metrics.calls import CallTally
 from common.replication import Copies
-from common.settings import LimitsSettings, Settings
+from common.settings import Settings
 from common.system.daemons.daemon import run_daemon
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles
-from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
+from daemons.luxid.face import rules_of, service_of
 from daemons.luxid.feed.feed import Feed
 from daemons.luxid.feed.queuestate import queue_state
 from daemons.luxid.files.loading import FoundQueue, load_queue
 from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import open_store
 from daemons.luxid.files.submissionkeys import SubmissionKeys
-from daemons.luxid.handlers.cluster import ClusterFacts
-from daemons.luxid.handlers.copies import CopyChecks
-from daemons.luxid.handlers.drain import Queue
-from daemons.luxid.handlers.explaining import Explaining
-from daemons.luxid.handlers.filters import Filters
-from daemons.luxid.handlers.jobchanges import Jobs
-from daemons.luxid.handlers.jobrows import JobRows
-from daemons.luxid.handlers.limits import Limits
-from daemons.luxid.handlers.metrics import Metrics
-from daemons.luxid.handlers.objectkinds import Sources
-from daemons.luxid.handlers.objectqueries import ObjectQueries
-from daemons.luxid.handlers.output import Output
-from daemons.luxid.handlers.submission import Submission
-from daemons.luxid.handlers.subscribing import Subscribing
-from daemons.luxid.handlers.waithistory import JobWaits
 from daemons.luxid.handlers.waiting import Waiting
 from daemons.luxid.nodes.nodeparts import (
     bring_up_address,
@@ -50,7 +32,6 @@ from daemons.luxid.nodes.nodeparts import (
     live_data,
     node_copies,
 )
-from daemons.luxid.outputs import OutputWatch
 from daemons.luxid.parts import Parts
 from daemons.luxid.processes.attempts import Attempts
 from daemons.luxid.processes.cancelling import Canceller
@@ -58,23 +39,15 @@ from daemons.luxid.processes.deaths import Deaths
 from daemons.luxid.processes.executor import ExternalExecutor
 from daemons.luxid.processes.killing import Kills
 from daemons.luxid.processes.launcher import ForkServerClient, Launcher, LauncherEvents
+from daemons.luxid.processes.makingway import MakingWay
 from daemons.luxid.processes.starting import Starter
 from daemons.luxid.processes.takingup import TakeUps
-from daemons.luxid.rpc import Handlers, routes
 from daemons.luxid.scheduler import Scheduler
-from daemons.luxid.submitters import Submitters
 from daemons.luxid.watching import FolderEvents, QueueWatch
-from protocol.client import Client
-from protocol.mastercheck import check_master, reply_guard
-from protocol.serving.admission import ConnectionLimits
-from protocol.serving.budget import BudgetLimits
-from protocol.serving.itembound import ItemBound
-from protocol.serving.server import ServerRules, Service, serve_unix
-from protocol.serving.speaking import Speakers
+from protocol.mastercheck import check_master
+from protocol.serving.server import serve_unix
 
 NAME: Final = "luxid"
-# time-out of a client's connection (luxid.md 1.4)
-IDLE_TIMEOUT_S: Final = 180.0
 _log: Final = get_log(__name__)
 
 
@@ -196,8 +169,9 @@ async def _wire(settings: Settings, early: EarlyParts, found: FoundQueue, nurser
     nursery.start_soon(feed.run)
     keys = SubmissionKeys(settings.paths, store.files, found.keys)
     nursery.start_soon(following(settings, early, ghosts, nursery).run)
-    service = _service(settings, early, canceller, waiting, feed, keys, nursery)
-    await nursery.start(serve_unix, settings.paths.query_socket, service, _rules(settings))
+    making_way = MakingWay(jobs, scheduler, take_ups, parts.pauses, kills)
+    service = service_of(settings, early, canceller, waiting, feed, keys, making_way, nursery)
+    await nursery.start(serve_unix, settings.paths.query_socket, service, rules_of(settings))
 
 
 def _pause_in_thread(pause_s: float) -> None:
@@ -236,84 +210,6 @@ async def _catch_up(watch: QueueWatch, tell: FolderEvents, files: ChangedFiles) 
 def _look_at_everything(files: ChangedFiles, deaths: Deaths) -> None:
     files.look_at_all()
     deaths.suspect_all()
-
-
-def _service(
-    settings: Settings,
-    early: EarlyParts,
-    canceller: Canceller,
-    waiting: Waiting,
-    feed: Feed,
-    keys: SubmissionKeys,
-    nursery: trio.Nursery,
-) -> Service:
-    config, rules, parts = early.config, early.rules, early.parts
-    jobs, store, views, events = parts.jobs, parts.store, parts.views, parts.scheduler
-    access, own_uid = settings.access, os.getuid()
-    # members of `gids` have all rights but this one: Ganeti's rule
-    privileged = attrs.evolve(access, gids=()).access(own_uid)
-    submitters = Submitters(access.access(own_uid), jobs)
-    rows = JobRows(jobs.table, store, views, jobs.queue.ended)
-    outputs = OutputWatch(settings.paths, nursery)
-    output = Output(jobs, store, outputs)
-    lags, tally = early.nodes.lags if early.nodes else None, CallTally()
-    return Service(
-        routes(
-            Handlers(
-                submission=Submission(
-                    jobs,
-                    store,
-                    events,
-                    settings.luxid,
-                    keys,
-                    privileged,
-                    submitters,
-                    _job_bounds(settings.limits),
-                    config.current,
-                ),
-                jobs=Jobs(jobs, store, parts.rewriting, events, canceller),
-                waiting=waiting,
-                queue=Queue(store, jobs.news),
-                output=output,
-                subscribing=Subscribing(feed, output, outputs),
-                cluster=ClusterFacts(
-                    settings.paths,
-                    config,
-                    settings.ganeti.release,
-                    lags=lags,
-                    verdicts=early.nodes.verdicts if early.nodes else None,
-                ),
-                copies=CopyChecks(early.nodes),
-                objects=ObjectQueries(rows, jobs.queue, Sources(config, early.live), early.wconfd),
-                limits=Limits(rules, settings.paths.wconfd_socket),
-                filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
-                history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
-                metrics=Metrics(jobs, views, store, tally, lags),
-                explaining=Explaining(jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd")),
-                config=config,
-            )
-        ),
-        item_bound=ItemBound(settings.limits.max_items, "max_items"),
-        tally=tally,
-        speakers=Speakers(access.access(own_uid)),
-    )
-
-
-def _job_bounds(limits: LimitsSettings) -> JobBounds:
-    return JobBounds(limits.max_job_opcodes, limits.max_job_bytes, limits.max_locks, limits.max_opcode_depends)
-
-
-def _rules(settings: Settings) -> ServerRules:
-    access = settings.access.access(os.getuid())
-    return ServerRules(
-        idle_timeout_s=IDLE_TIMEOUT_S,
-        close_on_bad_arguments=True,
-        access=access,
-        socket_mode=settings.access.socket_mode | (0o666 if access.is_shared else 0),
-        connections=ConnectionLimits.of(settings.limits),
-        budget=BudgetLimits.of(settings.limits),
-        before_send=reply_guard(settings),
-    )
 
 
 if __name__ == "__main__":

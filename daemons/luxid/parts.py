@@ -38,6 +38,7 @@ class Parts:
     views: JobViews
     rewriting: Rewriting
     scheduler: Scheduler
+    pauses: Pauses
 
     @classmethod
     def make(cls, store: Store, settings: LuxidSettings, *, takes_up: bool = False) -> "Parts":
@@ -56,6 +57,7 @@ class Parts:
             views=JobViews(jobs, store.logs),
             rewriting=Rewriting(store, jobs, ends, scheduler),
             scheduler=scheduler,
+            pauses=pauses,
         )
 
     def begin(self, nursery: trio.Nursery, start: JobTask, take_up: JobTask | None = None) -> None:

@@ -14,6 +14,7 @@ from daemons.luxid.handlers.explaining import Explaining
 from daemons.luxid.handlers.filters import Filters
 from daemons.luxid.handlers.jobchanges import Jobs
 from daemons.luxid.handlers.limits import Limits
+from daemons.luxid.handlers.mastershipmove import MastershipMove
 from daemons.luxid.handlers.metrics import Metrics
 from daemons.luxid.handlers.objectqueries import ObjectQueries
 from daemons.luxid.handlers.output import Output
@@ -29,6 +30,7 @@ from protocol.luxi.feed import Subscribe
 from protocol.luxi.filters import DeleteFilter, ReadRuleLoads, ReplaceFilter, TryFilterRule
 from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob, ChangeJobPriority, PickupJob
 from protocol.luxi.metrics import ReadMetrics
+from protocol.luxi.moving import PrepareMove
 from protocol.luxi.output import ReadJobOutput
 from protocol.luxi.processes import ReadLeftProcesses
 from protocol.luxi.queries import (
@@ -67,6 +69,7 @@ class Handlers:
     explaining: Explaining
     history: JobWaits
     metrics: Metrics
+    moving: MastershipMove
     config: ConfigCache
 
 
@@ -116,5 +119,6 @@ def _table(to: Handlers) -> list[AnyRoute]:
         Route(ReadJobWaits, to.history.read_job_waits, role=Role.READ),
         Route(ReadMetrics, to.metrics.read_metrics, role=Role.READ),
         Route(QueryExports, to.objects.query_exports, only_waits=True, role=Role.READ),
+        Route(PrepareMove, to.moving.prepare_move, only_waits=True, role=Role.ADMIN),
         Route(QueryTags, to.objects.query_tags, role=Role.READ),
     ]

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, S
 from typing import Final
 
 from common.access import Access, Role
-from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained
+from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained, TooBusy
 from common.ids import JobId
 from common.objects.index import ConfigIndex
 from common.queue.filters import JobRejected, rejection
@@ -24,7 +24,7 @@ from daemons.luxid.files.store import Store
 from daemons.luxid.files.submissionkeys import KeyClaim, SubmissionKeys
 from daemons.luxid.jobevents import JobEvents
 from daemons.luxid.lasting import lasting
-from daemons.luxid.livejobs import LiveJobs
+from daemons.luxid.livejobs import MAKING_WAY, LiveJobs
 from daemons.luxid.submitters import Submitters
 from daemons.luxid.turns import in_turns
 from protocol.luxi.submission import (
@@ -163,6 +163,8 @@ class Submission:
     async def _take(
         self, wanted: Sequence[Wanted], peer: Peer, submitter: Submitter, claim: KeyClaim | None = None
     ) -> list[Answer]:
+        if MAKING_WAY in self._jobs.obstacles:
+            raise TooBusy(f"{MAKING_WAY}; try again")
         self._check_room(len(wanted))
         self._arriving += len(wanted)
         try:

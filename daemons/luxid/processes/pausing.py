@@ -36,6 +36,8 @@ class Pauses:
         self._paths = paths
         self._jobs = jobs
         self._all_heed = all_heed
+        # whether all jobs are asked, whatever the rules say
+        self.all_pause = False
         # jobs whose requests the disk refused, and that are being retried
         self._retried: set[JobId] = set()
         for left in paths.messages.glob("*.pause"):
@@ -59,7 +61,8 @@ class Pauses:
             self._retried.discard(job_id)
 
     def _tell(self, job_id: JobId) -> bool:
-        return self._ask(job_id) if self._jobs.queue.should_pause(job_id) else self._withdraw(job_id)
+        should_pause = self.all_pause or self._jobs.queue.should_pause(job_id)
+        return self._ask(job_id) if should_pause else self._withdraw(job_id)
 
     def _ask(self, job_id: JobId) -> bool:
         """Ask the job to stop before its next opcode and to drop its waiting request; false: the disk refused."""

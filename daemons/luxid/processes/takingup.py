@@ -41,10 +41,22 @@ class TakeUps:
         self._starter = starter
         self._rewriting = rewriting
         self._turns = trio.CapacityLimiter(_AT_ONCE)
+        # not set: nothing is taken up
+        self._may_go_on = trio.Event()
+        self._may_go_on.set()
+
+    def hold(self) -> None:
+        """Take up nothing until `go_on`."""
+        self._may_go_on = trio.Event()
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
 
     async def take_up(self, job_id: JobId) -> None:
         """Give an orphaned job a process; a start that comes to nothing orphans it again."""
         await self._pause(job_id)
+        while not self._may_go_on.is_set():
+            await self._may_go_on.wait()
         async with self._turns:
             if self._jobs.processes.ask(job_id) is Ask.KILL:
                 await self._end(job_id)

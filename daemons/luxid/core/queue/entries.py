@@ -150,6 +150,11 @@ class Entries:
     def running(self) -> frozenset[JobId]:
         return frozenset(self._running)
 
+    def busy(self) -> frozenset[JobId]:
+        """The jobs that have a process, or are being started."""
+        phases = (Phase.STARTING, Phase.RUNNING)
+        return frozenset(job_id for job_id in self._with_process if self._entries[job_id].phase in phases)
+
     def oldest_waiting(self) -> Job | None:
         """The first job that has no process, in the order in which they came. Cost: linear in jobs with a process."""
         return next((entry.job for entry in self if entry.job.job_id not in self._with_process), None)

@@ -69,6 +69,7 @@ class JobQueue:
         self._history = History(self.limit_usage, self._waits)
         self._entries = Entries(self.ready, self._running_jobs, self._history)
         self.running, self.counts = self._entries.running, self._entries.counts
+        self.busy = self._entries.busy
         self.oldest_waiting = self._entries.oldest_waiting
         self._judging = Judging(self._entries, self.ready, self._running_jobs, self.limit_usage)
         self.loads = self._judging.loads

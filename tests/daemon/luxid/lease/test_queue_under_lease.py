@@ -11,10 +11,12 @@ from common.lease.dirty import Written, encode_fate
 from common.lease.records import RunningJob, encode
 from common.queue.jobfile import decode_job, encode_job
 from common.queue.jobs import Job, JobOp
+from protocol.blocking import BlockingClient
 from protocol.etcd.kv import Put
 from protocol.luxi.jobs import ArchiveJob
+from protocol.luxi.moving import PrepareMove
 from protocol.luxi.submission import SubmitJob
-from tests.daemon.luxid.ops import after, dummy, gated
+from tests.daemon.luxid.ops import after, command, dummy, gated
 from tests.support.etcd import Etcd
 from tests.support.machines.playedmasters import PlayedMasters
 from tests.support.wait import wait_until
@@ -137,3 +139,24 @@ def test_an_old_master_that_does_not_know_it_writes_nothing(nodes: PlayedMasters
     wait_until(lambda: old.daemons["luxid"].poll() is not None, what="luxid ends")
     assert sorted(path.name for path in nodes[FIRST].paths.queue.glob("job-*")) == before
     assert not any(name.startswith("dirty/queue/job-2") for name in nodes.entries())
+
+
+def test_a_command_on_a_node_outlives_the_move_of_its_master(nodes: PlayedMasters, tmp_path: Path) -> None:
+    old = nodes.begin(FIRST).cluster
+    nodes.until_synced(SECOND)
+    gate = tmp_path / "gate"
+    runs = f"echo run >> {tmp_path}/runs; until [ -e {gate} ]; do sleep 0.02; done"
+    job = old.submit(command("sh", "-c", runs, node=SECOND))
+    wait_until((tmp_path / "runs").exists, what="the command runs on the node")
+    with BlockingClient(nodes[FIRST].paths.query_socket) as keeper:
+        keeper.call(PrepareMove(kill=False))
+        assert old.status(job) == "running"
+        assert not list(old.job_pids())
+        old.crash()
+
+    nodes[SECOND].cluster.kill("noded")
+    new = nodes.begin(SECOND).cluster
+    wait_until(lambda: "job.taken_up" in new.log("luxid"), what="the new master takes the job up")
+    gate.touch()
+    new.wait(job, status="success")
+    assert (tmp_path / "runs").read_text() == "run\n"
