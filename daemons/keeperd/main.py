@@ -3,10 +3,12 @@
 Source: DESIGN section 14.
 """
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+import os
+from typing import Final, cast
 
+import attrs
 import trio
+from anycorn.typing import ASGIFramework
 
 from common.daemons import Feature
 from common.lease.keys import Keys
@@ -15,29 +17,53 @@ from common.settings import Settings
 from common.system.daemons.daemon import run_daemon
 from common.system.daemons.listenoptions import tell_if_enabled
 from common.system.inthread import in_thread
-from common.system.log import get_log
 from daemons.keeperd.addressing import Address
+from daemons.keeperd.ailments import Ailments
+from daemons.keeperd.clusterview import ClusterViews
 from daemons.keeperd.core.keeper import Me
 from daemons.keeperd.core.words import StopAsked
 from daemons.keeperd.draining import Draining
 from daemons.keeperd.fenceagents import Fencing, check_programs
+from daemons.keeperd.handlers.cluster import Cluster
+from daemons.keeperd.handlers.operators import Wishes
+from daemons.keeperd.health import Health
 from daemons.keeperd.identity import Identity
+from daemons.keeperd.keys.chronicle import Chronicle
 from daemons.keeperd.keys.masterkeys import Campaigner, MasterKeys
 from daemons.keeperd.keys.memberrecord import Membership
 from daemons.keeperd.keys.viewing import Viewer
 from daemons.keeperd.memories import Memories
 from daemons.keeperd.renewer import Renewer
+from daemons.keeperd.rpc import Handlers, routes
 from daemons.keeperd.servants import Servants
 from daemons.keeperd.shell import Parts, Shell
 from daemons.keeperd.standing import member_record
 from daemons.keeperd.telling import NodeTeller
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
+from protocol.http.body import Bodies
+from protocol.http.connections import Connections, open_listener
+from protocol.serving.admission import ConnectionLimits
+from protocol.serving.budget import BudgetLimits
+from protocol.serving.server import ServerRules, Service, serve_unix
 
 NAME: Final = "keeperd"
 # seconds to give the mastership up when keeperd is ended
 _END_S: Final = 25.0
-_log: Final = get_log(__name__)
+_IDLE_S: Final = 60.0
+# bytes of a body, which no health check needs, and seconds for it
+_BODY_BYTES: Final = 2**16
+_BODY_S: Final = 10.0
+
+
+@attrs.frozen
+class _HttpRules:
+    """Bounds of the connections of health checks: some load balancers, one request at a time each."""
+
+    max_clients: int = 100
+    handshake_timeout_s: float = 5.0
+    idle_timeout_s: float = 10.0
+    stop_timeout_s: float = 1.0
 
 
 def main() -> None:
@@ -50,58 +76,19 @@ async def serve(settings: Settings, *, task_status: trio.TaskStatus[None] = trio
     """Run keeperd; started when its socket listens, whatever etcd does.
 
     Raises: InvalidRequest: the settings do not fit each other. DamagedFile, OSError: its memory cannot be read.
+        Unavailable: the port for health checks is taken.
     Cancellation: the mastership is given up first, if there is one: what runs under it ends, then its key goes.
     """
     check_times(settings.keeperd, settings.etcd)
     check_programs(settings.keeperd)
     identity = Identity.of(settings.cluster.own_name)
     memories = await in_thread(Memories, settings.paths.lease_memory, identity.nonce)
-    me = Me(
-        node=identity.node,
-        boot_id=identity.boot_id,
-        ttl_s=settings.keeperd.ttl_s,
-        request_s=settings.etcd.request_timeout_s,
-        priority=settings.keeperd.priority,
-        watchdog_s=watchdog_s(settings.keeperd),
-    )
-    shell = Shell(me)
-    keys = Keys(settings.etcd.prefix)
     async with EtcdClient(EtcdAddress.of(settings)) as client:
-        campaigner = Campaigner(identity, me.ttl_s, me.watchdog_s)
-        renewer = Renewer(settings, shell.report, lambda: shell.is_well)
-        viewer = Viewer(client, keys, identity, memories.earlier_nonce)
-        parts = Parts(
-            keys=MasterKeys(client, keys, campaigner),
-            teller=NodeTeller(settings),
-            servants=Servants(settings, shell.report),
-            memories=memories,
-            renewer=renewer,
-            fencing=Fencing(settings),
-            address=Address(settings),
-            draining=Draining(settings),
-        )
-        member = Membership(
-            client, keys, identity, memories.earlier_nonce, lambda: member_record(shell.keeper, identity), me.ttl_s
-        )
-        shell.on_change(lambda _: member.tell())
-
-        async def work(scope: trio.CancelScope) -> None:
-            with scope:
-                async with trio.open_nursery() as nursery:
-                    await nursery.start(renewer.run)
-                    nursery.start_soon(member.run)
-                    nursery.start_soon(shell.look, me.ttl_s / 2, viewer)
-                    for prefix in (keys.master, keys.wanted):
-                        nursery.start_soon(shell.watch, client, prefix)
-                    task_status.started()
-                    await shell.run(parts)
-                    nursery.cancel_scope.cancel()
-            await parts.teller.close()
-
-        await _end_in_order(shell, work)
+        keeperd = _Keeperd(settings, identity, memories, client)
+        await _end_in_order(keeperd, task_status)
 
 
-async def _end_in_order(shell: Shell, work: Callable[[trio.CancelScope], Awaitable[None]]) -> None:
+async def _end_in_order(keeperd: "_Keeperd", task_status: trio.TaskStatus[None]) -> None:
     """Work until the machine ends; when cancelled, have it end, within a time."""
     scope = trio.CancelScope(shield=True)
 
@@ -110,12 +97,104 @@ async def _end_in_order(shell: Shell, work: Callable[[trio.CancelScope], Awaitab
             await trio.sleep_forever()
         finally:
             scope.deadline = trio.current_time() + _END_S
-            shell.report(StopAsked())
+            keeperd.shell.report(StopAsked())
 
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
-        await work(scope)
+        with scope:
+            await keeperd.work(task_status)
         nursery.cancel_scope.cancel()
+
+
+class _Keeperd:
+    """All parts, wired."""
+
+    def __init__(self, settings: Settings, identity: Identity, memories: Memories, client: EtcdClient) -> None:
+        self._settings = settings
+        self._client = client
+        self._keys = keys = Keys(settings.etcd.prefix)
+        self._me = me = _me(settings, identity)
+        self.shell = shell = Shell(me)
+        self._renewer = Renewer(settings, shell.report, lambda: shell.is_well)
+        self._viewer = Viewer(client, keys, identity, memories.earlier_nonce)
+        self._chronicle = Chronicle(client, keys, identity.node)
+        self._parts = Parts(
+            keys=MasterKeys(client, keys, Campaigner(identity, me.ttl_s, me.watchdog_s)),
+            teller=NodeTeller(settings),
+            servants=Servants(settings, shell.report),
+            memories=memories,
+            renewer=self._renewer,
+            fencing=Fencing(settings),
+            address=Address(settings),
+            draining=Draining(settings),
+            ailments=Ailments(settings, shell.report),
+        )
+        self._member = Membership(
+            client, keys, identity, memories.earlier_nonce, lambda: member_record(shell.keeper, identity), me.ttl_s
+        )
+        self._views = ClusterViews(settings, client, keys, identity, self._chronicle)
+        shell.on_change(lambda _: self._member.tell())
+        shell.on_change(self._chronicle.hear)
+
+    async def work(self, task_status: trio.TaskStatus[None]) -> None:
+        """Until the machine ends."""
+        settings, shell = self._settings, self.shell
+        address, port = settings.keeperd.address or settings.noded.address, settings.keeperd.port
+        with open_listener(address, port, where="'address' and 'port' in [keeperd]") as listener:
+            async with trio.open_nursery() as nursery:
+                await nursery.start(self._renewer.run)
+                nursery.start_soon(self._health().serve, listener)
+                await nursery.start(serve_unix, settings.paths.keeperd_socket, self._service(), _rules(settings))
+                nursery.start_soon(self._member.run)
+                nursery.start_soon(self._chronicle.run)
+                nursery.start_soon(self._parts.ailments.run, lambda: not self._renewer.wants_watchdog)
+                nursery.start_soon(shell.look, self._me.ttl_s / 2, self._viewer)
+                for prefix in (self._keys.master, self._keys.wanted):
+                    nursery.start_soon(shell.watch, self._client, prefix)
+                task_status.started()
+                await shell.run(self._parts)
+                nursery.cancel_scope.cancel()
+        await self._parts.teller.close()
+
+    def _health(self) -> Connections:
+        shell = self.shell
+        app = Health(self._me.node, lambda: shell.keeper, lambda: shell.is_well, Bodies(_BODY_BYTES, _BODY_S))
+        # idle connections make room for new ones
+        return Connections(cast(ASGIFramework, app), None, _HttpRules(), spare=8)
+
+    def _service(self) -> Service:
+        cluster = Cluster(self.shell, self._views, self._viewer, self._problems)
+        wishes = Wishes(self.shell, self._client, self._keys, self._renewer)
+        return Service(routes(Handlers(cluster, wishes)))
+
+    def _problems(self) -> list[str]:
+        """What is wrong here, in words for an operator."""
+        found = list(self._parts.ailments.reasons)
+        if self._renewer.watchdog_failure:
+            found.append(self._renewer.watchdog_failure)
+        return found
+
+
+def _me(settings: Settings, identity: Identity) -> Me:
+    return Me(
+        node=identity.node,
+        boot_id=identity.boot_id,
+        ttl_s=settings.keeperd.ttl_s,
+        request_s=settings.etcd.request_timeout_s,
+        priority=settings.keeperd.priority,
+        watchdog_s=watchdog_s(settings.keeperd),
+    )
+
+
+def _rules(settings: Settings) -> ServerRules:
+    access = settings.access.access(os.getuid())
+    return ServerRules(
+        idle_timeout_s=_IDLE_S,
+        access=access,
+        socket_mode=settings.access.socket_mode | (0o666 if access.is_shared else 0),
+        connections=ConnectionLimits.of(settings.limits),
+        budget=BudgetLimits.of(settings.limits),
+    )
 
 
 if __name__ == "__main__":

@@ -69,6 +69,11 @@ class Renewer:
 
     # what is wanted
 
+    @property
+    def wants_watchdog(self) -> bool:
+        """Whether the renewing process has the watchdog open, or is about to."""
+        return bool(self._duty.watchdog)
+
     def hold(self, epoch: int, until: float) -> None:
         """Let the daemons of the master act until then; 0: not at all."""
         duty = attrs.evolve(self._duty, epoch=epoch, until=until)
@@ -101,6 +106,15 @@ class Renewer:
     def close_watchdog(self) -> None:
         """Nothing lives that ran under the mastership."""
         self._want(attrs.evolve(self._duty, watchdog="", watchdog_s=0))
+
+    def starve_watchdog(self) -> bool:
+        """Open the watchdog and feed it no more, as a test; false: there is none."""
+        keeperd = self._settings.keeperd
+        if not keeperd.watchdog:
+            return False
+        dog_s = watchdog_s(keeperd)
+        self._want(attrs.evolve(self._duty, watchdog=keeperd.watchdog, watchdog_s=dog_s, is_starving=True))
+        return True
 
     def _want(self, duty: Duty) -> None:
         self._duty = duty

@@ -26,6 +26,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.keeperd.addressing import Address
+from daemons.keeperd.ailments import Ailments
 from daemons.keeperd.core.keeper import Keeper, Me
 from daemons.keeperd.core.machine import begin, next_due, step
 from daemons.keeperd.core.words import (
@@ -41,10 +42,10 @@ from daemons.keeperd.core.words import (
     EtcdSilent,
     Event,
     FenceOld,
-    FitnessChanged,
     KillDaemons,
     Look,
     Looked,
+    Memory,
     Release,
     Remember,
     RemoveWanted,
@@ -85,6 +86,7 @@ class Parts:
     fencing: Fencing
     address: Address
     draining: Draining
+    ailments: Ailments
 
 
 class Shell:
@@ -100,6 +102,8 @@ class Shell:
         self._look_again = trio.Event()
         self._on_change: list[Callable[[Keeper], None]] = []
         self.keeper: Keeper | None = None
+        # set when the keeper is another one than now
+        self.changed = trio.Event()
 
     def report(self, event: Event) -> None:
         """Tell the machine; from any task of this event loop."""
@@ -150,6 +154,8 @@ class Shell:
         if keeper is not before:
             for hear in self._on_change:
                 hear(keeper)
+            self.changed.set()
+            self.changed = trio.Event()
         return is_over
 
     async def _keep_due(self, timer: BootTimer) -> None:
@@ -191,10 +197,7 @@ class Shell:
             case DropLease():
                 parts.renewer.renew_no_more()
             case Remember(memory):
-                try:
-                    await in_thread(parts.memories.store, memory)
-                except OSError as error:
-                    self.report(FitnessChanged((f"what keeperd must remember cannot be stored: {error}",)))
+                await self._remember(memory)
             case RemoveWanted(wanted, refusal):
                 self._begin("wish", self._again, lambda: parts.keys.remove_wanted(wanted, refusal))
             case AcceptRestore(accepted):
@@ -206,6 +209,14 @@ class Shell:
             case _:
                 assert_never(act)
         return False
+
+    async def _remember(self, memory: Memory) -> None:
+        try:
+            await in_thread(self._parts.memories.store, memory)
+        except OSError as error:
+            self._parts.ailments.set("memory", f"what keeperd must remember cannot be stored: {error}")
+        else:
+            self._parts.ailments.set("memory", "")
 
     # looking
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, TypeVar
 
 from common.errors import DamagedFile
+from common.lease.deadline import boottime
 from common.lease.keys import Keys
 from common.lease.records import FORMAT, Accepted, LastMaster, Maintenance, MasterRecord, MemberRecord, Wanted, decode
 from common.shapes import Lenient
@@ -14,7 +15,9 @@ from common.system.log import get_log
 from daemons.keeperd.core.words import View
 from daemons.keeperd.identity import Identity
 from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdDenied
 from protocol.etcd.kv import Get, KeyValue, Transaction
+from protocol.etcd.maintenance import Alarm
 
 T = TypeVar("T", bound=Lenient)
 _log: Final = get_log(__name__)
@@ -28,8 +31,10 @@ class Viewer:
         self._keys = keys
         self._identity = identity
         self._own_nonces = frozenset({identity.nonce, earlier_nonce} - {""})
-        # the record of this node's name; None: there is none
-        self.own_member: MemberRecord | None = None
+        # when etcd has replied last, by BOOTTIME; None: never
+        self.heard_at: float | None = None
+        # what etcd has raised
+        self.alarms: Sequence[Alarm] = ()
 
     async def look(self) -> View:
         """Read all of it at one revision. Raises: as `EtcdClient`."""
@@ -38,9 +43,11 @@ class Viewer:
         marks = (keys.stale(node), keys.synced(node))
         gets = [*map(Get, single), *map(Get, marks), Get(keys.members, is_prefix=True)]
         outcome = await self._client.transact(Transaction((), gets))
+        self.alarms = await self._alarms()
+        self.heard_at = boottime()
         found = {pair.key: pair for pairs in outcome.found[:-1] for pair in pairs}
         members = self._members(outcome.found[-1])
-        own = self.own_member = members.pop(node, None)
+        own = members.pop(node, None)
         master, epoch = found.get(keys.master), found.get(keys.epoch)
         return View(
             cluster_id=outcome.header.cluster_id,
@@ -57,7 +64,16 @@ class Viewer:
             others=members,
             has_twin=own is not None and own.nonce not in self._own_nonces,
             accepted=_record(found.get(keys.accepted), Accepted),
+            is_full=any(alarm.is_full for alarm in self.alarms),
         )
+
+    async def _alarms(self) -> Sequence[Alarm]:
+        """As they were, if they cannot be asked for: some users may not."""
+        try:
+            return await self._client.alarms()
+        except EtcdDenied as error:
+            _log.debug("alarms.unknown", reason=error.message)
+            return self.alarms
 
     def _members(self, pairs: Sequence[KeyValue]) -> dict[str, MemberRecord]:
         records = (_record(pair, MemberRecord) for pair in pairs)

@@ -194,7 +194,7 @@ class Duties:
             return
         self._feed_at = now + _FEED_S
         # it bites at the deadline at the latest
-        if now + self._dog.timeout_s <= self._until:
+        if now + self._dog.timeout_s <= self._until and not self._duty.is_starving:
             try:
                 self._dog.feed()
             except OSError as error:

@@ -67,6 +67,8 @@ class Duty:
     # device of the watchdog while one is to watch; empty: none
     watchdog: str = ""
     watchdog_s: int = 0
+    # whether it is not fed, as a test
+    is_starving: bool = False
 
 
 @attrs.frozen

@@ -1,12 +1,18 @@
-"""One node wins the mastership, and another one takes over when it dies (DESIGN 14)."""
+"""Who holds the mastership, who takes it over, and what is told of it; with real processes (DESIGN 14, lease.md 7)."""
 
+import json
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from protocol.blocking import BlockingClient
+from protocol.keeperd.calls import ClusterView, ShowCluster
 from tests.support.etcd import Etcd
-from tests.support.machines.leasefleet import LeaseFleet
+from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
 
 
@@ -18,17 +24,92 @@ def fleet(module_etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         yield fleet
 
 
-def test_one_node_serves_and_the_other_takes_over_when_it_dies(fleet: LeaseFleet) -> None:
-    first = fleet.until_master()
-    before = first.grant()
-    assert before is not None
-    (second,) = [each for each in fleet if each is not first]
-    assert second.grant() is None
-    assert not second.pids("luxid", "wconfd", "forkserver")
+def other_than(fleet: LeaseFleet, candidate: Candidate) -> Candidate:
+    (other,) = [each for each in fleet if each is not candidate]
+    return other
 
-    first.crash()
 
-    wait_until(second.grant, what="the other node is granted the mastership", state=fleet.states)
-    after = second.grant()
-    assert after is not None
-    assert after.fence.epoch > before.fence.epoch
+def cluster_view(candidate: Candidate) -> ClusterView:
+    with BlockingClient(candidate.paths.keeperd_socket, daemon="keeperd") as keeperd:
+        return keeperd.call(ShowCluster())
+
+
+def until_fit(candidate: Candidate) -> None:
+    """Wait until this node may take over: the master has compared its files."""
+    wait_until(
+        lambda: cluster_view(candidate).state == "follow",
+        what=f"{candidate.name} may take over",
+        state=lambda: cluster_view(candidate).members,
+    )
+
+
+def health(fleet: LeaseFleet, candidate: Candidate, path: str, method: str = "GET") -> tuple[int, Any]:
+    """Status and content of a health check."""
+    ip = f"127.0.0.{candidate.name.removeprefix('node').removesuffix('.test')}"
+    request = urllib.request.Request(f"http://{ip}:{fleet.health_port}{path}", method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            status, body = reply.status, reply.read()
+    except urllib.error.HTTPError as error:
+        status, body = error.code, error.read()
+    return status, json.loads(body) if body else None
+
+
+def epoch_of(candidate: Candidate) -> int:
+    grant = candidate.grant()
+    return grant.fence.epoch if grant else 0
+
+
+def test_one_node_serves_and_all_tell_of_it(fleet: LeaseFleet) -> None:
+    master = fleet.until_master()
+    replica = other_than(fleet, master)
+    until_fit(replica)
+    wait_until(lambda: cluster_view(master).history, what="the mastership is written down")
+    view = cluster_view(replica)
+
+    assert not replica.pids("luxid", "wconfd", "forkserver")
+    assert (view.asked, view.state, view.master) == (replica.name, "follow", master.name), view.members
+    assert {member.name for member in view.members} == {master.name, replica.name}
+    assert [(each.node, each.cause) for each in view.history] == [(master.name, "the first master")]
+    assert [etcd.is_leader for etcd in view.etcd] == [True]
+    assert cluster_view(master).valid_s is not None
+    told: dict[str, object] = {}
+    for candidate, path, status in [
+        (master, "/master", 200),
+        (master, "/replica", 503),
+        (master, "/health", 200),
+        (replica, "/master", 503),
+        (replica, "/replica", 200),
+        (replica, "/liveness", 200),
+        (replica, "/nothing", 404),
+    ]:
+        got, told = health(fleet, candidate, path)
+        assert (candidate.name, path, got) == (candidate.name, path, status), told
+    assert health(fleet, master, "/master", "HEAD") == (200, None)
+    assert health(fleet, master, "/master", "POST")[0] == 405
+    status, told = health(fleet, master, "/master")
+    assert (told["epoch"], told["master"]) == (epoch_of(master), master.name)
+
+
+def test_the_daemons_end_when_keeperd_dies_and_another_node_takes_over(fleet: LeaseFleet) -> None:
+    old = fleet.until_master()
+    epoch = epoch_of(old)
+    until_fit(other_than(fleet, old))
+
+    old.kill("keeperd")
+
+    new = fleet.until_master(above=epoch)
+    assert epoch_of(new) > epoch
+    if new is not old:
+        assert not old.pids("luxid", "wconfd", "forkserver")
+
+
+def test_another_node_takes_over_when_the_machine_dies(fleet: LeaseFleet) -> None:
+    old = fleet.until_master()
+    new = other_than(fleet, old)
+    until_fit(new)
+
+    old.crash()
+
+    assert fleet.until_master(besides=old) is new
+    assert cluster_view(new).master == new.name

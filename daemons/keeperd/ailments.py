@@ -1,0 +1,72 @@
+"""Whether this node could be the master now, apart from what etcd says: disk, watchdog, memory of keeperd.
+
+Source: lease.md 6 and 7.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import trio
+
+from common.lease.times import watchdog_s
+from common.settings import Settings
+from common.system.inthread import in_thread
+from common.system.log import get_log
+from daemons.keeperd.core.words import Event, FitnessChanged
+from daemons.keeperd.renewing.dog import check_watchdog
+
+# bytes without which a master could not go on for long
+_LEAST_FREE: Final = 16 * 2**20
+_log: Final = get_log(__name__)
+
+
+class Ailments:
+    """Args: report: is told what has changed."""
+
+    def __init__(self, settings: Settings, report: Callable[[Event], None]) -> None:
+        self._settings = settings
+        self._report = report
+        # part of the node -> why it makes the node unfit
+        self._reasons: dict[str, str] = {}
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        return tuple(self._reasons[part] for part in sorted(self._reasons))
+
+    def set(self, part: str, reason: str) -> None:
+        """Note what is wrong with a part; empty: nothing is."""
+        if self._reasons.get(part, "") == reason:
+            return
+        if reason:
+            self._reasons[part] = reason
+            _log.error("node.unfit", part=part, reason=reason)
+        else:
+            del self._reasons[part]
+            _log.info("node.fit", part=part)
+        self._report(FitnessChanged(self.reasons))
+
+    async def run(self, watchdog_is_free: Callable[[], bool]) -> None:
+        """Look again and again; for ever. Args: watchdog_is_free: whether nothing here has it open."""
+        keeperd = self._settings.keeperd
+        while True:
+            self.set("disk", await in_thread(why_no_room, self._settings.paths.data))
+            if keeperd.watchdog and watchdog_is_free():
+                # opened for a moment: a device that is gone must be seen before it is needed
+                self.set("watchdog", await in_thread(check_watchdog, keeperd.watchdog, watchdog_s(keeperd)))
+            await trio.sleep(2 * keeperd.ttl_s)
+
+
+def why_no_room(folder: Path) -> str:
+    """Return why nothing more can be stored here; empty: it can."""
+    try:
+        status = os.statvfs(folder)
+    except OSError as error:
+        return f"'{folder}' cannot be looked at: {(error.strerror or str(error)).lower()}"
+    if status.f_flag & os.ST_RDONLY:
+        return f"'{folder}' is read-only"
+    free = status.f_bavail * status.f_frsize
+    if free < _LEAST_FREE:
+        return f"'{folder}' has {free // 2**20} MiB left, at least {_LEAST_FREE // 2**20} are needed"
+    return ""

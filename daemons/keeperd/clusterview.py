@@ -1,0 +1,196 @@
+"""The mastership and all that have a part in it, as this keeperd knows them.
+
+Source: DESIGN section 14; lease.md 2.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import attrs
+import trio
+
+from common.errors import GantryError
+from common.lease.deadline import boottime
+from common.lease.keys import Keys
+from common.lease.records import Change, MemberRecord
+from common.settings import Settings
+from common.system.log import get_log
+from common.wire import structure
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.identity import Identity
+from daemons.keeperd.keys.chronicle import Chronicle
+from daemons.keeperd.standing import member_record
+from protocol.client import Client
+from protocol.etcd.address import Endpoint, EtcdAddress
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdError
+from protocol.etcd.kv import Get, KeyValue, Transaction
+from protocol.etcd.maintenance import MemberEntry
+from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
+from protocol.luxi.cluster import QUEUE_LAGS, QueryConfigValues, QueueLag
+from protocol.wconfd.config import ListNodesBehind
+
+# limit of each question
+_ASK_S: Final = 2.0
+# entries that are counted
+_MOST_DIRTY: Final = 10_000
+_log: Final = get_log(__name__)
+
+
+@attrs.define
+class _Found:
+    """What was asked for one view; what nobody told stays unknown."""
+
+    etcd: list[EtcdMemberView] = attrs.Factory(list)
+    alarms: Sequence[str] = ()
+    history: Sequence[Change] = ()
+    stale: frozenset[str] = frozenset()
+    synced: Mapping[str, int] = attrs.Factory(dict)
+    dirty: int | None = None
+    lags: Mapping[str, int] | None = None
+    behind: frozenset[str] | None = None
+
+
+class ClusterViews:
+    """Makes such views; each asks anew."""
+
+    def __init__(
+        self, settings: Settings, client: EtcdClient, keys: Keys, identity: Identity, chronicle: Chronicle
+    ) -> None:
+        self._settings = settings
+        self._client = client
+        self._keys = keys
+        self._identity = identity
+        self._chronicle = chronicle
+
+    async def view(self, keeper: Keeper, heard_at: float | None, problems: Sequence[str]) -> ClusterView:
+        """All that is known, within some seconds, whoever is silent.
+
+        Args: heard_at: when etcd was heard last, by `boottime`; None: never.
+        """
+        found = _Found()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._ask_keys, found)
+            nursery.start_soon(self._ask_members, found)
+            if keeper.held is not None:
+                nursery.start_soon(self._ask_luxid, found)
+                nursery.start_soon(self._ask_wconfd, found)
+        now = boottime()
+        seen = keeper.view
+        own = member_record(keeper, self._identity)
+        records = {**(seen.others if seen else {}), own.node: own}
+        master = seen.master.node if seen and seen.master else ""
+        return ClusterView(
+            asked=own.node,
+            state=own.state,
+            master=own.node if keeper.held else master,
+            epoch=keeper.held.epoch if keeper.held else keeper.memory.epoch,
+            ttl_s=self._settings.keeperd.ttl_s,
+            valid_s=keeper.valid_s(now),
+            members=tuple(self._member(record, found) for _, record in sorted(records.items())),
+            etcd=tuple(sorted(found.etcd, key=lambda each: each.endpoint)),
+            dirty=found.dirty,
+            alarms=tuple(found.alarms),
+            etcd_heard_s=None if heard_at is None else max(0.0, now - heard_at),
+            maintenance=keeper.in_maintenance,
+            history=tuple(found.history),
+            problems=tuple(problems),
+        )
+
+    def _member(self, record: MemberRecord, found: _Found) -> MemberView:
+        is_here = record.node == self._identity.node
+        return MemberView(
+            name=record.node,
+            role=record.role,
+            state=record.state,
+            epoch=record.epoch,
+            release=record.release,
+            priority=record.priority,
+            reasons=record.reasons,
+            copies=_copies(record, found),
+            lag_files=None if found.lags is None else found.lags.get(record.node, 0),
+            config_behind=None if found.behind is None else record.node in found.behind,
+            heard_s=0.0 if is_here else max(0.0, time.time() - record.at) if record.at else None,
+        )
+
+    async def _ask_keys(self, found: _Found) -> None:
+        keys = self._keys
+        gets = [
+            Get(keys.stales, is_prefix=True),
+            Get(keys.synceds, is_prefix=True),
+            Get(keys.dirty, is_prefix=True, keys_only=True, limit=_MOST_DIRTY),
+            Get(keys.config, is_prefix=True, keys_only=True, limit=_MOST_DIRTY),
+        ]
+        try:
+            stale, synced, dirty, config = (await self._client.transact(Transaction((), gets), _ASK_S)).found
+            found.history = await self._chronicle.read()
+        except EtcdError as error:
+            _log.info("etcd.silent", reason=error.message)
+            return
+        found.stale = frozenset(pair.key.removeprefix(keys.stales) for pair in stale)
+        found.synced = {pair.key.removeprefix(keys.synceds): _number(pair) for pair in synced}
+        found.dirty = len(dirty) + len(config)
+
+    async def _ask_members(self, found: _Found) -> None:
+        names: dict[str, str] = {}
+        try:
+            names = _names(await self._client.members(_ASK_S))
+            found.alarms = sorted({alarm.kind for alarm in await self._client.alarms(_ASK_S)})
+        except EtcdError as error:
+            _log.info("etcd.silent", reason=error.message)
+        async with trio.open_nursery() as nursery:
+            for endpoint in EtcdAddress.of(self._settings).endpoints:
+                nursery.start_soon(self._ask_member, endpoint, names, found)
+
+    async def _ask_member(self, endpoint: Endpoint, names: Mapping[str, str], found: _Found) -> None:
+        try:
+            status = await self._client.status(endpoint, _ASK_S)
+        except EtcdError as error:
+            found.etcd.append(EtcdMemberView(name="", endpoint=str(endpoint), failure=error.message))
+            return
+        found.etcd.append(
+            EtcdMemberView(
+                name=names.get(status.member_id, ""),
+                endpoint=str(endpoint),
+                version=status.release,
+                is_leader=status.is_leader,
+                db_bytes=status.size,
+                quota_bytes=status.quota,
+            )
+        )
+
+    async def _ask_luxid(self, found: _Found) -> None:
+        try:
+            with trio.fail_after(_ASK_S):
+                async with Client(self._settings.paths.query_socket, daemon="luxid") as luxid:
+                    (value,) = await luxid.call(QueryConfigValues((QUEUE_LAGS,)))
+        except (GantryError, trio.TooSlowError):
+            return
+        if value is not None:
+            lags = structure(value, tuple[QueueLag, ...], QUEUE_LAGS)
+            found.lags = {lag.node: lag.files for lag in lags}
+
+    async def _ask_wconfd(self, found: _Found) -> None:
+        try:
+            with trio.fail_after(_ASK_S):
+                async with Client(self._settings.paths.wconfd_socket, daemon="wconfd") as wconfd:
+                    found.behind = frozenset(each.name for each in await wconfd.call(ListNodesBehind()))
+        except (GantryError, trio.TooSlowError):
+            return
+
+
+def _copies(record: MemberRecord, found: _Found) -> str:
+    if record.node in found.stale:
+        return "stale"
+    if found.lags is None:
+        return "unknown" if record.node not in found.synced else "fresh"
+    return "catching up" if found.lags.get(record.node) else "fresh"
+
+
+def _names(members: Sequence[MemberEntry]) -> dict[str, str]:
+    return {each.member_id: each.name for each in members}
+
+
+def _number(pair: KeyValue) -> int:
+    return int(pair.value) if pair.value.isdigit() else 0

@@ -1,0 +1,1 @@
+"""The calls of keeperd's Unix socket, by noun."""

@@ -1,0 +1,148 @@
+"""What operators ask of the mastership: move it, leave it where it is, take etcd as it is.
+
+Theory. A wish is a key in etcd, so any candidate may be asked for it, and who holds the mastership, or wants it, obeys.
+What became of the wish is a key as well, with the nonce of the wish.
+
+Source: DESIGN section 14; lease.md 2 and 7.
+"""
+
+import pwd
+import secrets
+from typing import Final
+
+import trio
+
+from common.errors import Conflict, Unavailable
+from common.lease.keys import Keys
+from common.lease.records import Maintenance, MasterRecord, Verdict, Wanted, WantedKind, decode, encode
+from common.system.log import get_log
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.words import RestoreAccepted, State
+from daemons.keeperd.renewer import Renewer
+from daemons.keeperd.shell import Shell
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
+from protocol.keeperd.calls import AcceptRestoredEtcd, SetMaintenance, Switchover, Takeover, TestWatchdog
+from protocol.peer import Peer
+
+_log: Final = get_log(__name__)
+
+
+class Wishes:
+    def __init__(self, shell: Shell, client: EtcdClient, keys: Keys, renewer: Renewer) -> None:
+        self._shell = shell
+        self._client = client
+        self._keys = keys
+        self._renewer = renewer
+
+    async def switchover(self, call: Switchover, peer: Peer) -> str:
+        """Raises: Conflict: it may not be, or another wish is pending. Unavailable: not in time; it is taken back."""
+        wanted = Wanted(
+            kind=WantedKind.SWITCHOVER, node=call.node, kill=call.kill, nonce=secrets.token_hex(8), by=_name(peer)
+        )
+        await self._wish(wanted)
+        limit_s = call.limit_s or float("inf")
+        with trio.move_on_after(limit_s):
+            return await self._fulfilled(wanted)
+        await self._take_back(wanted)
+        raise Unavailable(
+            f"the mastership was not moved within {limit_s:g} s, as jobs run on the master; the wish is taken back: "
+            "give it more time by --limit, or end the jobs by --kill"
+        )
+
+    async def takeover(self, call: Takeover, peer: Peer) -> str:
+        """Raises: Conflict: it may not be, or another wish is pending."""
+        wanted = Wanted(kind=WantedKind.TAKEOVER, node=call.node, nonce=secrets.token_hex(8), by=_name(peer))
+        await self._wish(wanted)
+        return await self._fulfilled(wanted)
+
+    async def maintenance(self, call: SetMaintenance, peer: Peer) -> None:
+        """Raises: Conflict: somebody else has just changed it."""
+        keeper = self._keeper()
+        found = await self._client.get(Get(self._keys.maintenance))
+        revision = found.values[0].mod_revision if found.values else 0
+        stored = [decode(pair.value, Maintenance, pair.key) for pair in found.values]
+        known = [*stored, *([keeper.memory.maintenance] if keeper.memory.maintenance else [])]
+        wanted = Maintenance(on=call.on, change=1 + max((each.change for each in known), default=0), by=_name(peer))
+        when = [Equals(self._keys.maintenance, Field.MODIFIED, revision)]
+        outcome = await self._client.transact(Transaction(when, [Put(self._keys.maintenance, encode(wanted))]))
+        if not outcome.succeeded:
+            raise Conflict("maintenance has just been changed by somebody else; look, and ask again")
+        _log.warning("maintenance.changed", on=call.on, by=wanted.by)
+        self._shell.look_now()
+
+    async def accept_restore(self, _: AcceptRestoredEtcd, __: Peer) -> None:
+        """Raises: Conflict: there is no doubt here."""
+        keeper = self._keeper()
+        if keeper.state is not State.DOUBT:
+            raise Conflict(
+                f"keeperd on this node is not in doubt about etcd but in state '{keeper.state.value}'; nothing is to "
+                "be accepted"
+            )
+        self._shell.report(RestoreAccepted())
+        while self._keeper().state is State.DOUBT:
+            await self._shell.changed.wait()
+
+    async def starve_watchdog(self, _: TestWatchdog, peer: Peer) -> None:
+        """Raises: Conflict: there is none."""
+        if not self._renewer.starve_watchdog():
+            raise Conflict("this node has no watchdog: set 'watchdog' in [keeperd] of gantry.toml")
+        _log.error("watchdog.starved", by=_name(peer), effect="the machine restarts if the watchdog works")
+        await trio.lowlevel.checkpoint()
+
+    def _keeper(self) -> Keeper:
+        keeper = self._shell.keeper
+        if keeper is None:
+            raise Unavailable("keeperd is just starting; ask again")
+        return keeper
+
+    async def _wish(self, wanted: Wanted) -> None:
+        key = self._keys.wanted
+        put = Put(key, encode(wanted))
+        outcome = await self._client.transact(Transaction([Equals(key, Field.CREATED, 0)], [put], otherwise=[Get(key)]))
+        if not outcome.succeeded:
+            pending = [decode(pair.value, Wanted, pair.key) for found in outcome.found for pair in found]
+            if wanted not in pending:
+                words = ", ".join(f"{each.kind.value} to '{each.node or 'any node'}'" for each in pending)
+                raise Conflict(f"another wish is being fulfilled: {words or 'unknown'}; wait for its end")
+        self._shell.look_now()
+
+    async def _fulfilled(self, wanted: Wanted) -> str:
+        """Wait for the verdict; return the name of the master. Raises: Conflict: it was refused, with the reason."""
+        while True:
+            changed = self._shell.changed
+            verdict = await self._verdict()
+            if verdict is not None and verdict.nonce == wanted.nonce:
+                break
+            # a look comes at least each half lease
+            await changed.wait()
+        if verdict.refusal:
+            raise Conflict(verdict.refusal)
+        found = await self._client.get(Get(self._keys.master))
+        return next((_master_of(pair.value) for pair in found.values), wanted.node)
+
+    async def _verdict(self) -> Verdict | None:
+        found = await self._client.get(Get(self._keys.verdict))
+        return next((decode(pair.value, Verdict, pair.key) for pair in found.values), None)
+
+    async def _take_back(self, wanted: Wanted) -> None:
+        found = await self._client.get(Get(self._keys.wanted))
+        for pair in found.values:
+            if decode(pair.value, Wanted, pair.key) == wanted:
+                when = [Equals(pair.key, Field.MODIFIED, pair.mod_revision)]
+                await self._client.transact(Transaction(when, [Delete(pair.key)]))
+        self._shell.look_now()
+
+
+def _master_of(value: bytes) -> str:
+    return decode(value, MasterRecord, "master").node
+
+
+def _name(peer: Peer) -> str:
+    """The caller, for the log and the history."""
+    if isinstance(peer.caller, str):
+        return peer.caller
+    try:
+        return pwd.getpwuid(peer.uid).pw_name
+    except KeyError:
+        return str(peer.uid)

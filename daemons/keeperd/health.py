@@ -1,0 +1,115 @@
+"""Health checks over HTTP: whether this node is the master, for load balancers and for people who watch.
+
+Theory. All of it is made from the memory of this process and its clock, never from etcd or a disk: a check must not
+hang when they do. `/master` refuses before the daemons are ended. What is told holds for `valid_s` seconds.
+
+    /master     200 while this node serves as the master
+    /replica    200 while it would take over
+    /health     200 unless something here needs a person
+    /liveness   200 while keeperd gets on with its work
+
+Source: lease.md 2.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import attrs
+from anycorn.typing import ASGIReceiveCallable, ASGISendCallable, Scope
+
+from common.asciijson import ascii_json
+from common.lease.deadline import boottime
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.standings import ROLES
+from daemons.keeperd.core.words import State
+from protocol.http.body import Bodies, HungUp
+
+_OK: Final = 200
+_NOT_NOW: Final = 503
+_METHODS: Final = "GET, HEAD, OPTIONS"
+# states that need a person, or soon will
+_ILL: Final = frozenset({State.OFF, State.WAIT, State.DOUBT, State.LOST})
+
+
+@attrs.frozen
+class Page:
+    status: int
+    body: bytes
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        length = b"%d" % len(self.body)
+        return [
+            (b"content-type", b"application/json"),
+            (b"content-length", length),
+            (b"cache-control", b"no-store"),
+        ]
+
+
+class Health:
+    """An ASGI application. Args: keeper: the present one; None: keeperd is just starting."""
+
+    def __init__(
+        self, node: str, keeper: Callable[[], Keeper | None], is_well: Callable[[], bool], bodies: Bodies
+    ) -> None:
+        self._node = node
+        self._keeper = keeper
+        self._is_well = is_well
+        self._bodies = bodies
+        self._judges: dict[str, Callable[[Keeper, float], bool]] = {
+            "/": _is_healthy,
+            "/health": _is_healthy,
+            "/master": _serves,
+            "/replica": _would_take_over,
+            "/liveness": lambda _, __: self._is_well(),
+        }
+
+    async def __call__(self, scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008, "reason": None})
+            return
+        try:
+            await self._bodies.skip(receive)
+        except HungUp:
+            return
+        method = str(scope["method"])
+        page = self.page(str(scope["path"]), method)
+        headers = [*page.headers(), (b"allow", _METHODS.encode())]
+        body = b"" if method == "HEAD" else page.body
+        await send({"type": "http.response.start", "status": page.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body, "more_body": False})
+
+    def page(self, path: str, method: str = "GET") -> Page:
+        """What is at a path now."""
+        judge = self._judges.get(path)
+        if judge is None:
+            return Page(404, ascii_json({"error": "not found", "paths": sorted(self._judges)}))
+        if method not in _METHODS.split(", "):
+            return Page(405, ascii_json({"error": f"{method[:20]} is not allowed", "allowed": _METHODS}))
+        keeper, now = self._keeper(), boottime()
+        if keeper is None:
+            return Page(_NOT_NOW, ascii_json({"node": self._node, "state": State.OFF.value}))
+        return Page(_OK if judge(keeper, now) else _NOT_NOW, ascii_json(self._told(keeper, now)))
+
+    def _told(self, keeper: Keeper, now: float) -> dict[str, object]:
+        view = keeper.view
+        return {
+            "node": self._node,
+            "state": keeper.state.value,
+            "role": ROLES[keeper.state].value,
+            "epoch": keeper.held.epoch if keeper.held else keeper.memory.epoch,
+            "master": self._node if keeper.held else view.master.node if view and view.master else None,
+            "valid_s": keeper.valid_s(now),
+            "maintenance": keeper.in_maintenance,
+        }
+
+
+def _serves(keeper: Keeper, now: float) -> bool:
+    return keeper.may_serve(now)
+
+
+def _would_take_over(keeper: Keeper, _: float) -> bool:
+    return keeper.state in (State.FOLLOW, State.CAMPAIGN) and keeper.me.priority > 0
+
+
+def _is_healthy(keeper: Keeper, now: float) -> bool:
+    return keeper.may_serve(now) or keeper.state not in (*_ILL, State.MASTER, State.SHAKY)

@@ -1,0 +1,39 @@
+"""The table of keeperd's Unix socket.
+
+Source: STYLE 2.4; DESIGN section 14.
+"""
+
+import attrs
+
+from common.access import Role
+from daemons.keeperd.handlers.cluster import Cluster
+from daemons.keeperd.handlers.operators import Wishes
+from protocol.keeperd.calls import (
+    AcceptRestoredEtcd,
+    SetMaintenance,
+    ShowCluster,
+    Switchover,
+    Takeover,
+    TestWatchdog,
+)
+from protocol.serving.route import AnyRoute, Route
+
+
+@attrs.frozen
+class Handlers:
+    """The handlers, by noun."""
+
+    cluster: Cluster
+    wishes: Wishes
+
+
+def routes(to: Handlers) -> list[AnyRoute]:
+    """Return the table. Who may look, may look here; the rest is for administrators of the cluster."""
+    return [
+        Route(ShowCluster, to.cluster.show_cluster, only_waits=True, role=Role.READ),
+        Route(Switchover, to.wishes.switchover, only_waits=True, role=Role.FULL),
+        Route(Takeover, to.wishes.takeover, only_waits=True, role=Role.FULL),
+        Route(SetMaintenance, to.wishes.maintenance, role=Role.FULL),
+        Route(AcceptRestoredEtcd, to.wishes.accept_restore, only_waits=True, role=Role.FULL),
+        Route(TestWatchdog, to.wishes.starve_watchdog, role=Role.FULL),
+    ]
