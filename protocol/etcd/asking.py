@@ -29,8 +29,8 @@ from protocol.etcd.tlscontexts import TlsContexts
 from protocol.etcd.wire import Broken
 
 R = TypeVar("R")
-# refusals that are judged by who asked; all others are the same for everyone
-_ABOUT_TOKENS: Final = frozenset({Meaning.NO_TOKEN, Meaning.NO_USERS})
+# refusals that a token may change; without one, some releases deny instead of asking for it
+ABOUT_TOKENS: Final = frozenset({Meaning.NO_TOKEN, Meaning.NO_USERS, Meaning.DENIED})
 _log: Final = get_log(__name__)
 
 
@@ -124,16 +124,16 @@ class Asker:
         await self.login(member, token, found)
         found = _read(question, await member.ask(question.path, question.body))
         if isinstance(found, Refusal):
-            raise Broken(f"it does not take its own token: {found.text}")
+            raise of_own_token(found)
         return found
 
     async def login(self, member: Member, token: str, refusal: Refusal) -> None:
         """Get a token of this member that is not this one, unless another task has done so.
 
-        Args: refusal: what it said to the token.
-        Raises: Broken. EtcdDenied: there is no user, or the password is wrong.
+        Args: refusal: what it said to the token; one of `ABOUT_TOKENS`.
+        Raises: Broken. EtcdDenied: there is no user, or it has no right, or the password is wrong.
         """
-        if self._credentials is None:
+        if self._credentials is None or (token and refusal.meaning is Meaning.DENIED):
             raise refusal.error
         async with member.login_lock:
             if member.token == token:
@@ -150,6 +150,13 @@ class Asker:
         raise found.error
 
 
+def of_own_token(refusal: Refusal) -> Exception:
+    """The error that a refusal of a token means that the member has just given: Broken, or the refusal's."""
+    if refusal.meaning is Meaning.DENIED:
+        return refusal.error
+    return Broken(f"it does not take its own token: {refusal.text}")
+
+
 async def _within(limit_s: float, attempt: Awaitable[R]) -> R:
     with trio.move_on_after(limit_s):
         return await attempt
@@ -158,7 +165,7 @@ async def _within(limit_s: float, attempt: Awaitable[R]) -> R:
 
 async def _token(member: Member, who: Credentials) -> str | Refusal:
     question = questions.authenticate(who.user, who.password)
-    reply = await member.ask(question.path, question.body)
+    reply = await member.ask(question.path, question.body, with_token=False)
     if reply.status == OK:
         return _value(question, reply)
     refusal = judge(reply.status, reply.body)
@@ -175,7 +182,7 @@ def _read(question: Question[R], reply: HttpReply) -> R | Refusal:
     refusal = judge(reply.status, reply.body)
     if refusal.meaning is Meaning.UNKNOWN:
         raise Broken(refusal.text)
-    if refusal.meaning in _ABOUT_TOKENS:
+    if refusal.meaning in ABOUT_TOKENS:
         return refusal
     raise refusal.error
 

@@ -46,9 +46,10 @@ class Member:
         # the one that was used last comes last
         self._idle: list[Connection] = []
 
-    async def ask(self, path: str, body: bytes) -> HttpReply:
+    async def ask(self, path: str, body: bytes, *, with_token: bool = True) -> HttpReply:
         """POST a request.
 
+        Args: with_token: not for fetching a token: a token that does not count any more is refused there, too.
         Raises:
             Broken: there is no whole reply; the member may have carried the request out.
             UnsafeRelease: nothing was sent.
@@ -57,7 +58,7 @@ class Member:
         with self._noticing_certificates():
             connection = await self._connection()
             with closing_unless_done(connection):
-                await connection.send("POST", path, body, self._headers())
+                await connection.send("POST", path, body, self._headers() if with_token else _NO_HEADERS)
                 reply = await connection.reply()
         self._keep(connection)
         return reply

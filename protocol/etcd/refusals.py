@@ -45,7 +45,7 @@ class Refusal:
 
     @property
     def error(self) -> EtcdError:
-        """The error for callers. The meaning is neither unknown nor about tokens."""
+        """The error for callers. The meaning is not unknown."""
         kind = _ERRORS.get(self.meaning, EtcdError)
         return kind(f"{_BEGINNINGS.get(self.meaning, 'etcd refuses the request')}: {self.text}")
 

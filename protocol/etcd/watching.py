@@ -14,7 +14,7 @@ from typing import Final, Self
 import orjson
 import trio
 
-from protocol.etcd.asking import Asker
+from protocol.etcd.asking import ABOUT_TOKENS, Asker, of_own_token
 from protocol.etcd.errors import WatchEnded
 from protocol.etcd.httpconnection import OK, Connection, HttpReply, closing_unless_done
 from protocol.etcd.kv import WatchEvent
@@ -75,7 +75,7 @@ async def open_watch(
         await asker.login(member, token, connection)
         again = await _created(member, question)
         if isinstance(again, Refusal):
-            raise Broken(f"it does not take its own token: {again.text}")
+            raise of_own_token(again)
         return again
 
     connection = await asker.whichever(attempt, None)
@@ -83,7 +83,7 @@ async def open_watch(
 
 
 async def _created(member: Member, question: Question[Sequence[WatchEvent]]) -> Connection | Refusal:
-    """Raises: Broken, EtcdDenied."""
+    """Raises: Broken, EtcdError."""
     connection = await member.open_stream(question.path, question.body, _HEADERS)
     if isinstance(connection, HttpReply):
         refusal = judge(connection.status, connection.body)
@@ -96,7 +96,7 @@ async def _created(member: Member, question: Question[Sequence[WatchEvent]]) -> 
         refusal = found
     if refusal.meaning is Meaning.UNKNOWN:
         raise Broken(refusal.text)
-    if refusal.meaning is Meaning.NO_TOKEN:
+    if refusal.meaning in ABOUT_TOKENS:
         return refusal
     raise refusal.error
 

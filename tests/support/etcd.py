@@ -11,15 +11,18 @@ where Debian's is missing. GANTRY_ETCD names another binary.
 """
 
 import http.client
+import json
 import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
+from contextlib import closing
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import attrs
 
@@ -69,22 +72,47 @@ def _free_port() -> int:
         return port
 
 
+@attrs.frozen
+class EtcdTls:
+    """Files of the certificates by which members and their clients prove themselves."""
+
+    ca_file: str
+    # of the members
+    cert_file: str
+    key_file: str
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Of a member that asks its clients for a certificate."""
+        files = (f"--cert-file={self.cert_file}", f"--key-file={self.key_file}", f"--trusted-ca-file={self.ca_file}")
+        return (*files, "--client-cert-auth")
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        context = ssl.create_default_context(cafile=self.ca_file)
+        context.load_cert_chain(self.cert_file, self.key_file)
+        return context
+
+
 class EtcdMember:
     """One member; its data outlive its process."""
 
-    def __init__(self, binary: EtcdBinary, name: str, folder: Path, options: tuple[str, ...]) -> None:
+    def __init__(
+        self, binary: EtcdBinary, name: str, folder: Path, options: tuple[str, ...], tls: EtcdTls | None = None
+    ) -> None:
         self.name = name
         self.port = _free_port()
         self.peer_port = _free_port()
         self.folder = folder
         self.log = folder.with_suffix(".log")
         self._binary = binary
-        self._options = options
+        self._options = (*options, *(tls.options if tls else ()))
+        self._tls = tls
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
-        return f"http://{HOST}:{self.port}"
+        return f"{'https' if self._tls else 'http'}://{HOST}:{self.port}"
 
     @property
     def pid(self) -> int:
@@ -126,15 +154,26 @@ class EtcdMember:
         wait_until(lambda: state() == "true", what=f"{self.url} to be healthy", state=state)
 
     def _health(self) -> str:
-        connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE_S)
         try:
-            connection.request("GET", "/health")
-            found = re.search(rb'"health":\s*"(\w+)"', connection.getresponse().read())
+            found = re.search(rb'"health":\s*"(\w+)"', self._exchange("GET", "/health", None, {})[1])
             return found.group(1).decode() if found else "no word"
         except (OSError, http.client.HTTPException) as error:
             return str(error)
-        finally:
-            connection.close()
+
+    def post(self, path: str, body: object, token: str = "") -> Any:
+        """What an operator does, such as adding a user. Args: token: of the user, where etcd asks for one."""
+        status, found = self._exchange("POST", path, json.dumps(body), {"Authorization": token} if token else {})
+        assert status == 200, found
+        return json.loads(found)
+
+    def _exchange(self, method: str, path: str, body: str | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(HOST, self.port, timeout=PATIENCE_S)
+        if self._tls:
+            connection = http.client.HTTPSConnection(HOST, self.port, timeout=PATIENCE_S, context=self._tls.context)
+        with closing(connection):
+            connection.request(method, path, body, headers)
+            reply = connection.getresponse()
+            return reply.status, reply.read()
 
     def kill(self) -> None:
         """SIGKILL, as a loss of power to this member."""
@@ -162,16 +201,23 @@ class Etcd:
     Args:
         options: of all members, such as `--quota-backend-bytes=...`.
         binary: the best one there is if left out.
+        tls: for clients; None: plain.
     """
 
     def __init__(
-        self, folder: Path, members: int = 1, options: tuple[str, ...] = (), binary: EtcdBinary | None = None
+        self,
+        folder: Path,
+        members: int = 1,
+        options: tuple[str, ...] = (),
+        binary: EtcdBinary | None = None,
+        tls: EtcdTls | None = None,
     ) -> None:
         self._folder = folder
         self._count = members
         # as fast as a loaded machine can follow; members of one never elect
         self._options = ("--heartbeat-interval=100", "--election-timeout=1000", *options)
         self.binary = binary or binaries()[0]
+        self._tls = tls
         self.members: list[EtcdMember] = []
         self._prefixes = 0
 
@@ -187,10 +233,12 @@ class Etcd:
         self.close()
 
     def _start(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
         for turn in range(_STARTS):
             names = [f"etcd{number}" for number in range(1, self._count + 1)]
             self.members = [
-                EtcdMember(self.binary, name, self._folder / f"{name}-{turn}", self._options) for name in names
+                EtcdMember(self.binary, name, self._folder / f"{name}-{turn}", self._options, self._tls)
+                for name in names
             ]
             cluster = ",".join(f"{each.name}=http://{HOST}:{each.peer_port}" for each in self.members)
             for member in self.members:
@@ -215,6 +263,14 @@ class Etcd:
     def address(self, request_limit_s: float = REQUEST_LIMIT_S) -> EtcdAddress:
         endpoints = tuple(Endpoint.of(url) for url in self.endpoints)
         return EtcdAddress(endpoints, request_limit_s, allow_broken_releases=not self.binary.may_crash)
+
+    def ask_for_users(self, password: str) -> None:
+        """Switch authentication on; the user `root` may do everything."""
+        first = self.members[0]
+        first.post("/v3/auth/user/add", {"name": "root", "password": password})
+        first.post("/v3/auth/role/add", {"name": "root"})
+        first.post("/v3/auth/user/grant", {"user": "root", "role": "root"})
+        first.post("/v3/auth/enable", {})
 
     @staticmethod
     def nobodys_endpoints(count: int) -> tuple[Endpoint, ...]:

@@ -1,0 +1,120 @@
+"""TLS to etcd: both sides prove themselves, and certificates are renewed while clients run.
+
+Source: lease.md 5.
+"""
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import attrs
+import pytest
+import trustme
+
+from common.errors import InvalidRequest
+from protocol.etcd.address import EtcdAddress
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.errors import EtcdDenied, EtcdUnknown
+from protocol.etcd.kv import Get, Put, Transaction
+from tests.support.etcd import HOST, Etcd, EtcdTls, binaries
+from tests.support.etcdfixtures import NONE
+
+pytestmark = pytest.mark.trio
+
+
+@attrs.frozen
+class Secured:
+    etcd: Etcd
+    tls: EtcdTls
+    folder: Path
+    authority: trustme.CA
+
+    def address(self, name: str = "client", *, authority: str = "ca", of: Etcd | None = None) -> EtcdAddress:
+        """Of a client with the certificate of this name."""
+        address = attrs.evolve((of or self.etcd).address(), ca_file=self.file(f"{authority}.pem"))
+        return attrs.evolve(address, cert_file=self.file(f"{name}.pem"), key_file=self.file(f"{name}.key"))
+
+    def file(self, name: str) -> str:
+        return str(self.folder / name)
+
+
+def write(folder: Path, name: str, certificate: trustme.LeafCert) -> None:
+    certificate.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
+    certificate.private_key_pem.write_to_path(folder / f"{name}.key")
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    if not binaries():
+        pytest.skip(NONE)
+    folder = tmp_path_factory.mktemp("tls")
+    authority, stranger = trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(folder / "ca.pem")
+    stranger.cert_pem.write_to_path(folder / "stranger.pem")
+    write(folder, "server", authority.issue_cert(HOST))
+    write(folder, "client", authority.issue_cert("client.test"))
+    write(folder, "named", authority.issue_cert("client.test", common_name="someone"))
+    write(folder, "forged", stranger.issue_cert("client.test"))
+    tls = EtcdTls(*(str(folder / name) for name in ("ca.pem", "server.pem", "server.key")))
+    with Etcd(folder / "etcd", tls=tls) as etcd:
+        yield Secured(etcd, tls, folder, authority)
+
+
+async def test_keys_and_watches_work_under_tls(secured: Secured) -> None:
+    async with EtcdClient(secured.address()) as client:
+        revision = (await client.get(Get("k"))).header.revision
+        async with client.watch("/a/", revision) as events:
+            # more than one record of TLS, both ways
+            await client.transact(Transaction([], [Put("/a/1", bytes(500_000))]))
+            assert (await anext(events)).pair.value == bytes(500_000)
+
+
+async def test_a_member_of_another_authority_is_not_trusted(secured: Secured) -> None:
+    async with EtcdClient(secured.address(authority="stranger")) as client:
+        with pytest.raises(EtcdUnknown, match=r"not trusted.*'ca_file'"):
+            await client.get(Get("k"), limit_s=0.5)
+
+
+async def test_a_client_without_a_certificate_is_refused_in_words_about_it(secured: Secured) -> None:
+    async with EtcdClient(attrs.evolve(secured.address(), cert_file="", key_file="")) as client:
+        with pytest.raises(EtcdUnknown, match="certificate"):
+            await client.get(Get("k"), limit_s=0.5)
+
+
+async def test_a_client_with_a_strange_certificate_is_refused_in_words_about_it(secured: Secured) -> None:
+    async with EtcdClient(secured.address("forged")) as client:
+        with pytest.raises(EtcdUnknown, match="certificate"):
+            await client.get(Get("k"), limit_s=0.5)
+
+
+async def test_a_certificate_with_a_name_is_no_user_and_keeps_out_the_user(secured: Secured, tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("pass")
+    with Etcd(tmp_path, options=("--bcrypt-cost=4",), tls=secured.tls) as etcd:
+        etcd.ask_for_users("pass")
+        nameless = attrs.evolve(secured.address(of=etcd), user="root", password_file=str(tmp_path / "password"))
+        named = attrs.evolve(nameless, cert_file=secured.file("named.pem"), key_file=secured.file("named.key"))
+
+        async with EtcdClient(nameless) as client:
+            await client.get(Get("k"))
+        async with EtcdClient(named) as client:
+            with pytest.raises(EtcdDenied, match="CommonName"):
+                await client.get(Get("k"))
+
+
+async def test_a_certificate_that_is_replaced_is_used_without_a_restart(secured: Secured, tmp_path: Path) -> None:
+    for suffix in (".pem", ".key"):
+        shutil.copyfile(secured.file(f"forged{suffix}"), tmp_path / f"mine{suffix}")
+    address = secured.address()
+    address = attrs.evolve(address, cert_file=str(tmp_path / "mine.pem"), key_file=str(tmp_path / "mine.key"))
+
+    async with EtcdClient(address) as client:
+        with pytest.raises(EtcdUnknown):
+            await client.get(Get("k"), limit_s=0.2)
+        write(tmp_path, "mine", secured.authority.issue_cert("client.test"))
+
+        await client.get(Get("k"))
+
+
+async def test_a_certificate_that_cannot_be_read_is_told_at_once(secured: Secured) -> None:
+    with pytest.raises(InvalidRequest, match="'ca_file', 'cert_file' and 'key_file'"):
+        EtcdClient(secured.address("missing"))
