@@ -64,12 +64,26 @@ class Asker:
 
     async def ask_member(self, endpoint: Endpoint, question: Question[R], limit_s: float | None) -> R:
         """Ask this member once, which need not be one of the address. Raises: as `ask`."""
+        return await self._once(endpoint, lambda member: self._answer(member, question), limit_s)
+
+    async def fetch(self, endpoint: Endpoint, path: str, limit_s: float | None) -> bytes:
+        """GET a page of this member. Raises: EtcdUnknown."""
+
+        async def attempt(member: Member) -> bytes:
+            reply = await member.fetch(path)
+            if reply.status != OK:
+                raise Broken(f"HTTP {reply.status}")
+            return reply.body
+
+        return await self._once(endpoint, attempt, limit_s)
+
+    async def _once(self, endpoint: Endpoint, attempt: Callable[[Member], Awaitable[R]], limit_s: float | None) -> R:
         member = self._members.get(endpoint)
         if member is None:
             member = self._members[endpoint] = self._member(endpoint)
         limit_s = self._address.request_limit_s if limit_s is None else limit_s
         try:
-            return await _within(limit_s, self._answer(member, question))
+            return await _within(limit_s, attempt(member))
         except Broken as broken:
             raise _unknown({endpoint: str(broken)}) from broken
 

@@ -110,6 +110,10 @@ class EtcdClient:
         """What this member says of itself; it replies without a majority, too."""
         return await self._asker.ask_member(endpoint, maintenance.status(), limit_s)
 
+    async def quota(self, endpoint: Endpoint, limit_s: float | None = None) -> int:
+        """Bytes that this member's file may have, by its metrics; 0: it does not tell."""
+        return maintenance.quota_of(await self._asker.fetch(endpoint, "/metrics", limit_s))
+
     async def alarms(self, limit_s: float | None = None) -> Sequence[Alarm]:
         return await self._asker.ask(maintenance.alarms(), limit_s)
 

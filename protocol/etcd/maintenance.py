@@ -3,13 +3,17 @@
 Source: lease.md 5.
 """
 
+import re
 from collections.abc import Sequence
+from typing import Final
 
 import attrs
 import orjson
 
 from protocol.etcd.kv import Header
 from protocol.etcd.questions import Json, Question, header_of
+
+_QUOTA: Final = re.compile(rb"^etcd_server_quota_backend_bytes ([0-9.e+]+)$", re.MULTILINE)
 
 
 @attrs.frozen
@@ -119,6 +123,12 @@ def defragment() -> Question[None]:
 
 def move_leader(member_id: str) -> Question[None]:
     return Question("/v3/maintenance/transfer-leadership", orjson.dumps({"targetID": member_id}), _nothing)
+
+
+def quota_of(metrics: bytes) -> int:
+    """The quota in bytes by a member's metrics; 0: they do not tell it."""
+    found = _QUOTA.search(metrics)
+    return int(float(found.group(1))) if found else 0
 
 
 def _nothing(reply: Json) -> None:

@@ -55,10 +55,17 @@ class Member:
             UnsafeRelease: nothing was sent.
         Cancellation: it may have been carried out.
         """
+        return await self._exchange("POST", path, body, self._headers() if with_token else _NO_HEADERS)
+
+    async def fetch(self, path: str) -> HttpReply:
+        """GET a page. Raises: as `ask`."""
+        return await self._exchange("GET", path, b"", _NO_HEADERS)
+
+    async def _exchange(self, method: str, path: str, body: bytes, headers: Mapping[str, str]) -> HttpReply:
         with self._noticing_certificates():
             connection = await self._connection()
             with closing_unless_done(connection):
-                await connection.send("POST", path, body, self._headers() if with_token else _NO_HEADERS)
+                await connection.send(method, path, body, headers)
                 reply = await connection.reply()
         self._keep(connection)
         return reply

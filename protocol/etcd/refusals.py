@@ -60,7 +60,7 @@ _ERRORS: Final[Mapping[Meaning, type[EtcdError]]] = {
     Meaning.NO_TOKEN: EtcdDenied,
 }
 _BEGINNINGS: Final[Mapping[Meaning, str]] = {
-    Meaning.FULL: "etcd is full and takes no changes",
+    Meaning.FULL: "etcd is full and takes no changes; 'gantry cluster' tells what to do",
     Meaning.CORRUPT: "etcd has found corrupt data and serves nothing",
     Meaning.DENIED: "etcd does not let this user do this (setting 'user' of '[etcd]')",
     Meaning.NO_TOKEN: "etcd asks for a user and a password (settings 'user' and 'password_file' of '[etcd]')",

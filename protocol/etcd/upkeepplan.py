@@ -1,0 +1,177 @@
+"""What etcd needs so that it does not fill up, and to get out of it when it has: the next step, from what was seen.
+
+Theory. Etcd keeps every revision until it is compacted, and never gives space of its file back until that is
+defragmented. When the file of one member would pass its quota, that member raises an alarm, and then all members
+refuse whatever is no deletion, also after there is room, until the alarm is disarmed. So the way out is: delete,
+compact, defragment, disarm, in this order. A member that defragments serves nobody. So followers are first, one at a
+time and only while the others are a majority; the leader is last, after another one leads, for it counts the time of
+the lease.
+
+How full it is, is told by the part of the file that is used: the rest is used again before the file grows.
+
+Source: lease.md 5.
+"""
+
+import enum
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import attrs
+
+from protocol.etcd.address import Endpoint
+from protocol.etcd.maintenance import Alarm, MemberStatus
+
+# parts of the quota that is used
+_WARN: Final = 0.60
+_SLOW: Final = 0.75
+_RESERVED: Final = 0.85
+# a file of this part of the quota is defragmented, if this part of it is free
+_LARGE: Final = 0.60
+_FREE: Final = 0.25
+# less will do when the alarm could not be disarmed otherwise
+_FREE_IF_FULL: Final = 0.05
+# part of the quota that must be free before an alarm is disarmed, and bytes, which is more than any request has
+_ROOM: Final = 0.05
+_ROOM_BYTES: Final = 2 * 2**20
+# a crash while they defragment makes their data differ from those of others
+_RELEASE: Final = re.compile(r"3\.5\.(\d+)")
+_FIRST_SAFE: Final = 6
+
+
+class Fullness(enum.IntEnum):
+    """Each one includes those before."""
+
+    FINE = 0
+    # an operator should look
+    WARN = 1
+    # what can wait should
+    SLOW = 2
+    # the rest is for what ends jobs and empties etcd
+    RESERVED = 3
+    # etcd itself refuses all but deletions
+    FULL = 4
+
+
+@attrs.frozen
+class StoreLook:
+    """What was seen of all members at about one time."""
+
+    members: Mapping[Endpoint, MemberStatus]
+    # members that did not reply, and why
+    silent: Mapping[Endpoint, str] = attrs.field(factory=dict)
+    # bytes; only of members that tell theirs
+    quotas: Mapping[Endpoint, int] = attrs.field(factory=dict)
+    alarms: Sequence[Alarm] = ()
+
+    @property
+    def revision(self) -> int:
+        return max((each.header.revision for each in self.members.values()), default=0)
+
+    @property
+    def is_full(self) -> bool:
+        return any(alarm.is_full for alarm in self.alarms)
+
+    @property
+    def fullness(self) -> Fullness:
+        """That of the fullest member."""
+        if self.is_full:
+            return Fullness.FULL
+        part = max((self.members[each].used / quota for each, quota in self._known_quotas()), default=0.0)
+        levels = ((_RESERVED, Fullness.RESERVED), (_SLOW, Fullness.SLOW), (_WARN, Fullness.WARN))
+        return next((level for least, level in levels if part >= least), Fullness.FINE)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether no file is so large that the next change would raise the alarm again."""
+        return all(
+            quota - self.members[each].size > max(quota * _ROOM, _ROOM_BYTES) for each, quota in self._known_quotas()
+        )
+
+    @property
+    def may_spare_one(self) -> bool:
+        """Whether the others are a majority when one of the members that have replied is busy."""
+        voters = [each for each in self.members.values() if not each.is_learner]
+        return len(voters) - 1 > (len(voters) + len(self.silent)) // 2
+
+    def _known_quotas(self) -> Iterator[tuple[Endpoint, int]]:
+        return ((each, quota) for each, quota in self.quotas.items() if quota > 0 and each in self.members)
+
+
+@attrs.frozen
+class Compact:
+    revision: int
+
+
+@attrs.frozen
+class MoveLeader:
+    leader: Endpoint
+    # member that is to lead
+    member_id: str
+
+
+@attrs.frozen
+class Defragment:
+    endpoint: Endpoint
+
+
+@attrs.frozen
+class Disarm:
+    alarm: Alarm
+
+
+Step = Compact | MoveLeader | Defragment | Disarm
+
+
+def next_step(look: StoreLook, done: Sequence[Step], compact_to: int) -> Step | None:
+    """The next thing to do; None: there is nothing more.
+
+    Args:
+        done: steps that were tried in this round, whatever came of them; none is tried twice.
+        compact_to: revision before which nobody wants to know anything; 0: none. All of it, if etcd is full.
+    """
+    return next((step for step in _steps(look, done, compact_to) if step not in done), None)
+
+
+def _steps(look: StoreLook, done: Sequence[Step], compact_to: int) -> Iterator[Step]:
+    wanted = look.revision if look.is_full else compact_to
+    if wanted and not any(isinstance(step, Compact) for step in done):
+        yield Compact(wanted)
+    yield from _defragmentation(look, done)
+    if look.has_room:
+        yield from (Disarm(alarm) for alarm in look.alarms if alarm.is_full)
+
+
+def _defragmentation(look: StoreLook, done: Sequence[Step]) -> Iterator[Step]:
+    worthwhile = [each for each in look.members if _is_worthwhile(look, each) and Defragment(each) not in done]
+    leader = next((each for each, status in look.members.items() if status.is_leader), None)
+    # one that is alone is busy for all: only if etcd is of no use anyway
+    if not look.may_spare_one and not (look.is_full and len(look.members) == 1 and not look.silent):
+        return
+    yield from (Defragment(each) for each in worthwhile if each != leader)
+    if leader not in worthwhile or leader is None:
+        return
+    if len(look.members) == 1:
+        yield Defragment(leader)
+    elif not any(isinstance(step, MoveLeader) for step in done):
+        yield MoveLeader(leader, _successor(look))
+
+
+def _is_worthwhile(look: StoreLook, endpoint: Endpoint) -> bool:
+    status, quota = look.members[endpoint], look.quotas.get(endpoint, 0)
+    if not is_safe_to_defragment(status.release):
+        return False
+    least = _FREE_IF_FULL if look.is_full and not look.has_room else _FREE
+    has_free = status.size - status.used >= status.size * least
+    return has_free and (look.is_full or (quota > 0 and status.size >= quota * _LARGE))
+
+
+def is_safe_to_defragment(release: str) -> bool:
+    found = _RELEASE.match(release)
+    return found is None or int(found.group(1)) >= _FIRST_SAFE
+
+
+def _successor(look: StoreLook) -> str:
+    """The follower with the least to do; there is one, as a majority is left without the leader."""
+    followers = [each for each in look.members.values() if not each.is_leader and not each.is_learner]
+    return min(followers, key=lambda each: each.size - each.used).member_id
