@@ -3,6 +3,7 @@
 Source: DESIGN section 6.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -12,6 +13,7 @@ from common.settings import Settings
 from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.config.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.core.choice.aliases import aliases_of
+from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.files.store import Store
 from daemons.luxid.parts import Parts
 from daemons.luxid.watching import QueueWatch
@@ -40,10 +42,17 @@ class EarlyParts:
     rules: FilterRules
     nodes: "NodeCopies | None"
     live: "NodesData | None"
+    # how commits are doing; None: there is no lease
+    commits: Callable[[], CommitsNow] | None = None
 
 
 def early_parts(
-    settings: Settings, store: Store, watch: QueueWatch, nodes: "NodeCopies | None", live: "NodesData | None"
+    settings: Settings,
+    store: Store,
+    watch: QueueWatch,
+    nodes: "NodeCopies | None",
+    live: "NodesData | None",
+    commits: Callable[[], CommitsNow] | None = None,
 ) -> EarlyParts:
     """Make them; the queue of jobs has obstacles until others are ready."""
     parts = Parts.make(store, settings.luxid, takes_up=takes_up(settings))
@@ -60,4 +69,4 @@ def early_parts(
             nodes.follow(index)
 
     config = ConfigCache(settings.paths.config_data, wconfd, on_read)
-    return EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live)
+    return EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live, commits)

@@ -101,8 +101,10 @@ def service_of(
                 limits=Limits(rules, settings.paths.wconfd_socket),
                 filters=Filters(store, rows, rules, jobs.queue.loads, config, settings.paths.wconfd_socket),
                 history=JobWaits(jobs.table, jobs.queue, store, parts.waits),
-                metrics=Metrics(jobs, views, store, tally, lags),
-                explaining=Explaining(jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd")),
+                metrics=Metrics(jobs, views, store, tally, lags, early.commits),
+                explaining=Explaining(
+                    jobs, store, views, Client(settings.paths.wconfd_socket, daemon="wconfd"), early.commits
+                ),
                 moving=MastershipMove(making_way),
                 config=config,
             )

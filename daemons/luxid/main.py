@@ -89,7 +89,7 @@ async def serve(
                 live = live_data(settings)
                 if live is not None:
                     await nursery.start(live.run)
-                early = early_parts(settings, store, watch, nodes, live)
+                early = early_parts(settings, store, watch, nodes, live, lease.now if lease is not None else None)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves

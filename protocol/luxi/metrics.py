@@ -44,6 +44,13 @@ class StoreNow(Lenient):
     lag_s: float = 0.0
     # epoch of the master; 0: it was never moved
     epoch: int = 0
+    # files in etcd that some candidate may lack, and commits that wait
+    entries: int = 0
+    commits_waiting: int = 0
+    # seconds since etcd has not replied to a commit; 0: it has
+    etcd_silent_s: float = 0.0
+    # whether etcd takes no changes for want of space
+    etcd_is_full: bool = False
 
 
 @attrs.frozen
@@ -79,6 +86,8 @@ class Durations(Lenient):
     scheduling: Distribution = attrs.field(factory=Distribution)
     # one write of a group of files, fsyncs included
     store_write: Distribution = attrs.field(factory=Distribution)
+    # one transaction in etcd with changes of the queue, repeated tries included
+    commit: Distribution = attrs.field(factory=Distribution)
 
 
 @attrs.frozen

@@ -7,7 +7,7 @@ Source: DESIGN section 6, "Explain".
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 import attrs
@@ -28,6 +28,7 @@ from common.queue.explanation import (
 )
 from common.queue.jobs import JobState, to_seconds
 from common.system.inthread import in_thread
+from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.recovery import Ask
 from daemons.luxid.core.why.explain import Shown, explain
@@ -55,12 +56,14 @@ class Explaining:
 
     Args:
         wconfd: a client of its own, because a slow reply is abandoned with its connection.
+        commits: how commits are doing; None: there is no lease.
     """
 
     _jobs: LiveJobs
     _store: Store
     _views: JobViews
     _wconfd: Client
+    _commits: Callable[[], CommitsNow] | None = None
 
     async def explain_jobs(self, call: ExplainJobs, peer: Peer) -> tuple[tuple[Reason, ...] | None, ...]:
         asked = _Asked(self._wconfd, trio.current_time() + WCONFD_S)
@@ -98,7 +101,13 @@ class Explaining:
             reasons = (*reasons, *await self._ending(job_id), *await self._lock_reasons(job_id, asked))
         elif reasons:
             reasons = (*map(Obstacle, sorted(self._jobs.obstacles)), *await self._dated(reasons, asked))
-        return tuple(reasons)
+        return (*self._uncommitted(job_id), *reasons)
+
+    def _uncommitted(self, job_id: JobId) -> tuple[Reason, ...]:
+        """That its start, or what its process has done, may wait for etcd."""
+        phase = self._jobs.phase(job_id)
+        trouble = self._commits().trouble if self._commits is not None else ""
+        return (Obstacle(trouble),) if trouble and phase in (Phase.STARTING, Phase.HELD, Phase.RUNNING) else ()
 
     def _taken_up(self, job_id: JobId) -> tuple[Reason, ...]:
         """That the job is to get another process, for its command on a node."""

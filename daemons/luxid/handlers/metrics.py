@@ -18,6 +18,7 @@ from common.nodes.epochs import read_seen
 from common.queue.jobs import JobState, to_seconds
 from common.system.daemons.program import release
 from common.system.inthread import in_thread
+from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.files.store import Store
 from daemons.luxid.jobviews import JobViews
 from daemons.luxid.livejobs import LiveJobs
@@ -31,6 +32,7 @@ class Metrics:
 
     Args:
         lags: what the candidates lack of the queue; None: it is not copied.
+        commits: how commits are doing; None: there is no lease.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Metrics:
         store: Store,
         tally: CallTally,
         lags: Callable[[], Sequence[QueueLag]] | None = None,
+        commits: Callable[[], CommitsNow] | None = None,
     ) -> None:
         self._jobs = jobs
         self._views = views
         self._store = store
         self._tally = tally
         self._lags = lags or (lambda: ())
+        self._commits = commits or CommitsNow
 
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> LuxidMetrics:
         """Raises: OSError: the disk does not tell its room. DamagedFile: the epoch cannot be read."""
@@ -89,7 +93,7 @@ class Metrics:
         return found
 
     def _store_now(self, room: os.statvfs_result, epoch: int) -> StoreNow:
-        lags = self._lags()
+        lags, commits = self._lags(), self._commits()
         return StoreNow(
             free_bytes=room.f_bavail * room.f_frsize,
             size_bytes=room.f_blocks * room.f_frsize,
@@ -97,6 +101,10 @@ class Metrics:
             lag_files=max((lag.files for lag in lags), default=0),
             lag_s=max((lag.seconds for lag in lags), default=0.0),
             epoch=epoch,
+            entries=commits.dirty,
+            commits_waiting=commits.waiting,
+            etcd_silent_s=commits.silent_s,
+            etcd_is_full=commits.is_full,
         )
 
     def _jobs_so_far(self) -> JobsSoFar:
@@ -119,6 +127,7 @@ class Metrics:
             run={op_id: histogram.read() for op_id, histogram in counts.run.items()},
             scheduling=counts.scheduling.read(),
             store_write=self._store.files.write_times.read(),
+            commit=self._commits().durations,
         )
 
 

@@ -62,6 +62,8 @@ class EtcdCopies:
         self._commits = commits
         self._nodes = nodes
         self._tell_made = made
+        # commits that are under way
+        self.waiting = 0
 
     # before a change is made here
 
@@ -154,7 +156,11 @@ class EtcdCopies:
         """Commit what files are to be, and what becomes of jobs, in one transaction. Raises: as `CommitsFirst`."""
         changes = [*self._changes.fates(fates), *self._changes.passing(passing)]
         if changes:
-            revision = await self._commits.commit(changes)
+            self.waiting += 1
+            try:
+                revision = await self._commits.commit(changes)
+            finally:
+                self.waiting -= 1
             self.entries.committed(fates, revision)
 
     async def _small_enough(self, contents: Mapping[Key, bytes]) -> Mapping[Key, bytes]:

@@ -11,7 +11,7 @@ import trio
 
 from common.errors import Unavailable
 from common.ids import JobId
-from common.lease.deadline import Deadline
+from common.lease.deadline import Deadline, boottime
 from common.lease.dirty import Fate
 from common.lease.grant import Grant, read_grant
 from common.lease.keys import Keys
@@ -24,18 +24,24 @@ from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
 from daemons.luxid.core.copies.backlog import Key
+from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.copies.jobhands import Passing
 from daemons.luxid.core.copies.replaydecisions import has_process
 from daemons.luxid.replicating.etcdcopies import MOST_FILES, EtcdCopies
 from daemons.luxid.replicating.queuechanges import QueueChanges
 from daemons.luxid.replicating.replaying import Found, Laid, Laying, read_found
 from daemons.luxid.replicating.shrinking import Shrinking
+from protocol.client import Client
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commits import Commits, CommitsState
+from protocol.etcd.commits import Commits
 from protocol.noded.virtualpaths import WireNames
+from protocol.wconfd.config import ListNodesBehind
 
 _NAME: Final = "luxid"
+_CONFIG: Final = "config.data"
+# seconds for wconfd to reply
+_WCONFD_S: Final = 5.0
 _log: Final = get_log(__name__)
 
 
@@ -51,6 +57,7 @@ class LeasedQueue:
         self._grant = grant
         self._keys = Keys(settings.etcd.prefix)
         self._deadline = _deadline(settings)
+        self._wconfd = Client(self._paths.wconfd_socket, daemon="wconfd")
         self._client = EtcdClient(EtcdAddress.of(settings))
         self.commits = Commits(self._client, self._keys, grant.fence, self._deadline, writer=_NAME)
         self._changes = QueueChanges(self._paths, self._keys, RunningJob(node=grant.node, epoch=grant.fence.epoch))
@@ -62,16 +69,24 @@ class LeasedQueue:
             settings.keeperd.stale_s,
             senders=lambda: self.nodes.senders,
             name=self._changes.name,
+            without_config=self._without_config,
         )
         rules = CopyRules(settings.noded.port, grant.node, waits=False, has_lease=True)
         self.nodes = NodeCopies(self._paths, names, rules, self.shrinking.told)
         self.copies = EtcdCopies(self._paths, self._changes, self.commits, self.nodes, self.shrinking.made)
         self._has_ended = trio.Event()
 
-    @property
-    def state(self) -> CommitsState:
+    def now(self) -> CommitsNow:
         """What users are told of etcd."""
-        return self.commits.state
+        state, done = self.commits.state, self.commits.statistics()
+        since = state.silent_since_s
+        return CommitsNow(
+            len(self.copies.entries),
+            self.copies.waiting,
+            0.0 if since is None else max(0.0, boottime() - since),
+            state.is_full,
+            done.durations,
+        )
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Commit for others, until cancelled or the mastership is lost; for `nursery.start`.
@@ -119,6 +134,13 @@ class LeasedQueue:
     async def forget_copied(self) -> None:
         """Keep etcd small, until cancelled."""
         await self.shrinking.run(self.copies.entries, self.copies.hands)
+
+    async def _without_config(self) -> frozenset[str]:
+        """The candidates that lack the configuration. Raises: GantryError: wconfd does not tell."""
+        with trio.move_on_after(_WCONFD_S):
+            told = await self._wconfd.call(ListNodesBehind())
+            return frozenset(each.name for each in told if _CONFIG in each.lacks)
+        raise Unavailable("wconfd does not tell which candidates have the configuration")
 
     def _take_over(self, found: Found, laid: Laid) -> None:
         """What etcd has are entries of this master, made here."""

@@ -7,7 +7,7 @@ again.
 Source: DESIGN section 14; `core.copies.dirtyentries`, `core.copies.freshness`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import trio
@@ -23,11 +23,13 @@ from daemons.luxid.copying.senderevents import SenderEvents
 from daemons.luxid.copying.sending import NodeSender
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.dirtyentries import DirtyEntries
-from daemons.luxid.core.copies.freshness import Marks, Standing, changed, changes_of
+from daemons.luxid.core.copies.freshness import MarkChanges, Marks, Standing, changed, changes_of
 from daemons.luxid.core.copies.jobhands import JobHands
 
 # seconds in which copies that arrive are gathered
 GATHER_S: Final = 0.2
+# seconds after which wconfd is asked again whether a candidate has the configuration
+_CONFIG_S: Final = 1.0
 _log: Final = get_log(__name__)
 
 
@@ -48,6 +50,7 @@ class Shrinking:
         senders: returns what sends to each candidate; None: it is not known yet who they are.
         own: name of this node.
         name: returns the key in etcd of a file.
+        without_config: returns the candidates that lack the latest configuration, which wconfd copies.
     """
 
     def __init__(
@@ -60,6 +63,7 @@ class Shrinking:
         *,
         senders: Callable[[], Mapping[str, NodeSender] | None],
         name: Callable[[Key], str],
+        without_config: Callable[[], Awaitable[frozenset[str]]],
     ) -> None:
         self.told = SenderEvents(self._sent, self._changed, self._changed)
         self._cluster = cluster
@@ -69,6 +73,9 @@ class Shrinking:
         self._stale_s = stale_s
         self._senders = senders
         self._name = name
+        self._without_config = without_config
+        # whether a candidate would be synced but for the configuration
+        self._awaits_config = False
         self._news = trio.Event()
         # files that candidates may have got since the last round
         self._arrived: set[Key] = set()
@@ -111,7 +118,7 @@ class Shrinking:
         """Forget and mark, until cancelled or another node is the master: then others end luxid."""
         pauses, told = retry_pauses(), ""
         while True:
-            with trio.move_on_after(self._until_stale_s()):
+            with trio.move_on_after(_CONFIG_S if self._awaits_config else self._until_stale_s()):
                 await self._news.wait()
             await trio.sleep(GATHER_S)
             self._news = trio.Event()
@@ -147,8 +154,13 @@ class Shrinking:
         senders = self._senders()
         if senders is None:
             return
-        standings = [_standing(sender, entries) for sender in senders.values()]
-        changes = changes_of(standings, self._marks, self._epoch, self._stale_s)
+        changes = self._changes(senders, entries, frozenset())
+        self._awaits_config = False
+        if changes.synced:
+            lacking = await self._without_config()
+            self._awaits_config = bool(changes.synced & lacking)
+            # what has changed meanwhile counts
+            changes = self._changes(senders, entries, lacking)
         if changes.is_empty:
             return
         before = self._marks
@@ -173,6 +185,13 @@ class Shrinking:
             )
         for node in sorted(changes.synced):
             _log.info("candidate.synced", node=node, epoch=self._epoch)
+
+    def _changes(
+        self, senders: Mapping[str, NodeSender], entries: DirtyEntries, lacking: frozenset[str]
+    ) -> MarkChanges:
+        """Args: lacking: candidates that lack other things than files of the queue."""
+        standings = [_standing(sender, entries, is_whole=name not in lacking) for name, sender in senders.items()]
+        return changes_of(standings, self._marks, self._epoch, self._stale_s)
 
     async def _forget(self, entries: DirtyEntries, hands: JobHands) -> None:
         """Raises: GantryError."""
@@ -205,9 +224,9 @@ class Shrinking:
         return max(0.0, min(away) + self._stale_s - trio.current_time()) if away else float("inf")
 
 
-def _standing(sender: NodeSender, entries: DirtyEntries) -> Standing:
+def _standing(sender: NodeSender, entries: DirtyEntries, *, is_whole: bool) -> Standing:
     backlog = sender.backlog
     replies = sender.failed_since is None
-    is_complete = replies and backlog.is_compared and all(key in entries for key in backlog.keys)
+    is_complete = is_whole and replies and backlog.is_compared and all(key in entries for key in backlog.keys)
     away_s = 0.0 if sender.failed_since is None else trio.current_time() - sender.failed_since
     return Standing(sender.node.name, is_complete, away_s)

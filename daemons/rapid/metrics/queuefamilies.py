@@ -38,6 +38,10 @@ def _store(store: StoreNow) -> Iterator[Metric]:
     yield gauge("candidates_behind", "Master candidates that lack files of the queue.", store.nodes_behind)
     yield gauge("candidate_lag_files", "Files that the candidate furthest behind lacks.", store.lag_files)
     yield gauge("candidate_lag_seconds", "Time for which a candidate has lacked files, at most.", store.lag_s)
+    yield gauge("etcd_entries", "Files in etcd that some candidate may lack.", store.entries)
+    yield gauge("commits_waiting", "Changes of the queue that wait for etcd.", store.commits_waiting)
+    yield gauge("etcd_silent_seconds", "Time since etcd has not replied to a change of the queue.", store.etcd_silent_s)
+    yield gauge("etcd_full", "1 if etcd takes no changes for want of space.", store.etcd_is_full)
     yield gauge("master_epoch", "Number of times that the master has moved.", store.epoch)
 
 
@@ -54,4 +58,5 @@ def _durations(took: Durations) -> Iterator[Metric]:
     yield histogram("queue_delay_seconds", "From the arrival of a job to its process.", took.queue_delay)
     yield histogram("lock_wait_seconds", "Wait of an opcode for its locks.", took.lock_wait)
     yield histogram("opcode_run_seconds", "Execution of an opcode, without its waits.", by(took.run), "opcode")
+    yield histogram("commit_seconds", "One transaction in etcd with changes of the queue.", took.commit)
     yield histogram("scheduling_seconds", "One choice of the jobs to start next.", took.scheduling)

@@ -10,22 +10,18 @@ import trio
 from common.locks import LockMode, LockRequest, Owner, parse_lock
 from common.system.livelock import Livelock
 from protocol.blocking import BlockingClient
-from protocol.etcd.client import EtcdClient
-from protocol.etcd.errors import EtcdFull
-from protocol.etcd.kv import Delete, Put, Transaction
 from protocol.wconfd.changes import SetJobLimits
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
 from tests.support.cluster import Cluster
 from tests.support.etcd import Etcd, EtcdBinary, TestEtcd
-
-QUOTA = 4 * 2**20
+from tests.support.fulletcd import SMALL, fill, make_room
 
 
 @pytest.fixture
 def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[TestEtcd]:
     (tmp_path / "etcd").mkdir()
-    with Etcd(tmp_path / "etcd", options=(f"--quota-backend-bytes={QUOTA}",), binary=crashable_etcd) as etcd:
+    with Etcd(tmp_path / "etcd", options=(SMALL,), binary=crashable_etcd) as etcd:
         yield TestEtcd(etcd, etcd.new_prefix())
 
 
@@ -38,27 +34,6 @@ def machines(tmp_path: Path, etcd: TestEtcd) -> Iterator[LeasedFleet]:
 def lock(master: Cluster, livelock: Livelock, mode: LockMode | None) -> None:
     request = LockRequest(parse_lock("node/n1"), mode)
     master.wconf(TryUpdateLocks(Owner(7, livelock.path), (request,)))
-
-
-async def fill(etcd: TestEtcd) -> None:
-    """Until it takes nothing more."""
-    async with EtcdClient(etcd.address()) as client:
-        for number in range(2 * QUOTA // 2**20):
-            try:
-                await client.transact(Transaction((), (Put(f"/filler/{number}", b"x" * 2**20),)))
-            except EtcdFull:
-                return
-    raise AssertionError("it takes more than its quota")
-
-
-async def make_room(etcd: TestEtcd) -> None:
-    async with EtcdClient(etcd.address()) as client:
-        outcome = await client.transact(Transaction((), (Delete("/filler/", is_prefix=True),)))
-        await client.compact(outcome.header.revision)
-        for endpoint in etcd.address().endpoints:
-            await client.defragment(endpoint)
-        for alarm in await client.alarms():
-            await client.disarm(alarm)
 
 
 def test_a_full_etcd_refuses_changes_in_words_and_nothing_else(machines: LeasedFleet, etcd: TestEtcd) -> None:

@@ -1,0 +1,94 @@
+"""While etcd is full or silent no change counts, nothing is lost, and what runs goes on (DESIGN section 14)."""
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import trio
+
+from common.errors import GantryError
+from common.ids import JobId
+from common.queue.explanation import Obstacle
+from protocol.blocking import BlockingClient
+from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.metrics import ReadMetrics, StoreNow
+from protocol.luxi.submission import SubmitJob
+from tests.daemon.luxid.ops import after, dummy, gated, read_job
+from tests.support.cluster import Cluster
+from tests.support.etcd import Etcd, EtcdBinary, TestEtcd
+from tests.support.fulletcd import SMALL, fill, make_room
+from tests.support.machines.playedmasters import PlayedMasters
+from tests.support.wait import wait_until
+
+FIRST = "node1.test"
+
+
+@pytest.fixture
+def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[TestEtcd]:
+    (tmp_path / "etcd").mkdir()
+    with Etcd(tmp_path / "etcd", options=(SMALL,), binary=crashable_etcd) as etcd:
+        yield TestEtcd(etcd, etcd.new_prefix())
+
+
+@pytest.fixture
+def master(tmp_path: Path, etcd: TestEtcd) -> Iterator[Cluster]:
+    with PlayedMasters(tmp_path, etcd.etcd, 1) as nodes:
+        yield nodes.begin(FIRST).cluster
+
+
+def obstacles(master: Cluster, job: JobId) -> str:
+    (reasons,) = master.luxi(ExplainJobs((job,)))
+    return " ".join(each.what for each in reasons or () if isinstance(each, Obstacle))
+
+
+def store(master: Cluster) -> StoreNow:
+    return master.luxi(ReadMetrics()).store
+
+
+def has_ended_by_file(master: Cluster, job: int) -> bool:
+    return read_job(master, job).next_index is None
+
+
+def test_ends_wait_and_changes_are_refused_while_etcd_is_full(master: Cluster, etcd: TestEtcd, tmp_path: Path) -> None:
+    job = master.submit(gated(tmp_path / "gate"))
+    waits = master.submit(dummy(depends=after(job)))
+    master.wait(job, status="running")
+    trio.run(partial(fill, etcd))
+
+    with BlockingClient(master.paths.query_socket) as client, pytest.raises(GantryError, match="etcd is full"):
+        client.call(SubmitJob((dummy(),)))
+    (tmp_path / "gate").touch()
+    wait_until(lambda: has_ended_by_file(master, job), what="the process has written its end")
+    wait_until(lambda: "commit.waits" in master.log("luxid"), what="its end waits")
+    assert (master.status(job), master.status(waits)) == ("running", "waiting")
+    assert "etcd is full" in obstacles(master, job)
+    assert store(master).etcd_is_full
+
+    trio.run(partial(make_room, etcd))
+    assert master.wait(job, waits) == ["success", "success"]
+    # the id of the refused one is not used again
+    assert master.submit(dummy()) == waits + 2
+
+
+def test_changes_wait_for_a_silent_etcd(master: Cluster, etcd: TestEtcd, tmp_path: Path) -> None:
+    job = master.submit(gated(tmp_path / "gate"))
+    master.wait(job, status="running")
+    (member,) = etcd.etcd.members
+    request = SubmitJob((dummy(),))
+    with BlockingClient(master.paths.query_socket) as client:
+        member.pause()
+        try:
+            client.start(request)
+            (tmp_path / "gate").touch()
+            wait_until(lambda: has_ended_by_file(master, job), what="the process has written its end")
+            wait_until(
+                lambda: "etcd has not replied for" in obstacles(master, job), what="luxid says what it waits for"
+            )
+            assert master.status(job) == "running"
+            assert store(master).commits_waiting == 2
+        finally:
+            member.resume()
+        second = client.finish(request)
+
+    assert master.wait(job, second) == ["success", "success"]
