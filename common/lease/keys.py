@@ -118,3 +118,8 @@ class Keys:
     def kept(self) -> str:
         """The beginning of the keys of small files that stay here for ever, by their names below the data folder."""
         return f"{self.prefix}kept/"
+
+    @property
+    def config_base(self) -> str:
+        """The serial number that each candidate's configuration must have reached, as text."""
+        return f"{self.kept}config.base"

@@ -15,6 +15,8 @@ VERBS: Final = {
     "accept-restore": Verb(
         "cli.gantry.cluster.accept_restore:accept_restore", "Go on with an etcd that was restored or replaced."
     ),
+    "convert": Verb("cli.gantry.cluster.convert:convert", "Begin or end to use etcd, without losing the queue."),
+    "recover": Verb("cli.gantry.cluster.recover:recover", "Begin anew after all of etcd was lost."),
     "test-watchdog": Verb(
         "cli.gantry.cluster.test_watchdog:test_watchdog", "Restart this machine by its watchdog, as a test."
     ),

@@ -23,7 +23,7 @@ class ConfigKeys:
         self.prefix = keys.config
         self.reservations = f"{keys.kept}tempres.data"
         # the serial number that every candidate has reached for which changes were forgotten, as text
-        self.base = f"{keys.kept}config.base"
+        self.base = keys.config_base
 
     @property
     def prefixes(self) -> Sequence[str]:

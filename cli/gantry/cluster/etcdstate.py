@@ -1,0 +1,71 @@
+"""What commands do that begin or end the use of etcd: while no daemon of the master runs here.
+
+Source: DESIGN section 14.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import orjson
+
+from cli.context import command_line
+from cli.gantry.etcdnamed import check_etcd_named
+from common.errors import Conflict, DamagedFile, NotFound
+from common.lease.keys import Keys
+from common.nodes.epochs import read_seen
+from common.nodes.failover import CopiesHeld, NodeSays
+from common.nodes.ssconffiles import master_name
+from common.paths import Paths
+from common.settings import Settings
+from common.system.daemons.running import find_daemon
+
+if TYPE_CHECKING:
+    from protocol.etcd.client import EtcdClient
+
+T = TypeVar("T")
+# those that write, or would become the master
+_WRITERS: Final = ("keeperd", "luxid", "wconfd")
+
+
+def check_down(settings: Settings) -> None:
+    """Raises: Conflict: a daemon of the master, or keeperd, runs here."""
+    for name in _WRITERS:
+        if find_daemon(settings.paths, name) is not None:
+            raise Conflict(f"{name} runs on this node; stop its daemons first: {command_line('gantry', 'down')}")
+
+
+def own_says(settings: Settings) -> NodeSays:
+    """How far this node's files have come. Raises: NotFound: it has no configuration. DamagedFile, OSError."""
+    paths = settings.paths
+    return NodeSays(
+        settings.cluster.own_name, master_name(paths), read_seen(paths.epoch_file), CopiesHeld(*_serials(paths))
+    )
+
+
+def _serials(paths: Paths) -> tuple[int, int]:
+    try:
+        config = orjson.loads(paths.config_data.read_bytes())["serial_no"]
+        queue = int(paths.serial_file.read_bytes()) if paths.serial_file.exists() else 0
+    except FileNotFoundError:
+        raise NotFound(
+            f"there is no cluster on this node: '{paths.config_data}' is missing; run this where its files are"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise DamagedFile(f"'{paths.config_data}' or '{paths.serial_file}' is damaged: {error}") from error
+    return int(config), queue
+
+
+def on_etcd(settings: Settings, work: Callable[["EtcdClient", Keys], Awaitable[T]]) -> T:
+    """Let something be done with etcd. Raises: InvalidRequest: the settings name none. Unavailable; as `work`."""
+    check_etcd_named(settings)
+    # imported late: no other command needs it
+    import trio
+
+    from protocol.etcd.address import EtcdAddress
+    from protocol.etcd.client import EtcdClient
+
+    async def run() -> T:
+        async with EtcdClient(EtcdAddress.of(settings)) as client:
+            return await work(client, Keys(settings.etcd.prefix))
+
+    return trio.run(run)
