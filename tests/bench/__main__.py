@@ -10,6 +10,7 @@ waiting     2,000 clients that wait for changes of running jobs
 confd       answers a second to signed questions
 http        requests a second of rapid, long lists, and a crowd of clients that wait and vanish
 nodecommands  commands on nodes beside the same on the master; 500 at once on one node
+lease       jobs and submissions on three nodes with an etcd of three members, beside one machine
 nodes       queries of live data of up to 100 nodes, of which some hang; the nodes are simulated in one process
 Counts may follow queue, scheduling, feed and waiting.
 """
@@ -27,6 +28,7 @@ from tests.bench.feed import main as feed
 from tests.bench.figures import RUNS, median, show
 from tests.bench.http import main as http
 from tests.bench.jobs import chain, cpu_s, many_jobs, one_job, page_faults
+from tests.bench.lease import main as lease
 from tests.bench.locks import bare_lines, death_to_free, hand_overs, lock_updates, update_beside_held
 from tests.bench.nodecommands import main as nodecommands
 from tests.bench.nodes import main as nodes
@@ -111,6 +113,8 @@ if __name__ == "__main__":
             scheduling(tuple(map(int, counts)) or scheduling_counts)
         case ["http", *parts]:
             http(parts)
+        case ["lease"]:
+            lease()
         case ["nodecommands"]:
             nodecommands()
         case ["nodes"]:
