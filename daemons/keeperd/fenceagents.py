@@ -49,12 +49,13 @@ class Fencing:
         if not self._settings.fence:
             return
         for pause_s in retry_pauses():
-            if await self._by_any(last.node, epoch):
+            if await self.by_any(last.node, epoch):
                 break
             await trio.sleep(pause_s)
         await self._tell_wconfd(last.node)
 
-    async def _by_any(self, node: str, epoch: int) -> bool:
+    async def by_any(self, node: str, epoch: int) -> bool:
+        """Try each program once; return whether one has fenced the node. Args: epoch: of this mastership."""
         surroundings = {**os.environ, "GANTRY_NODE": node, "GANTRY_EPOCH": str(epoch)}
         for program in self._settings.fence:
             if await self._by(program, node, surroundings):

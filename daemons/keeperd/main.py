@@ -38,6 +38,7 @@ from daemons.keeperd.rpc import Handlers, routes
 from daemons.keeperd.servants import Servants
 from daemons.keeperd.shell import Parts, Shell
 from daemons.keeperd.standing import member_record
+from daemons.keeperd.storekeeping import StoreKeeping
 from daemons.keeperd.telling import NodeTeller
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
@@ -132,9 +133,11 @@ class _Keeperd:
         self._member = Membership(
             client, keys, identity, memories.earlier_nonce, lambda: member_record(shell.keeper, identity), me.ttl_s
         )
+        self._store = StoreKeeping(client)
         self._views = ClusterViews(settings, client, keys, identity, self._chronicle)
         shell.on_change(lambda _: self._member.tell())
         shell.on_change(self._chronicle.hear)
+        shell.on_change(self._store.hear)
 
     async def work(self, task_status: trio.TaskStatus[None]) -> None:
         """Until the machine ends."""
@@ -147,6 +150,7 @@ class _Keeperd:
                 await nursery.start(serve_unix, settings.paths.keeperd_socket, self._service(), _rules(settings))
                 nursery.start_soon(self._member.run)
                 nursery.start_soon(self._chronicle.run)
+                nursery.start_soon(self._store.run, lambda: shell.keeper)
                 nursery.start_soon(self._parts.ailments.run, lambda: not self._renewer.wants_watchdog)
                 nursery.start_soon(shell.look, self._me.ttl_s / 2, self._viewer)
                 for prefix in (self._keys.master, self._keys.wanted):
@@ -169,7 +173,7 @@ class _Keeperd:
 
     def _problems(self) -> list[str]:
         """What is wrong here, in words for an operator."""
-        found = list(self._parts.ailments.reasons)
+        found = [*self._parts.ailments.reasons, *self._store.problems]
         if self._renewer.watchdog_failure:
             found.append(self._renewer.watchdog_failure)
         return found

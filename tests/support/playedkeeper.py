@@ -32,13 +32,28 @@ def settings_of_lease(node: str, *etcd_urls: str, prefix: str = "/gantry/", more
     )
 
 
+class Gateway:
+    """A member of etcd, asked in the plainest way."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def call(self, path: str, body: object) -> Any:
+        with urllib.request.urlopen(f"{self._url}/v3/{path}", json.dumps(body).encode(), timeout=30) as reply:
+            return json.load(reply)
+
+    def grant(self, ttl_s: float) -> int:
+        """Make a lease."""
+        return int(self.call("lease/grant", {"TTL": int(ttl_s)})["ID"])
+
+
 class PlayedKeeper:
     """Args: etcd_url: of a member, without authentication; None: there is no etcd, its numbers are made up."""
 
     def __init__(self, paths: Paths, node: str, etcd_url: str | None = None, prefix: str = "/gantry/") -> None:
         self._paths = paths
         self._node = node
-        self._url = etcd_url
+        self._gateway = None if etcd_url is None else Gateway(etcd_url)
         self._keys = Keys(prefix)
         self._writer = DeadlineWriter(paths.deadline_file)
         self._epoch = 0
@@ -69,28 +84,24 @@ class PlayedKeeper:
         self._paths.grant_file.unlink(missing_ok=True)
 
     def _campaign(self, node: str) -> tuple[Fence, str]:
-        if self._url is None:
+        if self._gateway is None:
             self._epoch += 1
             return Fence(self._epoch, 100 + self._epoch, 100 + self._epoch), "1"
-        self._call("kv/deleterange", {"key": _b64(self._keys.master)})
-        found = self._call("kv/range", {"key": _b64(self._keys.epoch)}).get("kvs", [])
+        self._gateway.call("kv/deleterange", {"key": _b64(self._keys.master)})
+        found = self._gateway.call("kv/range", {"key": _b64(self._keys.epoch)}).get("kvs", [])
         epoch = 1 + (int(base64.b64decode(found[0]["value"])) if found else 0)
         record = MasterRecord(node=node, nonce=f"played-{epoch}", epoch=epoch, ttl_s=LONG_S)
         last = LastMaster(node=node, epoch=epoch, boot_id="played", ttl_s=LONG_S)
-        lease = self._call("lease/grant", {"TTL": int(LONG_S)})["ID"]
+        lease = str(self._gateway.grant(LONG_S))
         puts: list[dict[str, Any]] = [
             {"key": _b64(self._keys.master), "value": _b64(encode(record)), "lease": lease},
             {"key": _b64(self._keys.epoch), "value": _b64(str(epoch))},
             {"key": _b64(self._keys.last_master), "value": _b64(encode(last))},
         ]
-        done = self._call("kv/txn", {"success": [{"request_put": put} for put in puts]})
+        done = self._gateway.call("kv/txn", {"success": [{"request_put": put} for put in puts]})
         # all changes of a transaction have its revision
         revision = int(done["header"]["revision"])
         return Fence(epoch, revision, revision), str(done["header"]["cluster_id"])
-
-    def _call(self, path: str, body: object) -> Any:
-        with urllib.request.urlopen(f"{self._url}/v3/{path}", json.dumps(body).encode(), timeout=30) as reply:
-            return json.load(reply)
 
 
 def _b64(text: str | bytes) -> str:

@@ -53,6 +53,8 @@ class Membership:
         self._written: MemberRecord | None = None
         self._changed = trio.Event()
         self._told: str = ""
+        # whether the place of the record was looked at once
+        self.has_looked = False
 
     def tell(self) -> None:
         """The record has changed."""
@@ -91,6 +93,7 @@ class Membership:
 
     async def _write(self, record: MemberRecord) -> None:
         found = await self._client.get(Get(self._key))
+        self.has_looked = True
         revision = 0
         for pair in found.values:
             revision = pair.mod_revision

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from protocol.blocking import BlockingClient
-from protocol.keeperd.calls import ClusterView, ShowCluster
+from protocol.keeperd.calls import ClusterView, ShowCluster, Switchover
 from tests.support.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
@@ -89,6 +89,20 @@ def test_one_node_serves_and_all_tell_of_it(fleet: LeaseFleet) -> None:
     assert health(fleet, master, "/master", "POST")[0] == 405
     status, told = health(fleet, master, "/master")
     assert (told["epoch"], told["master"]) == (epoch_of(master), master.name)
+
+
+def test_a_switchover_moves_it_and_is_written_down(fleet: LeaseFleet) -> None:
+    old = fleet.until_master()
+    new = other_than(fleet, old)
+    until_fit(new)
+
+    with BlockingClient(old.paths.keeperd_socket, daemon="keeperd") as keeperd:
+        assert keeperd.call(Switchover(new.name, limit_s=60.0), timeout_s=90) == new.name
+
+    assert fleet.until_master() is new
+    assert not old.pids("luxid", "wconfd", "forkserver")
+    wait_until(lambda: cluster_view(new).history[-1].node == new.name, what="the switch-over is written down")
+    assert cluster_view(new).history[-1].cause == "switch-over, asked by root"
 
 
 def test_the_daemons_end_when_keeperd_dies_and_another_node_takes_over(fleet: LeaseFleet) -> None:
