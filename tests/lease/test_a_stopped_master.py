@@ -1,0 +1,46 @@
+"""A master under a lease is stopped by its operator, and comes back. Source: DESIGN section 14."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import Ended, run
+from tests.support.etcd import Etcd
+from tests.support.machines.leasefleet import Candidate, LeaseFleet
+from tests.support.wait import wait_until
+
+
+@pytest.fixture(scope="module")
+def master(module_etcd: Etcd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Candidate]:
+    root: Path = tmp_path_factory.mktemp("fleet")
+    with LeaseFleet(root, module_etcd, 1) as fleet:
+        fleet.up()
+        yield fleet.until_master()
+
+
+def test_a_master_that_is_stopped_says_what_becomes_of_its_jobs_and_they_do_not_run_on(master: Candidate) -> None:
+    root = master.cluster.root
+    shown = json.loads(master.gantry("status", "--output", "json").out)
+    assert (shown["ready"], shown["mastership"]["master"], shown["mastership"]["epoch"]) == (True, "node1.test", 1)
+    assert run("gnt-cluster", "--root", root, "getmaster") == Ended(0, "node1.test\n", "")
+    assert run("gnt-job", "--root", root, "run", "--", "sleep", "600").code == 0
+    wait_until(lambda: master.cluster.status(1) == "running", what="the job to run")
+
+    down = master.gantry("down")
+
+    assert (down.code, down.out) == (0, "down\n")
+    assert down.err == (
+        "this node was the master: another candidate follows it by itself, unless maintenance is on; commands on other "
+        "nodes go on, jobs that ran on this node itself have failed\n"
+    )
+    assert master.is_dead()
+    # it waits for no daemon that only a mastership brings
+    up = master.gantry("up", "--detach")
+    assert (up.code, "mastership  decided in etcd; see: gantry " in up.out) == (0, True)
+    wait_until(master.serves, what="it serves again")
+    assert master.cluster.wait(1) == ["error"]
+    grant = master.grant()
+    assert grant is not None
+    assert grant.fence.epoch == 2
