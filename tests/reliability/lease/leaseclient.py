@@ -36,7 +36,7 @@ _WAIT_S: Final = 2.0
 _PAUSE_S: Final = (0.0, 0.05, 0.2)
 # jobs that are looked at
 _RECENT: Final = 10
-_LEAST_LIMIT: Final = 20
+_LEAST_LIMIT: Final = 100
 
 
 class Client:
@@ -143,7 +143,7 @@ class Client:
         self._count += 1
         # no other client has it
         limit = (_LEAST_LIMIT + self._count) * 10 + int(self._name[1:])
-        self._exchange(Write("limit", limit), lambda: self._wconf(SetJobLimits(limit, None)), must=True)
+        self._exchange(Write("limit", limit), lambda: self._wconf(SetJobLimits(None, limit)), must=True)
 
     def _read(self) -> None:
         """Read all that this client, and others, have written."""
@@ -213,7 +213,7 @@ def things_of(config: Any) -> dict[str, object]:
     """All that clients write, by name."""
     cluster = config["cluster"]
     return {
-        "limit": cluster["max_running_jobs"],
+        "limit": cluster["max_tracked_jobs"],
         **{f"tag {tag}": True for tag in cluster["tags"]},
         **{f"filter {name}": rule["priority"] for name, rule in config["filters"].items()},
     }

@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -32,13 +33,14 @@ from protocol.luxi.queries import QueryJobs
 from protocol.wconfd.config import ReadConfig
 from protocol.wconfd.ghosts import ListGhosts
 from protocol.wconfd.locks import ListAllLocks
-from tests.reliability.lease.history import EndedJob, Rest, Submit, Told, read_notes
+from tests.reliability.lease.history import EndedJob, Notes, Rest, Submit, Told, Write, read_notes
 from tests.reliability.lease.leaseclient import things_of
 from tests.reliability.lease.ledgers import ledger_lines, token_of
 from tests.reliability.lease.recorder import Recorder
 from tests.reliability.lease.reigns import KeyChange, entries_left, reign_violations, reigns_of
 from tests.reliability.lease.torments import HARMS, Scene, Struck, disk_of
 from tests.reliability.lease.violations import violations
+from tests.reliability.ledger import Outcome as LedgerOutcome
 from tests.support.etcd import Etcd, binaries
 from tests.support.machines.following import Follower, NoReply
 from tests.support.machines.leasefleet import LeaseFleet
@@ -63,6 +65,8 @@ class Outcome:
     harms: Counter[str]
     told: Sequence[Told] = ()
     jobs: Mapping[int, EndedJob] = attrs.Factory(dict)
+    # words of the errors of jobs, without numbers
+    errors: Counter[str] = attrs.Factory(Counter)
     reigns: int = 0
     changes: int = 0
     tormented_s: float = 0.0
@@ -85,10 +89,11 @@ class Run:
         self._follower = Follower(nodes.items())
 
     def play(self, seconds: float) -> Outcome:
-        self._fleet.up()
-        self._fleet.until_master()
-        clients = [self._client(f"c{number}") for number in range(CLIENTS)]
         with Recorder(self._fleet.etcd, self._fleet.prefix) as recorder:
+            self._fleet.up()
+            self._fleet.until_master()
+            self._note_beginning()
+            clients = [self._client(f"c{number}") for number in range(CLIENTS)]
             try:
                 self._torment(seconds, clients)
                 tormented = time.monotonic()
@@ -103,6 +108,12 @@ class Run:
                     client.kill()
                     client.wait()
         return outcome
+
+    def _note_beginning(self) -> None:
+        """Note the values that nobody has written."""
+        with Notes(self._folder / "told-start") as notes:
+            for name, value in things_of(self._wconf(ReadConfig())).items():
+                notes.add(Told("start", Write(name, value), 0, 0, LedgerOutcome.ANSWERED, by="nobody"))
 
     def _client(self, name: str) -> "subprocess.Popen[bytes]":
         words = [str(self._folder), name, f"{self._seed}-{name}"]
@@ -187,22 +198,29 @@ class Run:
 
     def _judge(self, changes: Sequence[KeyChange], outcome: Outcome) -> None:
         outcome.told = [told for path in sorted(self._folder.glob("told-*")) for told in read_notes(path)]
-        outcome.jobs = dict(self._jobs())
+        outcome.jobs = dict(self._jobs(outcome.errors))
         keys = Keys(self._fleet.prefix)
         rest = Rest(outcome.jobs, self._things(outcome.told))
         outcome.complaints += violations(outcome.told, ledger_lines(self._folder), rest)
         outcome.complaints += reign_violations(changes, keys, acknowledged(outcome.told, keys))
         outcome.reigns, outcome.changes = len(reigns_of(changes, keys)), len(changes)
 
-    def _jobs(self) -> Iterator[tuple[int, EndedJob]]:
-        rows = self._luxi(QueryJobs(None, ("id", "status", "ops")))
-        for job_id, state, ops in rows:
+    def _jobs(self, errors: Counter[str]) -> Iterator[tuple[int, EndedJob]]:
+        rows = self._luxi(QueryJobs(None, ("id", "status", "ops", "opresult")))
+        for job_id, state, ops, results in rows:
+            if state == "error":
+                errors[_words(results[0])] += 1
             yield job_id, EndedJob(state, token_of(ops[0]))
 
     def _things(self, history: Sequence[Told]) -> dict[str, object]:
         there = things_of(self._wconf(ReadConfig()))
         written = {name for told in history if (name := getattr(told.asked, "name", None))}
         return {name: there.get(name) for name in written}
+
+
+def _words(result: Any) -> str:
+    """The text of an error, without what differs from job to job."""
+    return re.sub(r"[\w/.:-]*\d[\w/.:-]*", "N", str(result[1][0]))[:100]
 
 
 def acknowledged(history: Sequence[Told], keys: Keys) -> dict[str, str]:
@@ -272,6 +290,7 @@ def main() -> int:
     outcome = run(folder, given.seed, 60 * given.minutes)
     tell(given.seed, outcome)
     if outcome.complaints:
+        (folder / "complaints").write_text("\n".join(outcome.complaints))
         print(f"lease: kept in {folder}; play it again: make lease SEED={given.seed} MINUTES={given.minutes:g}")
         return 1
     shutil.rmtree(folder)
@@ -289,6 +308,8 @@ def tell(seed: str, outcome: Outcome) -> None:
     )
     for what, count in outcome.harms.most_common():
         print(f"    {count:5} {what}")
+    for words, count in outcome.errors.most_common():
+        print(f"    {count:5} jobs: {words}")
     for complaint in outcome.complaints[:40]:
         print(f"lease: {complaint}")
 
