@@ -11,7 +11,7 @@ import signal
 from pathlib import Path
 
 from common.system.livelock import is_alive
-from common.system.processes import Process, descendants, holders, send_all
+from common.system.processes import Ancestry, Process, holders_in, send_all
 
 
 def kill_left_jobs(livelocks: Path) -> frozenset[Process]:
@@ -19,14 +19,18 @@ def kill_left_jobs(livelocks: Path) -> frozenset[Process]:
 
     Returns: the signalled processes; repeat the call until there are none.
     Raises: OSError: the folder cannot be read.
-    Cost: O(open files of the machine) for each job that lives.
+    Cost: O(open files of the machine), however many jobs live: all must be dead when a mastership runs out.
     """
+    living = {path.name for path in livelocks.glob("job_*") if is_alive(str(path))}
+    if not living:
+        return frozenset()
+    jobs = [processes for name, processes in holders_in(str(livelocks)).items() if name in living]
+    for roots in jobs:
+        send_all(roots, signal.SIGSTOP)
+    # read when no process of a job starts another one any more
+    ancestry = Ancestry.read()
     killed: frozenset[Process] = frozenset()
-    for livelock in livelocks.glob("job_*"):
-        if is_alive(str(livelock)):
-            roots = holders(str(livelock))
-            send_all(roots, signal.SIGSTOP)
-            below = descendants(*(process.pid for process in roots)) - roots
-            send_all(below or roots, signal.SIGKILL)
-            killed |= below or roots
+    for roots in jobs:
+        killed |= ancestry.descendants(*(process.pid for process in roots)) - roots or roots
+    send_all(killed, signal.SIGKILL)
     return killed

@@ -12,7 +12,8 @@ import contextlib
 import os
 import signal
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Self
 
 import attrs
 
@@ -56,17 +57,34 @@ def descendants(*roots: int) -> frozenset[Process]:
 
     Cost: O(processes of the machine).
     """
-    children: dict[int, list[Process]] = defaultdict(list)
-    for pid in _numbers():
-        if (found := _stat(pid)) is not None:
-            children[found[1]].append(found[0])
-    result: set[Process] = set()
-    left = list(roots)
-    while left:
-        below = [process for process in children.get(left.pop(), ()) if process not in result]
-        result.update(below)
-        left += [process.pid for process in below]
-    return frozenset(result)
+    return Ancestry.read().descendants(*roots)
+
+
+@attrs.frozen
+class Ancestry:
+    """The processes of the machine by their parents, as they were at one moment; zombies are not among them."""
+
+    # pid of the parent -> its children
+    _children: Mapping[int, Sequence[Process]]
+
+    @classmethod
+    def read(cls) -> Self:
+        """Cost: O(processes of the machine)."""
+        children: dict[int, list[Process]] = defaultdict(list)
+        for pid in _numbers():
+            if (found := _stat(pid)) is not None:
+                children[found[1]].append(found[0])
+        return cls(children)
+
+    def descendants(self, *roots: int) -> frozenset[Process]:
+        """Those of these processes, without these themselves. Cost: O(their number)."""
+        result: set[Process] = set()
+        left = list(roots)
+        while left:
+            below = [process for process in self._children.get(left.pop(), ()) if process not in result]
+            result.update(below)
+            left += [process.pid for process in below]
+        return frozenset(result)
 
 
 def holders(path: str) -> frozenset[Process]:
@@ -76,6 +94,21 @@ def holders(path: str) -> frozenset[Process]:
     """
     wanted = os.path.realpath(path)
     return frozenset(process for pid in _numbers() if (process := _holder(pid, wanted)) is not None)
+
+
+def holders_in(folder: str) -> Mapping[str, frozenset[Process]]:
+    """The processes that have files of this folder open, as far as this process may look, by the file's name.
+
+    Cost: O(open files of the machine), however many files there are.
+    """
+    beginning = f"{os.path.realpath(folder)}/"
+    found: dict[str, set[Process]] = defaultdict(set)
+    for pid in _numbers():
+        names = {path.removeprefix(beginning) for path in _open_files(pid) if path.startswith(beginning)}
+        if names and (process := find_process(pid)) is not None:
+            for name in names:
+                found[name].add(process)
+    return {name: frozenset(processes) for name, processes in found.items()}
 
 
 def is_holder(pid: int, path: str) -> bool | None:
@@ -117,14 +150,17 @@ def _holder(pid: int, wanted: str) -> Process | None:
     process = find_process(pid)
     if process is None:
         return None
+    return process if wanted in _open_files(pid) else None
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    """The paths of what a process has open, as far as this process may look."""
     folder = f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):
                 # only read the link: following it may block for ever
-                if os.readlink(f"{folder}/{name}") == wanted:
-                    return process
-    return None
+                yield os.readlink(f"{folder}/{name}")
 
 
 def _numbers() -> Iterator[int]:

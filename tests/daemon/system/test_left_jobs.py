@@ -1,0 +1,48 @@
+"""All jobs that an old master has left are killed, at a cost that does not grow with their number."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from common.system import processes
+from common.system.leftjobs import kill_left_jobs
+from common.system.livelock import is_alive
+from tests.support.wait import PATIENCE_S, wait_until
+
+
+def job(livelocks: Path, number: int) -> "subprocess.Popen[bytes]":
+    """A process that holds a livelock, and has started another one, which holds it too."""
+    return subprocess.Popen(["flock", str(livelocks / f"job_{number}_1"), "sleep", "1000"])
+
+
+@pytest.fixture
+def scans(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """An item for each time that all processes of the machine are looked at."""
+    found: list[int] = []
+    real = processes._numbers
+
+    def counted() -> Iterator[int]:
+        found.append(1)
+        return real()
+
+    monkeypatch.setattr(processes, "_numbers", counted)
+    return found
+
+
+def test_many_jobs_are_killed_by_as_many_looks_at_all_processes_as_one(tmp_path: Path, scans: list[int]) -> None:
+    def scans_for(numbers: range) -> int:
+        jobs = [job(tmp_path, number) for number in numbers]
+        paths = [str(tmp_path / f"job_{number}_1") for number in numbers]
+        wait_until(lambda: all(Path(path).exists() and is_alive(path) for path in paths), what="the jobs live")
+        scans.clear()
+        killed = kill_left_jobs(tmp_path)
+        count = len(scans)
+        assert len(killed) >= len(jobs)
+        wait_until(lambda: not kill_left_jobs(tmp_path), what="nothing is left of them")
+        for each in jobs:
+            each.wait(PATIENCE_S)
+        return count
+
+    assert scans_for(range(10, 16)) == scans_for(range(1))
