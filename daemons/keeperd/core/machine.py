@@ -175,7 +175,16 @@ def _end(keeper: Keeper, now: float) -> Step:
 
 
 def _pass(keeper: Keeper, now: float) -> Step:
-    """Do what the time alone brings."""
+    """Do all that the time alone brings; after a long stop several things are due."""
+    done: tuple[Act, ...] = ()
+    while True:
+        after, acts = _pass_once(keeper, now)
+        if after == keeper:
+            return keeper, done
+        keeper, done = after, (*done, *acts)
+
+
+def _pass_once(keeper: Keeper, now: float) -> Step:
     held = keeper.held
     if held is not None and keeper.state in HOLDING:
         return _pass_held(keeper, held, now)

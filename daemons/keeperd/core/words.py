@@ -366,6 +366,7 @@ class RemoveWanted:
 class AcceptRestore:
     """Remove the key of the master, set the epoch, note by whom; if neither epoch nor acceptance has changed meanwhile.
 
+    The files of this node count from now on: a mark of it as stale, which was restored, goes in the same transaction.
     Tried until it is known; then `Looked` shows what was accepted.
     """
 

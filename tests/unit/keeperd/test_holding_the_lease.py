@@ -386,3 +386,13 @@ def test_master_with_a_full_disk_leaves_only_if_another_may_follow() -> None:
     accompanied.tell(FitnessChanged(("the disk is full",)))
 
     assert (alone.state, accompanied.state) == (State.MASTER, State.LEAVING)
+
+
+def test_all_that_is_due_after_a_long_stop_is_done_at_once() -> None:
+    play = Play().master()
+
+    play.tell(Due(), after=8.5)
+
+    kinds = [type(act) for act in play.latest]
+    assert kinds.index(StopDaemons) < kinds.index(KillDaemons)
+    assert play.at(State.STOPPING)
