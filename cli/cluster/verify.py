@@ -70,6 +70,8 @@ def _verify_here() -> int:
         found["queue copies"], notes["queue copies"] = _compared(check_queue)
         found["certificates"] = _certificate_problems()
         found["configuration copies"], notes["configuration copies"] = _compared(check_config)
+    if installation().cluster.has_lease:
+        found["mastership"], notes["mastership"] = _mastership()
     if wants_json():
         say_json({**found, "notes": notes} if notes else found)
     else:
@@ -99,6 +101,21 @@ def _certificate_problems() -> list[str]:
         return certificate_problems(installation())
     except (GantryError, OSError):
         return []
+
+
+def _mastership() -> tuple[list[str], list[str]]:
+    """Problems and notes of etcd, of the lease, and of what is to end an old master."""
+    # imported late: other clusters have none
+    from cli.clusterstate.leasechecks import guard_notes, guard_problems, lease_notes, lease_problems
+    from cli.clusterstate.masterships import known_mastership
+
+    settings = installation()
+    problems, notes = list(guard_problems(settings.keeperd)), list(guard_notes(settings.keeperd))
+    view = known_mastership()
+    if view is None:
+        return [*problems, "keeperd of this node does not reply; 'gantry cluster' tells why"], notes
+    allows_broken = settings.etcd.allow_broken_releases
+    return [*problems, *lease_problems(view, allows_broken=allows_broken)], [*notes, *lease_notes(view)]
 
 
 def _left_processes() -> list[str]:

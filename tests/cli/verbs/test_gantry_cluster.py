@@ -316,3 +316,20 @@ def test_a_vote_cannot_be_skipped_under_a_lease(host: ProgramHost, tmp_path: Pat
 
     assert refused.code == 1
     assert "gantry cluster takeover --i-accept-loss node2" in refused.err
+
+
+def test_verify_tells_what_is_wrong_with_etcd_and_the_lease(
+    keeperd: FakeKeeperd, host: ProgramHost, tmp_path: Path
+) -> None:
+    silent = calls.EtcdMemberView(name="etcd3", endpoint="http://10.0.0.3:2379", failure="no reply within 1 s")
+    keeperd.view = attrs.evolve(VIEW, etcd=(silent,), alarms=("NOSPACE",))
+
+    found = host.run("gnt-cluster", "--root", tmp_path / "r", "verify", "--output", "json")
+
+    told = json.loads(found.out)
+    assert found.code == 1
+    assert [each.partition(";")[0] for each in told["mastership"]] == [
+        "etcd has raised the alarm NOSPACE",
+        "etcd's member 'etcd3' at http://10.0.0.3:2379 does not reply: no reply within 1 s",
+    ]
+    assert "etcd has one member" in told["notes"]["mastership"][-1]
