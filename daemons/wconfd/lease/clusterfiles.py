@@ -40,13 +40,16 @@ class ClusterFiles:
         try:
             found = await self.commits.read(self.keys.prefixes)
         except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
+            self._mastership.lose(error)
+            raise
         values = {key: entry.value for key, entry in found.entries.items()}
-        serial_no = await in_thread(lay_over, paths, self.keys, values)
+        laid = await in_thread(lay_over, paths, self.keys, values)
         self.base = self.keys.base_in(values)
         for key, entry in found.entries.items():
             if key.startswith(self.keys.prefix):
-                self.uncopied.add([key], entry.revision, serial_no)
+                self.uncopied.add([key], entry.revision, laid.serial_no)
+        if laid.older:
+            await self.insist(laid.older, laid.serial_no)
 
     async def commit(self, changes: Sequence[Change], serial_no: int | None = None) -> None:
         """Commit changes. Args: serial_no: of the configuration with them; None: they are none of it.
@@ -56,7 +59,8 @@ class ClusterFiles:
         try:
             revision = await self.commits.commit(changes)
         except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
+            self._mastership.lose(error)
+            raise
         if serial_no is not None:
             self.uncopied.add([change.key for change in changes], revision, serial_no)
 
@@ -72,7 +76,7 @@ class ClusterFiles:
             except Unavailable as error:
                 if error.message != told:
                     told = error.message
-                    _log.error("commit.not_taken_back", reason=error, going_on="again until it succeeds")
+                    _log.error("commit.delayed", reason=error, going_on="again until it succeeds")
             await trio.sleep(next(retries))
 
     async def forget(self, serial_no: int) -> None:
@@ -86,5 +90,6 @@ class ClusterFiles:
         try:
             await self.commits.forget(due)
         except NoLongerMaster as error:
-            raise self._mastership.lose(error) from error
+            self._mastership.lose(error)
+            raise
         self.uncopied.forget(due)

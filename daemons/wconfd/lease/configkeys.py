@@ -37,6 +37,9 @@ class ConfigKeys:
         """What undoes a change."""
         return self._changes(difference(change.after, change.before), change.note, change.note_before)
 
+    def of_difference(self, found: Difference) -> Sequence[Change]:
+        return [Change(f"{self.prefix}{name}", encode_fate(fate)) for name, fate in found.items()]
+
     def of_base(self, serial_no: int) -> Change:
         return Change(self.base, b"%d" % serial_no)
 
@@ -68,10 +71,10 @@ class ConfigKeys:
         return int(value)
 
     def _changes(self, found: Difference, note_before: bytes, note: bytes) -> Sequence[Change]:
-        changes = [Change(f"{self.prefix}{name}", encode_fate(fate)) for name, fate in found.items()]
-        if note != note_before:
-            changes.append(Change(f"{self.prefix}{NOTE}", encode_fate(Written(note))))
-        return changes
+        changes = self.of_difference(found)
+        return (
+            changes if note == note_before else [*changes, Change(f"{self.prefix}{NOTE}", encode_fate(Written(note)))]
+        )
 
     @staticmethod
     def _written(found: Mapping[str, bytes], key: str) -> bytes | None:

@@ -137,7 +137,9 @@ def test_a_node_that_is_no_longer_the_master_changes_nothing(machines: LeasedFle
     keeper.usurp("node2.test")
 
     # told so, or cut off by the end of the daemon
-    with pytest.raises(Unavailable):
+    with pytest.raises(
+        GantryError, match=r"^this node is no longer the master: etcd has refused|closed the connection"
+    ):
         call_once(master.paths, 31)
 
     assert master.daemons.pop("wconfd").wait(PATIENCE_S) == NOT_MASTER
@@ -224,3 +226,22 @@ def test_a_copy_that_lacks_forgotten_changes_is_refused(machines: LeasedFleet) -
 
     with pytest.raises(AssertionError, match="lacks changes up to 99"):
         master.start("wconfd")
+
+
+def test_a_file_that_is_newer_than_etcd_counts_and_is_put_there(machines: LeasedFleet) -> None:
+    master = machines.fleet.master
+    machines.begin_alone()
+    # candidates are away, so changes are kept
+    call_once(master.paths, 31)
+    old = machines.stored()
+    call_once(master.paths, 32)
+    master.kill("wconfd")
+    for name, value in old.items():
+        # as etcd is after it was restored from a snapshot
+        machines.put(f"{machines.keys.config}{name}", value)
+
+    master.start("wconfd")
+
+    assert limit_of(master.paths) == 32
+    assert b'"max_running_jobs":32' in machines.stored()["cluster/cluster"]
+    assert orjson.loads(machines.stored()["top"][1:])["serial_no"] == config_of(master.paths).serial_no
