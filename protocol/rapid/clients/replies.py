@@ -28,6 +28,8 @@ _JOB_PATH: Final = re.compile(r"/3/jobs/(\d+(/|$)|follow$)")
 _KNOWN: Final = frozenset({"type", "title", "status", "detail", "instance", "code"})
 # longest wait that a server can ask for, seconds
 _LONGEST_S: Final = 60.0
+# seconds after which a server is asked again that has told of another master
+_MOVING_S: Final = 5.0
 _SHOWN: Final = 120
 # of a proxy whose server is away, perhaps for a moment
 _OF_PROXIES: Final = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.GATEWAY_TIMEOUT)
@@ -80,9 +82,10 @@ def refuse(call: HttpCall[T], reply: HttpReply, server: str) -> NoReturn:
         raise _stranger(reply, server)
     detail, code = str(problem.get("detail") or HTTPStatus(reply.status).phrase), str(problem.get("code") or "internal")
     if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and isinstance(elsewhere := problem.get("url"), str):
-        # another node is the master
+        # another node is the master; an address that follows it is served again soon
         address = elsewhere.partition("/3")[0]
-        raise NoReply(f"{server}: {detail}; the cluster is served at {printable(address)[:_SHOWN]}")
+        failure = Failure(may_have_arrived=False, retry_after_s=reply.retry_after_s or _MOVING_S)
+        raise NoReply(f"{server}: {detail}; the cluster is served at {printable(address)[:_SHOWN]}", failure)
     if reply.status == HTTPStatus.SERVICE_UNAVAILABLE and reply.retry_after_s is not None:
         raise NoReply(f"{server}: {detail}", Failure(may_have_arrived=True, retry_after_s=reply.retry_after_s))
     if reply.status == HTTPStatus.UNAUTHORIZED:
