@@ -154,16 +154,18 @@ async def _pause(seconds: float, receive: Receive | None) -> None:
 
 
 class Backend:
-    """luxid and wconfd."""
+    """luxid, wconfd, and keeperd of this node."""
 
     def __init__(self, paths: Paths, patience_s: float, most: int) -> None:
         self.luxid: Final = Pool(paths.query_socket, "luxid", patience_s, most)
         self.wconfd: Final = Pool(paths.wconfd_socket, "wconfd", patience_s, most)
+        self.keeperd: Final = Pool(paths.keeperd_socket, "keeperd", patience_s, most)
 
     def close(self) -> None:
         """Close the connections that no call uses."""
         self.luxid.close()
         self.wconfd.close()
+        self.keeperd.close()
 
 
 class CallersDaemons:

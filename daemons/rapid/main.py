@@ -40,6 +40,7 @@ from daemons.rapid.events.hub import Hub, hub_of
 from daemons.rapid.health import HealthHandlers
 from daemons.rapid.load import Load
 from daemons.rapid.mastership import Mastership
+from daemons.rapid.mastershipcalls import MastershipHandlers
 from daemons.rapid.metrics.httpcounts import CountedApplication, HttpCounts
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.scraping import MetricHandlers
@@ -177,11 +178,13 @@ def make_application(
     is_for_anybody = settings.rapid.anonymous_metrics
     handlers = Handlers(
         health=HealthHandlers(parts.mastership, backend, load),
+        mastership=MastershipHandlers(backend.keeperd if settings.cluster.has_lease else None),
         metrics=MetricHandlers(
             Client(settings.paths.query_socket, daemon="luxid"),
             Client(settings.paths.wconfd_socket, daemon="wconfd"),
             numbers,
             is_for_anybody=is_for_anybody,
+            keeperd=Client(settings.paths.keeperd_socket, daemon="keeperd") if settings.cluster.has_lease else None,
         ),
         page=page,
         events=EventHandlers(hub),

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import attrs
 
 from common.system.daemons.program import release
-from daemons.rapid import health
+from daemons.rapid import health, mastershipcalls
 from daemons.rapid.calls import Call
 from daemons.rapid.events import eventcalls
 from daemons.rapid.events.eventcalls import EventHandlers
 from daemons.rapid.ganeti.ganetirows import rows as ganetis_rows
 from daemons.rapid.health import HealthHandlers, index_row
+from daemons.rapid.mastershipcalls import MastershipHandlers
 from daemons.rapid.metrics import scraping
 from daemons.rapid.metrics.scraping import MetricHandlers
 from daemons.rapid.openapi import documentrows
@@ -26,6 +27,7 @@ class Handlers:
     """The handlers, by noun."""
 
     health: HealthHandlers
+    mastership: MastershipHandlers
     metrics: MetricHandlers
     page: Page
     events: EventHandlers
@@ -35,6 +37,7 @@ def rows(to: Handlers) -> Sequence[Call]:
     """The table."""
     table = [
         *health.rows(to.health),
+        *mastershipcalls.rows(to.mastership),
         *scraping.rows(to.metrics),
         *ganetis_rows(),
         *resourcerows.rows(),

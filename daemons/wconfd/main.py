@@ -6,7 +6,7 @@ Source: DESIGN section 8; wconfd.md 6.3 and 7.7.
 import functools
 import os
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
@@ -17,6 +17,7 @@ from common.durable.atomicfile import remove_leftovers
 from common.errors import GantryError
 from common.locks import Owner
 from common.metrics.calls import CallTally
+from common.metrics.commitwork import CommitWork
 from common.nodes.nodesettings import BY_NODES
 from common.paths import Paths
 from common.settings import Settings
@@ -93,6 +94,8 @@ class _Way:
     distribution: Distribution
     # None: the reservations stay here
     keeping: Keeping | None = None
+    # None: nothing is committed elsewhere
+    work: Callable[[], CommitWork] | None = None
 
 
 @asynccontextmanager
@@ -105,7 +108,7 @@ async def _distributing(settings: Settings, given: Distribution | None) -> Async
         from daemons.wconfd.lease.leasedistribution import committing_to_etcd
 
         async with committing_to_etcd(settings) as way:
-            yield _Way(way, way)
+            yield _Way(way, way, way.work)
     elif settings.cluster.replication == BY_NODES:
         # imported late, as above
         from daemons.wconfd.nodes.nodesdistribution import distributing_to_nodes
@@ -149,7 +152,7 @@ async def _serve(settings: Settings, way: _Way, task_status: trio.TaskStatus[Non
                 nursery.start_soon(end_ghosts, locks, rules.ghost_s)
             item_bound = ItemBound(settings.limits.max_locks, "max_locks")
             tally = CallTally()
-            to = make_handlers(locks, config, deaths, reservations, short_lock, tally=tally)
+            to = make_handlers(locks, config, deaths, reservations, short_lock, tally=tally, work=way.work)
             service = Service(routes(to), item_bound=item_bound, tally=tally)
             await nursery.start(serve_unix, paths.wconfd_socket, service, _rules(settings))
             task_status.started()
@@ -192,8 +195,14 @@ def make_handlers(
     short_lock: ShortLock,
     random_bytes: RandomBytes = os.urandom,
     tally: CallTally | None = None,
+    work: Callable[[], CommitWork] | None = None,
 ) -> Handlers:
-    """The handlers over these stores. `tally`: the counts of the service; None: they are nobody's."""
+    """The handlers over these stores.
+
+    Args:
+        tally: the counts of the service; None: they are nobody's.
+        work: the numbers of commits; None: nothing is committed elsewhere.
+    """
     return Handlers(
         locks=LockHandlers(locks, deaths),
         ghosts=GhostHandlers(locks, deaths),
@@ -208,7 +217,7 @@ def make_handlers(
         networks=NetworkHandlers(short_lock),
         reservations=ReservationHandlers(reservations, config, short_lock, random_bytes),
         cluster=ClusterHandlers(config, locks, Owner("wconfd", short_lock.livelock), short_lock),
-        metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally()),
+        metrics=MetricHandlers(locks, config, reservations, deaths, tally or CallTally(), work),
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import attrs
 
 from common.metrics.calls import CallCounts
+from common.metrics.commitwork import CommitWork
 from common.metrics.histogram import Distribution
 from common.metrics.process import ProcessUse
 from common.shapes import Lenient
@@ -51,6 +52,8 @@ class WconfdMetrics(Lenient):
     files: Mapping[str, FileWork] = attrs.field(factory=dict)
     # deaths of owners that no event reported: each is a defect
     backstop_wakeups: int = 0
+    # commits to etcd; None: there is no lease
+    commits: CommitWork | None = None
 
 
 @attrs.frozen

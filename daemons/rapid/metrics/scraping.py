@@ -25,6 +25,7 @@ from common.webaccess.rights import Right
 from daemons.rapid.calls import Asked, Call
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.snapshot import OPEN_METRICS, Snapshot, write
+from protocol.keeperd.calls import ClusterView, ShowCluster
 from protocol.luxi.metrics import LuxidMetrics, ReadMetrics
 from protocol.messages import Request
 from protocol.wconfd.metrics import ReadMetrics as ReadLockMetrics
@@ -60,12 +61,22 @@ class MetricHandlers:
     Args:
         now: rapid's own numbers.
         is_for_anybody: whether clients need no name.
+        keeperd: None: the cluster has no lease.
     """
 
-    def __init__(self, luxid: Callee, wconfd: Callee, now: Callable[[], HttpNow], *, is_for_anybody: bool) -> None:
+    def __init__(
+        self,
+        luxid: Callee,
+        wconfd: Callee,
+        now: Callable[[], HttpNow],
+        *,
+        is_for_anybody: bool,
+        keeperd: Callee | None = None,
+    ) -> None:
         self.is_for_anybody: Final = is_for_anybody
         self._luxid = luxid
         self._wconfd = wconfd
+        self._keeperd = keeperd
         self._now = now
         self._turn = trio.Lock()
         self._last: _Taken | None = None
@@ -87,6 +98,7 @@ class MetricHandlers:
     async def _take(self) -> Snapshot:
         luxid: LuxidMetrics | None = None
         wconfd: WconfdMetrics | None = None
+        view: ClusterView | None = None
 
         async def ask_luxid() -> None:
             nonlocal luxid
@@ -96,10 +108,16 @@ class MetricHandlers:
             nonlocal wconfd
             wconfd = await _told(self._wconfd, ReadLockMetrics())
 
+        async def ask_keeperd(keeperd: Callee) -> None:
+            nonlocal view
+            view = await _told(keeperd, ShowCluster())
+
         async with trio.open_nursery() as nursery:
             nursery.start_soon(ask_luxid)
             nursery.start_soon(ask_wconfd)
-        return Snapshot(luxid, wconfd, own_use(release()), self._now())
+            if self._keeperd is not None:
+                nursery.start_soon(ask_keeperd, self._keeperd)
+        return Snapshot(luxid, wconfd, own_use(release()), self._now(), view)
 
 
 async def _told(daemon: Callee, request: Request[R]) -> R | None:

@@ -15,8 +15,10 @@ from prometheus_client.registry import Collector
 from common.metrics.process import ProcessUse
 from daemons.rapid.metrics.daemonfamilies import DaemonReport, daemon_families
 from daemons.rapid.metrics.httpfamilies import HttpNow, http_families
+from daemons.rapid.metrics.leasefamilies import commit_families, mastership_families
 from daemons.rapid.metrics.lockfamilies import lock_families
 from daemons.rapid.metrics.queuefamilies import queue_families
+from protocol.keeperd.calls import ClusterView
 from protocol.luxi.metrics import LuxidMetrics
 from protocol.wconfd.metrics import WconfdMetrics
 
@@ -32,6 +34,8 @@ class Snapshot:
     wconfd: WconfdMetrics | None
     process: ProcessUse
     http: HttpNow
+    # None: there is no lease, or keeperd was not reached
+    mastership: ClusterView | None = None
 
     def families(self) -> Iterator[Metric]:
         """All families, each once."""
@@ -40,6 +44,10 @@ class Snapshot:
             yield from queue_families(self.luxid)
         if self.wconfd is not None:
             yield from lock_families(self.wconfd)
+        if self.mastership is not None:
+            yield from mastership_families(self.mastership)
+        if self.wconfd is not None and self.wconfd.commits is not None:
+            yield from commit_families(self.wconfd.commits)
         yield from http_families(self.http)
 
     def _reports(self) -> dict[str, DaemonReport | None]:

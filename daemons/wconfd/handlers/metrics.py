@@ -4,10 +4,12 @@ Source: DESIGN section 15.
 """
 
 import time
+from collections.abc import Callable
 
 import attrs
 
 from common.metrics.calls import CallTally
+from common.metrics.commitwork import CommitWork
 from common.metrics.process import own_use
 from common.system.daemons.program import release
 from daemons.wconfd.configstore import ConfigStore
@@ -26,6 +28,8 @@ class MetricHandlers:
     _reservations: ReservationStore
     _deaths: Deaths
     _tally: CallTally
+    # None: there is no lease
+    _commits: Callable[[], CommitWork] | None = None
 
     async def read_metrics(self, _: ReadMetrics, __: Peer) -> WconfdMetrics:
         """Cost: linear in owners of locks and in those that wait."""
@@ -40,6 +44,7 @@ class MetricHandlers:
                 "reservations": _work(self._reservations.statistics()),
             },
             backstop_wakeups=self._deaths.swept,
+            commits=self._commits() if self._commits is not None else None,
         )
 
     def _locks_now(self) -> LocksNow:

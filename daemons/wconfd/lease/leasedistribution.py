@@ -17,6 +17,7 @@ import trio
 from common.lease.dirty import Change
 from common.lease.holding import Held, read_held
 from common.lease.keys import Keys
+from common.metrics.commitwork import CommitWork
 from common.objects.kinds import NodeUuid
 from common.replication import NoLongerMaster
 from common.settings import Settings
@@ -31,6 +32,7 @@ from daemons.wconfd.lease.forgetting import Forgetting
 from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributing_to_nodes
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
+from protocol.etcd.commitnumbers import work_of
 from protocol.etcd.commits import Commits
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.copies import ConfigVerdict
@@ -106,6 +108,10 @@ class LeaseDistribution:
 
     async def check(self, *, asks: bool) -> tuple[ConfigVerdict, ...]:
         return await self._nodes.check(asks=asks)
+
+    def work(self) -> CommitWork:
+        """The numbers of commits, for graphs and alerts."""
+        return work_of(self._cluster.commits, len(self._cluster.uncopied))
 
     def _run(
         self,

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from common.lease.records import Role
 from common.paths import Paths
 from common.system.daemons.program import NOT_MASTER
 from common.system.daemons.running import find_daemon
+from protocol.keeperd.calls import ClusterView, MemberView
 from tests.cli.command import run
+from tests.cli.fakekeeperd import fake_keeperd
 from tests.support.machines.nodes import HOST, free_port
 from tests.support.playedkeeper import PlayedKeeper
 from tests.support.wait import wait_until
@@ -19,6 +22,18 @@ from tests.support.web.rapid import Web
 from tests.support.web.rawhttp import get, over_socket
 
 NODES = 'luxid_patience_s = 0\n[cluster]\nreplication = "nodes"\nnode_name = "node1.test"\n'
+VIEW = ClusterView(
+    asked="node1.test",
+    state="follow",
+    master="node2.test",
+    epoch=7,
+    ttl_s=10.0,
+    members=(
+        MemberView(
+            name="node3.test", role=Role.BARRED, state="barred", epoch=7, release="1", priority=1, copies="stale"
+        ),
+    ),
+)
 # seconds of a mastership that ends within a test
 SHORT_S = 5.0
 
@@ -74,6 +89,15 @@ def test_it_ends_there_with_ganetis_exit_code_if_the_settings_say_so(candidate: 
 
     with pytest.raises(AssertionError, match=f"rapid ended with {NOT_MASTER}: .*node2.test is"):
         candidate.start("rapid")
+
+
+def test_without_a_lease_there_is_no_mastership_to_show(candidate: Web) -> None:
+    candidate.start("rapid")
+
+    found = candidate.local.get("/3/mastership")
+
+    assert (found.status_code, found.json()["code"]) == (404, "not_found")
+    assert "this cluster has no lease" in found.json()["detail"]
 
 
 def test_a_supervisor_keeps_it_running_and_status_tells_its_address(tmp_path: Path) -> None:
@@ -138,8 +162,15 @@ def test_under_a_lease_it_serves_until_the_deadline_and_streams_end_then(tmp_pat
         name_master(web, "node2.test")
         keeper.take_away()
         wait_until(lambda: web.local.get("/3/health").json()["master"] == "node2.test", what="it is known who serves")
-        moved = web.local.get("/3/jobs")
+        moved, silent = web.local.get("/3/jobs"), web.local.get("/3/mastership")
+        with fake_keeperd(web.paths.keeperd_socket, VIEW):
+            shown, numbers = web.local.get("/3/mastership"), web.local.get("/metrics").text
 
     assert (before["is_master"], before["master"]) == (False, None)
+    assert silent.status_code == 503
+    assert "keeperd cannot be reached" in silent.json()["detail"]
+    assert (shown.json()["master"], shown.json()["epoch"]) == ("node2.test", 7)
+    assert shown.json()["members"][0]["copies"] == "stale"
+    assert "gantry_mastership_epoch 7.0" in numbers
     assert "does not hold the mastership" in after["detail"]
     assert (moved.status_code, moved.json()["master"]) == (503, "node2.test")

@@ -44,6 +44,10 @@ class Health:
     # how far the candidates' copies are behind; "": nothing is copied
     copies: str
     lags: bool
+    # what is wrong with etcd; "": nothing, or there is no lease
+    etcd: str
+    # dead owners whose locks are kept
+    ghosts: int
     is_drained: bool
     version: str
 

@@ -1,10 +1,13 @@
 """Numbers of every kind, as the daemons could tell them."""
 
+from common.lease.records import Role
 from common.metrics.calls import CallCounts
+from common.metrics.commitwork import CommitWork
 from common.metrics.histogram import Distribution
 from common.metrics.process import ProcessUse
 from daemons.rapid.metrics.httpfamilies import HttpNow
 from daemons.rapid.metrics.snapshot import Snapshot
+from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
 from protocol.luxi.metrics import Durations, JobsSoFar, LuxidMetrics, QueueNow
 from protocol.wconfd.metrics import FileWork, LocksNow, WconfdMetrics
 
@@ -18,6 +21,25 @@ LUXID = LuxidMetrics(
     jobs=JobsSoFar(submitted=9, ended={"success": 4, "error": 1}),
     durations=Durations(SECONDS, SECONDS, SECONDS, {"OP_TEST_DUMMY": SECONDS}, SECONDS, SECONDS),
 )
-WCONFD = WconfdMetrics(USE, CALLS, LocksNow(3, 2, 1, 0.5), 8, {"locks": FileWork(4, 0, SECONDS)}, 1)
+WORK = CommitWork(commits=12, retries=1, waiting=2, uncopied=3, durations=SECONDS)
+WCONFD = WconfdMetrics(USE, CALLS, LocksNow(3, 2, 1, 0.5), 8, {"locks": FileWork(4, 0, SECONDS)}, 1, WORK)
 HTTP = HttpNow({("/3", "2xx"): 6}, {"/3": SECONDS}, 1, 2, {"network": 4}, {"busy": 1, "idle": 2})
-ALL = Snapshot(LUXID, WCONFD, USE, HTTP)
+MASTERSHIP = ClusterView(
+    asked="node1",
+    state="master",
+    master="node1",
+    epoch=7,
+    ttl_s=10.0,
+    valid_s=8.5,
+    members=(
+        MemberView(name="node2", role=Role.REPLICA, state="follow", epoch=7, release="1", priority=1, copies="stale"),
+    ),
+    etcd=(
+        EtcdMemberView(name="etcd1", endpoint="http://10.0.0.1:2379", version="3.5.16", db_bytes=4096),
+        EtcdMemberView(name="etcd2", endpoint="http://10.0.0.2:2379", failure="silent"),
+    ),
+    dirty=5,
+    alarms=("NOSPACE",),
+    etcd_heard_s=0.5,
+)
+ALL = Snapshot(LUXID, WCONFD, USE, HTTP, MASTERSHIP)

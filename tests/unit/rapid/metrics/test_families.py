@@ -9,7 +9,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as read_plain
 
 from daemons.rapid.metrics.snapshot import Snapshot, write
-from tests.unit.rapid.metrics.numbers import ALL, LUXID, SECONDS
+from tests.unit.rapid.metrics.numbers import ALL, LUXID, SECONDS, WCONFD
 
 # units with which a name may end, after which only `_total` may follow
 BASE_UNITS = ("seconds", "bytes")
@@ -91,3 +91,16 @@ def test_a_descriptor_limit_that_is_none_is_infinite() -> None:
     found = families(attrs.evolve(ALL, luxid=unlimited))
 
     assert value(found["gantry_process_max_fds"], daemon="luxid") == float("inf")
+
+
+def test_the_mastership_and_commits_of_the_configuration_are_told_under_a_lease_only() -> None:
+    found = families()
+    without = families(attrs.evolve(ALL, mastership=None, wconfd=attrs.evolve(WCONFD, commits=None)))
+
+    told = {name: value(found[f"gantry_{name}"]) for name in ("is_master", "mastership_epoch", "etcd_changes")}
+    assert told == {"is_master": 1, "mastership_epoch": 7, "etcd_changes": 5}
+    assert value(found["gantry_etcd_members_silent"]) == value(found["gantry_candidates_stale"]) == 1
+    assert value(found["gantry_etcd_size_bytes"]) == 4096
+    assert value(found["gantry_config_etcd_entries"]) == 3
+    assert value(found["gantry_config_commit_seconds"], "gantry_config_commit_seconds_count") == SECONDS.count
+    assert len(found.keys() - without.keys()) == 17

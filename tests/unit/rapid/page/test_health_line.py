@@ -1,0 +1,43 @@
+"""The line about the cluster: its master, its epoch, what candidates lack, and what is wrong with etcd (DESIGN 14)."""
+
+import pytest
+
+from daemons.rapid.page.reading.clusternow import health_of
+from daemons.rapid.page.templates import draw
+from daemons.rapid.page.views.frame import Frame
+from protocol.luxi.metrics import LuxidMetrics, StoreNow
+
+BEHIND = StoreNow(nodes_behind=2, lag_files=30, lag_s=12.0, epoch=7)
+
+
+def line(metrics: LuxidMetrics, ghosts: int = 0) -> str:
+    health = health_of("alpha", "node2", metrics, ghosts, is_copied=True)
+    frame = Frame("/ui", "auto", "", "ada", "admin", False, health)
+    return " ".join(draw("parts/health", frame=frame).split())
+
+
+def test_it_tells_master_epoch_lag_and_ghosts() -> None:
+    text = line(LuxidMetrics(store=BEHIND), ghosts=3)
+
+    assert "master <b>node2</b>" in text
+    assert "epoch <b>7</b>" in text
+    assert "2 behind by 30 files" in text
+    assert 'ghosts</a> <span class="bad">3</span>' in text
+    assert "etcd" not in text
+
+
+@pytest.mark.parametrize(
+    ("store", "told"),
+    [
+        (StoreNow(etcd_is_full=True), 'etcd <span class="bad">is full: no job is taken</span>'),
+        (StoreNow(etcd_silent_s=4.2), 'etcd <span class="bad">has not replied for 4'),
+    ],
+)
+def test_it_tells_what_is_wrong_with_etcd(store: StoreNow, told: str) -> None:
+    assert told in line(LuxidMetrics(store=store))
+
+
+@pytest.mark.parametrize("store", [StoreNow(), StoreNow(etcd_silent_s=0.5)])
+def test_nothing_is_said_of_an_etcd_that_replies(store: StoreNow) -> None:
+    assert "etcd" not in line(LuxidMetrics(store=store))
+    assert "ghosts" not in line(LuxidMetrics(store=store))
