@@ -4,6 +4,7 @@ Source: lease.md 4.
 """
 
 from collections.abc import Iterator
+from typing import Final
 
 import click
 
@@ -17,6 +18,9 @@ from common.errors import Conflict
 from common.lease.records import Role
 from protocol.keeperd.calls import AcceptRestoredEtcd, ClusterView, ShowCluster
 
+# state of a keeperd, in its own words
+_DOUBT: Final = "doubt"
+
 
 @click.command("accept-restore", cls=Command, examples=("gantry cluster accept-restore",))
 @click.option("--yes", is_flag=True, help="Ask nothing.")
@@ -27,8 +31,7 @@ def accept_restore(yes: bool) -> int:
     may be lost, asks, and ends the doubt: the key of the old master is removed, and the epoch is raised.
     """
     view = ask(ShowCluster())
-    if all(member.role is not Role.DOUBT for member in view.members):
-        raise Conflict("there is nothing to accept: no node is in doubt of etcd; see: gantry cluster")
+    _check_doubt(view)
     if not wants_json():
         show_lines(view)
         say("")
@@ -45,11 +48,23 @@ def accept_restore(yes: bool) -> int:
     return DONE
 
 
+def _check_doubt(view: ClusterView) -> None:
+    """Raises: Conflict: the keeperd that was asked is not in doubt."""
+    if view.state == _DOUBT:
+        return
+    if doubting := [member.name for member in view.members if member.role is Role.DOUBT]:
+        raise Conflict(f"this node is not in doubt of etcd; run this on {' or '.join(doubting)}")
+    raise Conflict("there is nothing to accept: no node is in doubt of etcd; see: gantry cluster")
+
+
 def loss_words(view: ClusterView) -> Iterator[str]:
     """What accepting may lose, in sentences."""
     highest = max((member.epoch for member in view.members), default=view.epoch)
-    doubting = ", ".join(f"'{each.name}'" for each in view.members if each.role is Role.DOUBT)
-    yield f"etcd was restored or replaced: it tells of epoch {view.epoch}, and the nodes remember up to {highest}"
+    others = {each.name for each in view.members if each.role is Role.DOUBT} - {view.asked}
+    doubting = ", ".join(f"'{name}'" for name in (view.asked, *sorted(others)))
+    told = f"it tells of epoch {view.epoch}, and the nodes remember up to {highest}"
+    same = f"it tells of epoch {view.epoch}, as the nodes do, but it is another etcd, or has gone back since"
+    yield f"etcd was restored or replaced: {told if highest > view.epoch else same}"
     yield f"in doubt: {doubting}"
     yield (
         "lost: changes that only the lost revisions of etcd held, which no candidate had as a file yet; the files of "

@@ -180,6 +180,8 @@ def test_a_restored_etcd_is_accepted_only_in_doubt_and_by_yes(
 
     doubting = attrs.evolve(ONE, role=Role.DOUBT, state="doubt", epoch=9)
     keeperd.view = attrs.evolve(VIEW, master="", epoch=3, members=(doubting, TWO))
+    assert "this node is not in doubt of etcd; run this on node1" in cluster("accept-restore", "--yes").err
+    keeperd.view = attrs.evolve(keeperd.view, asked="node1", state="doubt")
     asked = cluster("accept-restore")
     assert (asked.code, keeperd.asked) == (13, [])
     assert "it tells of epoch 3, and the nodes remember up to 9\nin doubt: 'node1'\nlost: " in asked.err
