@@ -32,6 +32,8 @@ class Grant:
     cluster_id: str
     # seconds; the lease's, as etcd granted it
     ttl_s: float
+    # whether an operator has accepted that this node's files lack changes, by `gantry cluster takeover`
+    takes_loss: bool = False
 
 
 def read_grant(path: Path) -> Grant | None:

@@ -20,7 +20,7 @@ import trio
 from common.errors import GantryError
 from common.lease.deadline import boottime
 from common.lease.grant import Grant
-from common.lease.records import Accepted
+from common.lease.records import Accepted, WantedKind
 from common.system.boottimer import BootTimer
 from common.system.inthread import in_thread
 from common.system.log import get_log
@@ -296,7 +296,10 @@ class Shell:
         view = self.keeper.view if self.keeper else None
         record = won.event.record
         cluster_id = view.cluster_id if view else ""
-        grant = Grant(record.node, record.nonce, won.fence, cluster_id, record.ttl_s)
+        held = self.keeper.held if self.keeper else None
+        wish = held.wish if held else None
+        takes_loss = wish is not None and wish.kind is WantedKind.TAKEOVER and wish.node == record.node
+        grant = Grant(record.node, record.nonce, won.fence, cluster_id, record.ttl_s, takes_loss)
         self._begin("servants", self._parts.servants.start, grant)
 
     def _end_daemons(self, end: Callable[[int], Awaitable[None]]) -> None:

@@ -4,6 +4,7 @@ Source: DESIGN section 14.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import trio
@@ -35,15 +36,18 @@ class ClusterFiles:
         # the last serial number that was noted in etcd before changes were forgotten
         self.base = 0
 
-    async def replay(self, paths: Paths) -> None:
-        """Bring this node's files up to what is in etcd. Raises: NoLongerMaster. As `replaying.lay_over`."""
+    async def replay(self, paths: Paths, *, takes_loss: bool) -> None:
+        """Bring this node's files up to what is in etcd.
+
+        Raises: NoLongerMaster. As `replaying.lay_over`. Args: takes_loss: as there.
+        """
         try:
             found = await self.commits.read(self.keys.prefixes)
         except NoLongerMaster as error:
             self._mastership.lose(error)
             raise
         values = {key: entry.value for key, entry in found.entries.items()}
-        laid = await in_thread(lay_over, paths, self.keys, values)
+        laid = await in_thread(partial(lay_over, paths, self.keys, values, takes_loss=takes_loss))
         self.base = self.keys.base_in(values)
         for key, entry in found.entries.items():
             if key.startswith(self.keys.prefix):

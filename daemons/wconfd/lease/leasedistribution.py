@@ -58,7 +58,7 @@ async def committing_to_etcd(settings: Settings) -> AsyncIterator["LeaseDistribu
         commits = Commits(client, keys, held.grant.fence, held.deadline, writer="wconfd")
         await nursery.start(commits.run)
         cluster = ClusterFiles(commits, ConfigKeys(keys), mastership)
-        await cluster.replay(settings.paths)
+        await cluster.replay(settings.paths, takes_loss=held.grant.takes_loss)
         nursery.start_soon(mastership.until_lost)
         async with distributing_to_nodes(settings) as nodes:
             nursery.start_soon(Forgetting(cluster, nodes, client, keys).run)

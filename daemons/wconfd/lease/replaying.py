@@ -39,10 +39,12 @@ class Laid:
     older: Sequence[Change] = ()
 
 
-def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Laid:
+def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes], *, takes_loss: bool = False) -> Laid:
     """Bring the files up to what is in etcd.
 
-    Args: found: all keys of wconfd, in the order of their changes.
+    Args:
+        found: all keys of wconfd, in the order of their changes.
+        takes_loss: whether changes that are not kept any more may be lost: an operator wants it so.
     Raises:
         NotFound: there is no configuration here. DamagedFile: it is damaged, or what is in etcd is not ours.
         Conflict: this node's configuration lacks changes that are not kept any more, or is that of another cluster.
@@ -54,13 +56,13 @@ def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Laid
         _write_reservations(paths, reservations)
     file = ConfigFile(paths.config_data)
     config = file.read()
-    _check_age(paths, config, keys.base_in(found))
-    after = overlay(config, keys.objects_in(found))
-    if after.serial_no < config.serial_no:
-        return _laid_under(config, after, keys)
-    note = keys.note_in(found)
+    known = _not_older(paths, config, keys.base_in(found), takes_loss=takes_loss)
+    after, older = overlay(known, keys.objects_in(found)), list[Change]()
+    if after.serial_no < known.serial_no:
+        after, older = known, _over(known, after, keys)
+    note = file.note if older else keys.note_in(found)
     if is_same(config, after) and (note is None or note == file.note):
-        return Laid(config.serial_no)
+        return Laid(config.serial_no, older)
     if problems := find_problems(after):
         raise DamagedFile(
             f"the configuration '{paths.config_data}' with its changes in etcd is inconsistent: {'; '.join(problems)}; "
@@ -68,14 +70,13 @@ def lay_over(paths: Paths, keys: ConfigKeys, found: Mapping[str, bytes]) -> Laid
         )
     file.write(ConfigState.of(after).content, file.note if note is None else note)
     _log.info("config.replayed", changes=len(found), serial_before=config.serial_no, serial=after.serial_no)
-    return Laid(after.serial_no)
+    return Laid(after.serial_no, older)
 
 
-def _laid_under(config: Config, older: Config, keys: ConfigKeys) -> Laid:
-    changes = keys.of_difference(difference(ConfigState.of(older), ConfigState.of(config)))
+def _over(config: Config, older: Config, keys: ConfigKeys) -> list[Change]:
     effect = "the file counts, and is put into etcd"
     _log.warning("config.newer_than_etcd", serial=config.serial_no, serial_in_etcd=older.serial_no, effect=effect)
-    return Laid(config.serial_no, changes)
+    return list(keys.of_difference(difference(ConfigState.of(older), ConfigState.of(config))))
 
 
 def _write_reservations(paths: Paths, content: bytes) -> None:
@@ -84,10 +85,15 @@ def _write_reservations(paths: Paths, content: bytes) -> None:
         _log.info("reservations.replayed", size=len(content))
 
 
-def _check_age(paths: Paths, config: Config, base: int) -> None:
-    if config.serial_no < base:
+def _not_older(paths: Paths, config: Config, base: int, *, takes_loss: bool) -> Config:
+    """The configuration; one that has lost changes with the serial number that they had led to."""
+    if config.serial_no >= base:
+        return config
+    if not takes_loss:
         raise Conflict(
             f"'{paths.config_data}' has the serial number {config.serial_no} and lacks changes up to {base}, which all "
             "other candidates have; let one of them become the master, or copy the file from it; to lose them, "
-            f"set the last 'serial_no' in the file to {base}"
+            f"use 'gantry cluster takeover' on this node, or set the last 'serial_no' in the file to {base}"
         )
+    _log.error("config.changes_lost", serial=config.serial_no, lost_up_to=base, reason="an operator has accepted it")
+    return attrs.evolve(config, serial_no=base)

@@ -4,10 +4,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import attrs
 import orjson
 import pytest
 
 from common.errors import GantryError, Unavailable
+from common.lease.grant import read_grant, write_grant
 from common.locks import Owner
 from common.objects.codec import decode_config
 from common.objects.config import Config
@@ -226,6 +228,15 @@ def test_a_copy_that_lacks_forgotten_changes_is_refused(machines: LeasedFleet) -
 
     with pytest.raises(AssertionError, match="lacks changes up to 99"):
         master.start("wconfd")
+
+    # as keeperd does for `gantry cluster takeover`
+    grant = read_grant(master.paths.grant_file)
+    assert grant is not None
+    write_grant(master.paths.grant_file, attrs.evolve(grant, takes_loss=True))
+    master.start("wconfd")
+
+    assert config_of(master.paths).serial_no >= 99
+    assert "config.changes_lost" in master.log("wconfd")
 
 
 def test_a_file_that_is_newer_than_etcd_counts_and_is_put_there(machines: LeasedFleet) -> None:
