@@ -117,7 +117,7 @@ class _Keeperd:
         self._me = me = _me(settings, identity)
         self.shell = shell = Shell(me)
         self._renewer = Renewer(settings, shell.report, lambda: shell.is_well)
-        self._viewer = Viewer(client, keys, identity, memories.earlier_nonce)
+        self._viewer = Viewer(client, keys, identity, memories.nonces)
         self._chronicle = Chronicle(client, keys, identity.node)
         self._parts = Parts(
             keys=MasterKeys(client, keys, Campaigner(identity, me.ttl_s, me.watchdog_s)),
@@ -131,7 +131,7 @@ class _Keeperd:
             ailments=Ailments(settings, shell.report),
         )
         self._member = Membership(
-            client, keys, identity, memories.earlier_nonce, lambda: member_record(shell.keeper, identity), me.ttl_s
+            client, keys, identity, memories.nonces, lambda: member_record(shell.keeper, identity), me.ttl_s
         )
         self._store = StoreKeeping(client)
         self._views = ClusterViews(settings, client, keys, identity, self._chronicle)

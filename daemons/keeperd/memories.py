@@ -16,13 +16,15 @@ from common.wire import structure, unstructure
 from daemons.keeperd.core.words import Memory
 
 _MODE: Final = 0o640
+# starts within the life of a record
+_MOST_NONCES: Final = 16
 
 
 @attrs.frozen(kw_only=True)
 class _Kept(Lenient):
     memory: Memory
-    # of the last keeperd here, in its record as a member
-    nonce: str = ""
+    # of the last keeperds here, in their records as members
+    nonces: tuple[str, ...] = ()
 
 
 class Memories:
@@ -30,16 +32,15 @@ class Memories:
 
     def __init__(self, path: Path, nonce: str) -> None:
         self._path = path
-        self._nonce = nonce
         kept = _read(path)
         self.memory = kept.memory
-        # of the keeperd that ran here before this one; empty: none did
-        self.earlier_nonce = kept.nonce
+        # of this keeperd, and of those that ran here before it: their records may still be there
+        self.nonces = (*kept.nonces[1 - _MOST_NONCES :], nonce)
         self.store(self.memory)
 
     def store(self, memory: Memory) -> None:
         """Raises: OSError. Durability: on return it survives a loss of power."""
-        write_file(self._path, orjson.dumps(unstructure(_Kept(memory=memory, nonce=self._nonce))), mode=_MODE)
+        write_file(self._path, orjson.dumps(unstructure(_Kept(memory=memory, nonces=self.nonces))), mode=_MODE)
         self.memory = memory
 
 

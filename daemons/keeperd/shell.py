@@ -97,6 +97,8 @@ class Shell:
         self._busy_since: float | None = None
         # kind of act -> what ends it
         self._running: dict[str, trio.CancelScope] = {}
+        # whether luxid has prepared the move of the mastership
+        self._is_drained = False
         # the mastership that was won last
         self._won: Won | None = None
         self._look_again = trio.Event()
@@ -186,12 +188,13 @@ class Shell:
             case Drain(node, kill):
                 self._begin("drain", self._drain, node, kill)
             case DrainNoMore():
-                # ending the call lets luxid take work again
-                self._end("drain")
+                self._drain_no_more()
             case StopDaemons():
-                self._end_daemons(parts.servants.end)
+                self._end_daemons("servants", parts.servants.end)
             case KillDaemons():
-                self._end_daemons(parts.servants.kill)
+                # one that is under way kills all that it finds until nothing is left
+                if "kill" not in self._running:
+                    self._end_daemons("kill", parts.servants.kill)
             case Release(clean):
                 self._release(is_clean=clean)
             case DropLease():
@@ -291,7 +294,9 @@ class Shell:
         won = self._won
         if won is None:
             return
-        self._end("servants")
+        for kind in ("servants", "kill"):
+            self._end(kind)
+        self._drain_no_more()
         self._begin("address", self._parts.address.bring_up)
         view = self.keeper.view if self.keeper else None
         record = won.event.record
@@ -302,13 +307,16 @@ class Shell:
         grant = Grant(record.node, record.nonce, won.fence, cluster_id, record.ttl_s, takes_loss)
         self._begin("servants", self._parts.servants.start, grant)
 
-    def _end_daemons(self, end: Callable[[int], Awaitable[None]]) -> None:
-        for kind in ("tell", "drain"):
-            self._end(kind)
+    def _end_daemons(self, kind: str, end: Callable[[int], Awaitable[None]]) -> None:
+        for other in ("tell", "servants", "kill"):
+            self._end(other)
+        if not self._is_drained:
+            self._end("drain")
         self._begin("address", self._parts.address.take_down)
-        self._begin("servants", end, self.keeper.started_epoch if self.keeper else 0)
+        self._begin(kind, end, self.keeper.started_epoch if self.keeper else 0)
 
     def _release(self, *, is_clean: bool) -> None:
+        self._drain_no_more()
         self._parts.renewer.renew_no_more()
         self._parts.renewer.close_watchdog()
         won, self._won = self._won, None
@@ -327,7 +335,14 @@ class Shell:
             async with trio.open_nursery() as nursery:
                 await nursery.start(partial(self._parts.draining.hold, kill=kill))
                 await self._again(lambda: self._parts.keys.mark_leaving(won, node))
+                # the call goes on until luxid has ended: else it would take work again
+                self._is_drained = True
                 self.report(Drained(won.fence.epoch))
+
+    def _drain_no_more(self) -> None:
+        """End the call of luxid; one that lives takes work again."""
+        self._is_drained = False
+        self._end("drain")
 
     async def _again(self, work: Callable[[], Awaitable[object]]) -> None:
         """Try until etcd has taken or refused it."""

@@ -7,7 +7,7 @@ Source: lease.md 2.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 import attrs
@@ -31,7 +31,7 @@ _log: Final = get_log(__name__)
 class Membership:
     """Args:
     describe: makes the record as it is now.
-    own_nonces: of this keeperd, and of the one that ran here before.
+    own_nonces: of this keeperd, and of those that ran here before.
     """
 
     def __init__(
@@ -39,14 +39,14 @@ class Membership:
         client: EtcdClient,
         keys: Keys,
         identity: Identity,
-        earlier_nonce: str,
+        own_nonces: Collection[str],
         describe: Callable[[], MemberRecord],
         ttl_s: float,
     ) -> None:
         self._client = client
         self._key = keys.member(identity.node)
         self._identity = identity
-        self._own_nonces = frozenset({identity.nonce, earlier_nonce} - {""})
+        self._own_nonces = own_nonces
         self._describe = describe
         self._ttl_s = _LIVES * ttl_s
         self._lease: LeaseId = 0

@@ -3,7 +3,7 @@
 Source: lease.md 2 and 7.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final, TypeVar
 
 from common.errors import DamagedFile
@@ -24,13 +24,13 @@ _log: Final = get_log(__name__)
 
 
 class Viewer:
-    """Args: earlier_nonce: of the keeperd that ran here before, whose record as a member may still be there."""
+    """Args: own_nonces: of this keeperd, and of those that ran here before, whose records may still be there."""
 
-    def __init__(self, client: EtcdClient, keys: Keys, identity: Identity, earlier_nonce: str) -> None:
+    def __init__(self, client: EtcdClient, keys: Keys, identity: Identity, own_nonces: Collection[str]) -> None:
         self._client = client
         self._keys = keys
         self._identity = identity
-        self._own_nonces = frozenset({identity.nonce, earlier_nonce} - {""})
+        self._own_nonces = own_nonces
         # when etcd has replied last, by BOOTTIME; None: never
         self.heard_at: float | None = None
         # what etcd has raised

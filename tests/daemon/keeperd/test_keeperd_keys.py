@@ -39,7 +39,7 @@ class Node:
 
     @property
     def viewer(self) -> Viewer:
-        return Viewer(self.client, self.keys, identity(self.name), "")
+        return Viewer(self.client, self.keys, identity(self.name), [])
 
     async def win(self) -> Won:
         view = await self.viewer.look()
@@ -187,12 +187,13 @@ def record(nonce: str) -> MemberRecord:
     )
 
 
-@pytest.mark.parametrize(("earlier_nonce", "is_twin"), [("", True), ("nonce-node1.test", False)])
-def test_a_second_machine_of_a_name_takes_no_part(etcd: TestEtcd, earlier_nonce: str, is_twin: bool) -> None:
+@pytest.mark.parametrize(("earlier", "is_twin"), [([], True), (["nonce-node1.test"], False)])
+def test_a_second_machine_of_a_name_takes_no_part(etcd: TestEtcd, earlier: list[str], is_twin: bool) -> None:
     async def play(one: Node, _: Node) -> None:
         mine, its = identity("node1.test"), identity("node1.test", "other")
-        first = Membership(one.client, one.keys, mine, "", lambda: record(mine.nonce), TTL_S)
-        second = Membership(one.client, one.keys, its, earlier_nonce, lambda: record(its.nonce), TTL_S)
+        own = [*earlier, its.nonce]
+        first = Membership(one.client, one.keys, mine, [mine.nonce], lambda: record(mine.nonce), TTL_S)
+        second = Membership(one.client, one.keys, its, own, lambda: record(its.nonce), TTL_S)
 
         async def nonce() -> str:
             found = (await one.client.get(Get(one.keys.member("node1.test")))).values
@@ -210,7 +211,7 @@ def test_a_second_machine_of_a_name_takes_no_part(etcd: TestEtcd, earlier_nonce:
             nursery.start_soon(second.run)
             await wait_until_async(is_judged, what="the second one has looked")
             assert (await nonce() == mine.nonce) is is_twin
-            view = await Viewer(one.client, one.keys, its, earlier_nonce).look()
+            view = await Viewer(one.client, one.keys, its, own).look()
             assert view.has_twin is is_twin
             nursery.cancel_scope.cancel()
 

@@ -96,10 +96,18 @@ def test_a_switchover_moves_it_and_is_written_down(fleet: LeaseFleet) -> None:
     new = other_than(fleet, old)
     until_fit(new)
 
+    job = old.cluster.submit({"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "on_master": True, "on_nodes": []})
+    # it is due when the first one ends, but must not begin where the daemons are about to end
+    depends = [[job, ["success"]]]
+    later = old.cluster.submit(
+        {"OP_ID": "OP_TEST_DELAY", "duration": 1.0, "on_master": True, "on_nodes": [], "depends": depends}
+    )
+
     with BlockingClient(old.paths.keeperd_socket, daemon="keeperd") as keeperd:
         assert keeperd.call(Switchover(new.name, limit_s=60.0), timeout_s=90) == new.name
 
     assert fleet.until_master() is new
+    assert new.cluster.wait(job, later) == ["success", "success"]
     assert not old.pids("luxid", "wconfd", "forkserver")
     wait_until(lambda: cluster_view(new).history[-1].node == new.name, what="the switch-over is written down")
     assert cluster_view(new).history[-1].cause == "switch-over, asked by root"
