@@ -163,7 +163,17 @@ async def _socket(endpoint: Endpoint) -> socket.socket:
         found = await trio.socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise Broken(f"its name is not known: {error.strerror or error}") from error
-    family, _, _, _, place = found[0]
+    refused = Broken("its name has no address")
+    # a name such as localhost has one address of each kind, and the member may listen at either
+    for family, _, _, _, place in found:
+        try:
+            return await _socket_to(family, place)
+        except Broken as broken:
+            refused = broken
+    raise refused
+
+
+async def _socket_to(family: int, place: tuple[object, ...]) -> socket.socket:
     try:
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)
     except OSError as error:
