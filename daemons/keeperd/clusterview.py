@@ -156,9 +156,16 @@ class ClusterViews:
                 version=status.release,
                 is_leader=status.is_leader,
                 db_bytes=status.size,
-                quota_bytes=status.quota,
+                quota_bytes=status.quota or await self._quota(endpoint),
             )
         )
+
+    async def _quota(self, endpoint: Endpoint) -> int:
+        """By its metrics, as releases before 3.6 tell it; 0: they are not to be had."""
+        try:
+            return await self._client.quota(endpoint, _ASK_S)
+        except EtcdError:
+            return 0
 
     async def _ask_luxid(self, found: _Found) -> None:
         try:

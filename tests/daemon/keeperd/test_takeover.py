@@ -71,7 +71,7 @@ def test_one_node_serves_and_all_tell_of_it(fleet: LeaseFleet) -> None:
     assert (view.asked, view.state, view.master) == (replica.name, "follow", master.name), view.members
     assert {member.name for member in view.members} == {master.name, replica.name}
     assert [(each.node, each.cause) for each in view.history] == [(master.name, "the first master")]
-    assert [etcd.is_leader for etcd in view.etcd] == [True]
+    assert [(etcd.is_leader, etcd.quota_bytes) for etcd in view.etcd] == [(True, 2**31)]
     assert cluster_view(master).valid_s is not None
     told: dict[str, object] = {}
     for candidate, path, status in [
