@@ -91,6 +91,11 @@ class Paths(QueuePaths, RunPaths):
         return self.data / "keeperd.memory"
 
     @property
+    def lost_found(self) -> Path:
+        """Folders with files of jobs that an old master had and nobody else; ours, made when there are some."""
+        return self.data / "lost+found"
+
+    @property
     def join_tokens(self) -> Path:
         """The folder of the tokens with which machines may join; ours, on the master."""
         return self.data / "join-tokens"

@@ -55,7 +55,10 @@ class Beforehand(Protocol):
     """What is done in the cluster before files are written here, and after they could not be."""
 
     async def commit(self, writes: Sequence[FileWrite]) -> None:
-        """Raises: GantryError: the files must not be written. InvalidRequest: they are too large."""
+        """Raises: GantryError: the files must not be written. InvalidRequest: they are too large.
+
+        It is never cancelled, and must have an end.
+        """
         ...
 
     def made(self, writes: Sequence[FileWrite]) -> None:
@@ -168,7 +171,7 @@ class GroupCommit:
         return tickets
 
     async def _write_group(self, tickets: Sequence[_Ticket]) -> None:
-        """Cancellation: only while an fsync is repeated, no thread can start, or the cluster is waited for."""
+        """Cancellation: only while an fsync is repeated, no thread can start, or something is put back."""
         self._groups += 1
         if self._beforehand is not None:
             tickets = await self._commit_beforehand(self._beforehand, tickets)
@@ -191,7 +194,9 @@ class GroupCommit:
             self._answer(tickets, Unavailable(_CLOSING))
             return ()
         try:
-            await beforehand.commit([write for ticket in tickets for write in ticket.writes])
+            # what may be committed must be written, or its callers would hear that it was not
+            with trio.CancelScope(shield=True):
+                await beforehand.commit([write for ticket in tickets for write in ticket.writes])
         except InvalidRequest as error:
             if len(tickets) == 1:
                 self._answer(tickets, error)

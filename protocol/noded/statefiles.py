@@ -79,6 +79,8 @@ class RemoveStateFiles(NodeCall[None]):
     METHOD = "gantry_remove_files"
     LIMIT_S = URGENT_S
     names: tuple[str, ...]
+    # whether files of jobs are moved to a folder of their own below `lost+found` in the folder of data
+    keeps_jobs: bool = False
 
 
 @attrs.frozen

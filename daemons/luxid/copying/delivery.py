@@ -63,9 +63,12 @@ class Delivery:
             text = f"job {job_id} is not copied: {explain_os_error(error)}"
             raise NotSent(Failed(FailureKind.UNSENT, text)) from error
 
-    async def remove(self, names: Sequence[str]) -> None:
-        """Remove files, at a node that knows calls of ours. Raises: NotSent."""
-        await self._line.call(RemoveStateFiles(tuple(names)), CALL_S)
+    async def remove(self, names: Sequence[str], *, keeps_jobs: bool = False) -> None:
+        """Remove files, at a node that knows calls of ours. Raises: NotSent.
+
+        Args: keeps_jobs: whether the node sets files of jobs aside.
+        """
+        await self._line.call(RemoveStateFiles(tuple(names), keeps_jobs), CALL_S)
 
     async def _send_together(self, batch: Batch, jobs: FoundJobs) -> None:
         states = await in_thread(read_states, self._paths, batch.states) if batch.states else {}

@@ -24,7 +24,7 @@ from common.nodes.epochs import own_epoch
 from common.objects.index import ConfigIndex
 from common.paths import Paths
 from common.places.queuepaths import WAITS_FILE_JOBS
-from common.replication import NoLongerMaster, NotCopied
+from common.replication import NoLongerMaster
 from common.system.inthread import in_thread
 from common.system.log import get_log
 from daemons.luxid.copying.calls import QueueCalls
@@ -35,9 +35,9 @@ from daemons.luxid.copying.line import NotSent
 from daemons.luxid.copying.purgeturn import PurgeTurn
 from daemons.luxid.copying.senderevents import NOBODY, SenderEvents
 from daemons.luxid.copying.sending import NodeSender
+from daemons.luxid.copying.standing import not_copied, verdict_of
 from daemons.luxid.copying.stops import Stops
 from daemons.luxid.core.copies.backlog import Backlog, Key, StateName
-from daemons.luxid.core.copies.verdict import Verdict
 from protocol.luxi.cluster import QueueLag
 from protocol.luxi.copies import QueueVerdict
 from protocol.noded.clients.certificates import CertificateFiles
@@ -155,7 +155,7 @@ class NodeCopies:
 
     def verdicts(self) -> Sequence[QueueVerdict]:
         """What the last comparisons with each candidate have shown."""
-        return [_verdict(sender, sender.verdict) for sender in self._senders.values()]
+        return [verdict_of(sender, sender.verdict) for sender in self._senders.values()]
 
     async def check(self) -> tuple[QueueVerdict, ...]:
         """Compare with each candidate now."""
@@ -179,7 +179,7 @@ class NodeCopies:
             except (OSError, GantryError) as error:
                 failure = explain_os_error(error) if isinstance(error, OSError) else error.message
             else:
-                return _verdict(sender, sender.verdict)
+                return verdict_of(sender, sender.verdict)
         return QueueVerdict(sender.node.name, failure=failure, takes_ours=sender.backlog.takes_ours)
 
     async def replaced(self, files: Sequence[FileWrite]) -> None:
@@ -248,7 +248,7 @@ class NodeCopies:
         for sender in lacking:
             sender.made_wait()
         if lacking:
-            raise _not_copied(lacking, len(senders))
+            raise not_copied(lacking, len(senders))
 
     async def _beat(self) -> None:
         with contextlib.suppress(NoLongerMaster):
@@ -278,7 +278,15 @@ class NodeCopies:
         assert self._client is not None, "run has not begun"
         assert self._nursery is not None
         sender = NodeSender(
-            node, self._paths, self._calls, self._client, self._turn_to_purge, self._told, is_new=is_new
+            node,
+            self._paths,
+            self._calls,
+            self._client,
+            self._turn_to_purge,
+            self._told,
+            is_new=is_new,
+            # what an old master has beyond is no more than what its job processes wrote
+            keeps_strangers=self._rules.has_lease,
         )
         self._senders[node.name] = sender
         _log.info("copies.begin", node=node.name, address=node.place, is_new=is_new)
@@ -288,20 +296,3 @@ class NodeCopies:
         await sender.run()
         if sender.is_outdated:
             self._is_outdated.set()
-
-
-def _verdict(sender: NodeSender, verdict: Verdict | None) -> QueueVerdict:
-    name, takes_ours = sender.node.name, sender.backlog.takes_ours
-    if verdict is None:
-        return QueueVerdict(name, failure=sender.failure, takes_ours=takes_ours)
-    return QueueVerdict(name, verdict.at, verdict.count, verdict.names, takes_ours=takes_ours)
-
-
-def _not_copied(lacking: Sequence[NodeSender], count: int) -> NotCopied:
-    """Whether more than half failed: the master itself counts as one that has the change."""
-    failures = len(lacking)
-    is_most = count - failures + 1 < failures
-    how_many = f"{failures} of {count} candidates lack a change"
-    if is_most:
-        how_many = f"more than half of the nodes lack a change, {failures} of {count} candidates"
-    return NotCopied(f"{how_many}: {'; '.join(sender.why_it_lacks for sender in lacking)}", is_most=is_most)

@@ -47,7 +47,7 @@ _log: Final = get_log(__name__)
 
 
 class NodeSender:
-    """Sends to one node; start `run`."""
+    """Sends to one node; start `run`. Args: keeps_strangers: jobs that the master has not are set aside there."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class NodeSender:
         told: SenderEvents = NOBODY,
         *,
         is_new: bool,
+        keeps_strangers: bool = False,
     ) -> None:
         self.node = node
         # when it began to fail, by trio's clock; None: it replies
@@ -81,6 +82,7 @@ class NodeSender:
         self._calls = calls
         self._turn_to_purge = turn
         self._told = told
+        self._keeps_strangers = keeps_strangers
         self._delivery = Delivery(paths, calls, self.line, self.backlog)
         self._work = trio.Event()
         # whether it was asked since its last failure which calls it knows
@@ -276,7 +278,7 @@ class NodeSender:
         if found is not None:
             self._note(found)
             if found.strangers:
-                await self._delivery.remove(found.strangers)
+                await self._delivery.remove(found.strangers, keeps_jobs=self._keeps_strangers)
             return
         self._comparison = None
         self.backlog.compared()

@@ -5,7 +5,8 @@ candidate may lack, and `shrinking` forgets the others. A job that comes into th
 transaction that says so, and one that leaves them, too: a new master must not start it again.
 
 What is too large for etcd is refused, so no new file is. A job's file that has grown beyond it is not committed any
-more: it counts here alone, and the log says so.
+more: it counts here alone, and the log says so. What etcd has of it stays: no other master starts
+the job again.
 
 Source: DESIGN section 14; `common.replication`.
 """
@@ -29,7 +30,7 @@ from daemons.luxid.replicating.queuechanges import QueueChanges, job_ids_of, job
 # bytes of a file that has grown, beyond which it is not committed; etcd takes some more in one value
 MOST_BYTES: Final = 7 * 2**20
 # files of one transaction, or of one change of several; with the notes of their jobs they are less than etcd's bound
-MOST_FILES: Final = 1000
+MOST_FILES: Final = 200
 _log: Final = get_log(__name__)
 
 
@@ -80,14 +81,18 @@ class EtcdCopies:
         self._made([key for write in files if (key := self._changes.files.key(write.path)) is not None])
 
     async def taking_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
+        for start in range(0, len(paths), MOST_FILES):
+            await self._take_up(paths[start : start + MOST_FILES], are_dead=are_dead)
+
+    async def _take_up(self, paths: Sequence[Path], *, are_dead: bool) -> None:
         found = await in_thread(read_all, paths)
         contents: dict[Key, bytes] = {}
         for path, content in found.items():
             if (job_id := self._changes.files.job(path)) is not None:
                 contents[job_id] = content
-        jobs = jobs_of(contents)
-        passing = self.hands.was_written(jobs, are_dead=are_dead)
         small = await self._small_enough(contents)
+        jobs = jobs_of(small)
+        passing = self.hands.was_written(jobs, are_dead=are_dead)
         await self.commit({key: Written(content) for key, content in small.items()}, passing)
         self.hands.done(passing, jobs)
 
@@ -197,3 +202,8 @@ class EtcdCopies:
         archived = self._paths.archived_job_file(key)
         content = read_all([archived]).get(archived)
         return Removed() if content is None else Archived(content)
+
+
+def is_too_large(fate: Fate) -> bool:
+    """Whether a file that exists here is not committed any more."""
+    return isinstance(fate, Written) and len(fate.content) > MOST_BYTES

@@ -27,7 +27,7 @@ from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.commitsnow import CommitsNow
 from daemons.luxid.core.copies.jobhands import Passing
 from daemons.luxid.core.copies.replaydecisions import has_process
-from daemons.luxid.replicating.etcdcopies import MOST_FILES, EtcdCopies
+from daemons.luxid.replicating.etcdcopies import MOST_FILES, EtcdCopies, is_too_large
 from daemons.luxid.replicating.queuechanges import QueueChanges
 from daemons.luxid.replicating.replaying import Found, Laid, Laying, read_found
 from daemons.luxid.replicating.shrinking import Shrinking
@@ -153,7 +153,11 @@ class LeasedQueue:
             self.copies.hands.begun(job_id)
 
     async def _commit_laid(self, laid: Laid) -> None:
-        fates, over = dict(laid.fates), set(laid.over)
+        large = {key for key, fate in laid.fates.items() if is_too_large(fate)}
+        for key in large:
+            _log.error("commit.too_large", file=self._changes.name(key), effect="etcd keeps what it has of it")
+        fates = {key: fate for key, fate in laid.fates.items() if key not in large}
+        over = {job_id for job_id in laid.over if job_id not in large}
         while fates or over:
             part = {key: fates.pop(key) for key in list(fates)[:MOST_FILES]}
             ended = {key for key in part if isinstance(key, int) and key in over} or set(list(over)[:MOST_FILES])

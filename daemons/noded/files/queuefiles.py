@@ -8,7 +8,9 @@ Source: noded.md 6 and 9.
 
 import errno
 import os
+import secrets
 import stat
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -81,6 +83,16 @@ class QueueFiles:
         """
         await in_thread(self._remove, paths)
 
+    async def set_aside(self, paths: Sequence[Path]) -> Path:
+        """Move files of jobs, as far as they exist, to a new folder; return it. Raises: OSError.
+
+        Durability: on return the moves survive a loss of power.
+        """
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        folder = self._paths.lost_found / f"jobs-{stamp}-{secrets.token_hex(3)}"
+        await in_thread(self._set_aside, paths, folder)
+        return folder
+
     def names_in(self, folder: Path) -> Sequence[str]:
         """The names in a folder; a missing one has none. Raises: OSError."""
         try:
@@ -144,6 +156,10 @@ class QueueFiles:
     def _remove(self, paths: Sequence[Path]) -> None:
         with self._lock.held():
             durably(lambda: remove_files(paths))
+
+    def _set_aside(self, paths: Sequence[Path], folder: Path) -> None:
+        with self._lock.held():
+            durably(lambda: _move([(path, folder / path.name) for path in paths]))
 
     def _set_drain_flag(self, is_drained: bool) -> None:
         with self._lock.held():

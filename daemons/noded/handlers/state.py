@@ -9,10 +9,12 @@ from typing import Final
 from common.durable.atomicfile import FileWrite
 from common.errors import Denied, InvalidRequest
 from common.system.inthread import in_thread
+from common.system.log import get_log
 from daemons.noded.files.places import Places
 from daemons.noded.files.queuefiles import MODE, QueueFiles
 from protocol.noded.statefiles import (
     MOST_FILES,
+    QUEUE,
     SUBMISSIONS,
     ListStateFiles,
     RemoveStateFiles,
@@ -24,6 +26,7 @@ from protocol.noded.statefiles import (
     may_be_written,
 )
 
+_log: Final = get_log(__name__)
 # the mode that luxid gives to keys
 _KEY_MODE: Final = 0o600
 
@@ -46,7 +49,11 @@ class StateHandlers:
         for name in call.names:
             if not may_be_removed(name):
                 raise Denied(f"'{name}' is not a file that may be removed on this node")
-        await self._files.remove([self._places.state_file(name) for name in call.names])
+        jobs = [name for name in call.names if call.keeps_jobs and name.startswith(f"{QUEUE}/")]
+        if jobs:
+            folder = await self._files.set_aside([self._places.state_file(name) for name in jobs])
+            _log.warning("jobs.set_aside", count=len(jobs), first=jobs[0], folder=folder, reason="the master has none")
+        await self._files.remove([self._places.state_file(name) for name in call.names if name not in jobs])
 
     async def names(self, call: ListStateFiles) -> tuple[str, ...]:
         if not may_be_listed(call.folder):

@@ -77,6 +77,8 @@ def test_the_queue_survives_its_node(nodes: PlayedMasters, tmp_path: Path) -> No
     nodes.until_synced(FIRST)
     nodes.until_forgotten()
     assert not stranger.exists()
+    (kept,) = nodes[FIRST].paths.lost_found.glob("*/job-999")
+    assert kept.read_bytes() == b"not acknowledged"
     assert nodes[FIRST].paths.job_file(last).read_bytes() == nodes[SECOND].paths.job_file(last).read_bytes()
 
 
