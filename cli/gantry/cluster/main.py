@@ -33,7 +33,7 @@ class ShowingGroup(Group):
             help=(
                 "The cluster. Without a verb: who is the master and for how long, which nodes could follow it, "
                 "and how etcd does; the exit code is 3 if nobody is the master. "
-                "The verbs after test-watchdog are those of gnt-cluster."
+                "The verbs to test-watchdog are for a lease in etcd, those from init on are gnt-cluster's."
             ),
             examples=(
                 "gantry cluster",
