@@ -33,6 +33,7 @@ from daemons.keeperd.core.words import (
     AcceptRestore,
     Act,
     Campaign,
+    CampaignLost,
     Drain,
     Drained,
     DrainNoMore,
@@ -102,6 +103,8 @@ class Shell:
         # the mastership that was won last
         self._won: Won | None = None
         self._look_again = trio.Event()
+        # whether the next look is at another member of etcd than the last one
+        self._looks_elsewhere = False
         self._on_change: list[Callable[[Keeper], None]] = []
         self.keeper: Keeper | None = None
         # set when the keeper is another one than now
@@ -170,7 +173,8 @@ class Shell:
         """Return whether keeperd is to end. Never raises: what fails is told."""
         parts = self._parts
         match act:
-            case Look():
+            case Look(elsewhere):
+                self._looks_elsewhere = elsewhere
                 self._look_again.set()
             case Campaign():
                 self._begin("campaign", self._campaign, act)
@@ -227,8 +231,9 @@ class Shell:
         """Read etcd when it is asked for, and each `poll_s` seconds; for ever."""
         while True:
             self._look_again = trio.Event()
+            elsewhere, self._looks_elsewhere = self._looks_elsewhere, False
             try:
-                view = await viewer.look()
+                view = await viewer.look(elsewhere=elsewhere)
             except EtcdError as error:
                 _log.warning("etcd.silent", reason=error.message)
                 self.report(EtcdSilent(is_corrupt=isinstance(error, EtcdCorrupt)))
@@ -282,8 +287,12 @@ class Shell:
             del self._running[kind]
 
     async def _campaign(self, act: Campaign) -> None:
-        above = max(act.above, await self._parts.teller.highest_epoch())
-        outcome = await self._parts.keys.campaign(above, act.epoch_revision)
+        try:
+            above = max(act.above, await self._parts.teller.highest_epoch())
+            outcome = await self._parts.keys.campaign(above, act.epoch_revision)
+        except (GantryError, OSError) as error:
+            # whatever fails, the machine hears of the end of its campaign
+            outcome = CampaignLost(error.message if isinstance(error, GantryError) else str(error))
         if isinstance(outcome, Won):
             self._won = outcome
             self.report(outcome.event)

@@ -123,6 +123,10 @@ class Asker:
         count = len(self._order)
         return [(self._first + step) % count for step in range(count)]
 
+    def turn(self) -> None:
+        """Ask the next member first from now on."""
+        self._first = (self._first + 1) % len(self._order)
+
     def _avoid(self, index: int, reason: str) -> None:
         # another task may have turned to the next one already
         if self._first == index and len(self._order) > 1:

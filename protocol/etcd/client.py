@@ -62,6 +62,10 @@ class EtcdClient:
         """Close the kept connections; requests under way go on."""
         self._asker.close()
 
+    def turn(self) -> None:
+        """Ask another member first from now on, if there is one."""
+        self._asker.turn()
+
     async def get(self, asked: Get, limit_s: float | None = None) -> Found:
         """Read. Raises: Compacted."""
         return await self._asker.ask(questions.get(asked), limit_s)

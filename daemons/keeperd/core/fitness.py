@@ -1,9 +1,10 @@
 """Whether this node may become the master, and why not.
 
 Theory. A node may only if its files, with what is in etcd laid over them, are those of the cluster: it was the last
-master itself, or a later master has compared all its files, or it was never the master and has had copies since it
-joined; and it has not been marked stale. An operator may overrule that and take the loss; nobody may overrule what
-makes a mastership impossible or unsafe.
+master itself, or a later master has compared all its files and keeps in etcd what it lacks; and it has not been marked
+stale. In a new cluster nobody has anything yet. An operator may overrule that and take the loss; nobody may overrule
+what makes a mastership impossible or unsafe. A node that was away when etcd was restored has nothing to doubt it by: it
+goes by the doubt of the others.
 
 Source: lease.md 6 and 7.
 """
@@ -12,7 +13,7 @@ from typing import Final
 
 import attrs
 
-from common.lease.records import FORMAT, LastMaster, WantedKind
+from common.lease.records import FORMAT, LastMaster, Role, WantedKind
 from common.lease.times import ghost_s
 from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.words import View
@@ -29,6 +30,8 @@ class Bar:
     until: float | None = None
 
 
+_NOT_COMPARED: Final = "no later master has compared its files since it was the master"
+_NEVER_COMPARED: Final = "no master has compared its files yet"
 NO_FAILOVER: Final = Bar("priority 0: it never becomes the master by itself", is_overruled=True)
 
 
@@ -63,8 +66,10 @@ def _unwise(keeper: Keeper, view: View, now: float) -> list[Bar]:
         found.append(NO_FAILOVER)
     if view.is_stale:
         found.append(Bar("stale: it was away too long and has not caught up", is_overruled=True))
+    elif doubting := sorted(record.node for record in view.others.values() if record.role is Role.DOUBT):
+        found.append(Bar(f"etcd is older than {', '.join(doubting)} remembers; see accept-restore", is_overruled=True))
     elif not _has_all(keeper, view):
-        found.append(Bar("no later master has compared its files since it was the master", is_overruled=True))
+        found.append(Bar(_NOT_COMPARED if keeper.memory.own_epoch else _NEVER_COMPARED, is_overruled=True))
     if now < (until := reset_until(keeper, view)):
         found.append(Bar("its watchdog may have reset it; it waits", is_overruled=True, until=until))
     if now < keeper.not_before:
@@ -74,9 +79,11 @@ def _unwise(keeper: Keeper, view: View, now: float) -> list[Bar]:
 
 def _has_all(keeper: Keeper, view: View) -> bool:
     memory = keeper.memory
+    if view.epoch == 0:
+        return True
     if memory.lacking >= max(1, view.synced):
         return False
-    return memory.own_epoch in (0, view.epoch) or view.synced > memory.own_epoch
+    return memory.own_epoch == view.epoch or view.synced > memory.own_epoch
 
 
 def reset_until(keeper: Keeper, view: View) -> float:

@@ -38,7 +38,7 @@ from daemons.keeperd.core.words import (
 # seconds that the daemons get when keeperd is ended or hands over
 STOP_LIMIT_S: Final = 20.0
 # seconds between two SIGKILLs for what does not end
-KILL_AGAIN_S: Final = 1.0
+KILL_AGAIN_S: Final = 3.0
 # seconds in which another node must take over before the old master campaigns itself
 TAKER_LIMIT_S: Final = 10.0
 # causes by which the daemons may use the time until the deadline

@@ -86,7 +86,7 @@ class MasterKeys:
         ]
         asked = Transaction(when, puts, [Get(self._keys.master), Get(self._keys.epoch)])
         try:
-            fence = self._fence(record, await self._until_known(asked, sent_at + granted.ttl_s))
+            fence = self._fence(record, granted.lease, await self._until_known(asked, sent_at + granted.ttl_s))
         except EtcdError as error:
             await self._revoke(granted.lease)
             return CampaignLost(error.message)
@@ -95,13 +95,14 @@ class MasterKeys:
             return CampaignLost()
         return Won(CampaignWon(fence, record, sent_at), granted.lease)
 
-    def _fence(self, record: MasterRecord, outcome: Outcome) -> Fence | None:
+    def _fence(self, record: MasterRecord, lease: LeaseId, outcome: Outcome) -> Fence | None:
         """The mastership that is won; None: somebody else was quicker."""
         if outcome.succeeded:
             return Fence(record.epoch, outcome.header.revision, outcome.header.revision)
         pairs = {pair.key: pair for found in outcome.found for pair in found}
         master, epoch = pairs.get(self._keys.master), pairs.get(self._keys.epoch)
-        if master is None or epoch is None or not _is_of(master, record):
+        # a late transaction of an earlier campaign has put another lease, which nobody renews
+        if master is None or epoch is None or master.lease != lease or not _is_of(master, record):
             return None
         return Fence(record.epoch, master.create_revision, epoch.mod_revision)
 
@@ -146,6 +147,8 @@ class MasterKeys:
         ]
         puts: list[Operation] = [
             Delete(self._keys.master),
+            # restored with the rest; its files are those that count now
+            Delete(self._keys.stale(accepted.node)),
             Put(self._keys.epoch, str(accepted.epoch).encode()),
             Put(self._keys.accepted, encode(accepted)),
         ]

@@ -36,8 +36,13 @@ class Viewer:
         # what etcd has raised
         self.alarms: Sequence[Alarm] = ()
 
-    async def look(self) -> View:
-        """Read all of it at one revision. Raises: as `EtcdClient`."""
+    async def look(self, *, elsewhere: bool = False) -> View:
+        """Read all of it at one revision. Raises: as `EtcdClient`.
+
+        Args: elsewhere: at another member than the last time; some releases read from a paused member what is old.
+        """
+        if elsewhere:
+            self._client.turn()
         keys, node = self._keys, self._identity.node
         single = (keys.master, keys.epoch, keys.last_master, keys.maintenance, keys.wanted, keys.accepted)
         marks = (keys.stale(node), keys.synced(node))

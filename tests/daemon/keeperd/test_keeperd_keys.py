@@ -73,6 +73,29 @@ def test_a_campaign_makes_a_master_that_all_see(etcd: TestEtcd) -> None:
     run(etcd, play)
 
 
+def test_late_key_of_an_earlier_campaign_is_not_taken_for_ours(etcd: TestEtcd) -> None:
+    async def play(one: Node, _: Node) -> None:
+        # of the same process, with the same epoch; its lease is not the one that would be renewed
+        await one.win()
+
+        assert await one.master_keys.campaign(0, 0) == CampaignLost()
+
+    run(etcd, play)
+
+
+def test_node_whose_etcd_was_accepted_is_not_stale_any_more(etcd: TestEtcd) -> None:
+    async def play(one: Node, other: Node) -> None:
+        for node in (one, other):
+            await one.client.transact(Transaction((), [Put(one.keys.stale(node.name), b"3")]))
+
+        await one.master_keys.accept(Accepted(epoch=9, node=one.name))
+
+        assert not (await one.viewer.look()).is_stale
+        assert (await other.viewer.look(elsewhere=True)).is_stale
+
+    run(etcd, play)
+
+
 def test_one_of_two_that_campaign_at_once_wins(etcd: TestEtcd) -> None:
     async def play(one: Node, other: Node) -> None:
         outcomes: list[object] = []

@@ -3,8 +3,9 @@
 import attrs
 
 from common.lease.fence import Fence
-from common.lease.records import MemberRecord, Role
+from common.lease.records import MemberRecord
 from daemons.keeperd.core.keeper import Me
+from daemons.keeperd.core.standings import ROLES
 from daemons.keeperd.core.words import (
     Act,
     Campaign,
@@ -116,7 +117,7 @@ class Node:
             boot_id=self.me.boot_id,
             release="1",
             state=self.keeperd.state.value,
-            role=Role.REPLICA,
+            role=ROLES[self.keeperd.state],
             reasons=self.keeperd.reasons(),
             priority=self.me.priority,
         )

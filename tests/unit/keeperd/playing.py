@@ -61,7 +61,7 @@ def maintenance(change: int, *, on: bool = True) -> Maintenance:
 
 
 def mastered(view: View, node: str, epoch: int, nonce: str = "other") -> View:
-    """The view after a campaign of `node`."""
+    """The view after a campaign of `node`, which has compared the files of this node."""
     revision = view.revision + 1
     return attrs.evolve(
         view,
@@ -71,6 +71,7 @@ def mastered(view: View, node: str, epoch: int, nonce: str = "other") -> View:
         epoch=epoch,
         epoch_revision=revision,
         last_master=last(node, epoch),
+        synced=view.synced if node == NODE else epoch,
     )
 
 

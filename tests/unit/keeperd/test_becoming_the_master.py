@@ -37,7 +37,7 @@ from tests.unit.keeperd.playing import (
     wish,
 )
 
-# n2 has been the master once, and is gone
+# n2 has been the master once, has compared the files of n1, and is gone
 GONE = vacated(mastered(NEW, "n2", 4))
 
 
@@ -175,7 +175,8 @@ REMEMBERED = Memory(cluster_id="c", revision=12, epoch=4)
 @pytest.mark.parametrize(
     ("memory", "synced", "may"),
     [
-        (REMEMBERED, 0, True),
+        (REMEMBERED, 0, False),
+        (REMEMBERED, 2, True),
         (attrs.evolve(REMEMBERED, own_epoch=4), 0, True),
         (attrs.evolve(REMEMBERED, own_epoch=3), 0, False),
         (attrs.evolve(REMEMBERED, own_epoch=3), 3, False),
@@ -185,6 +186,7 @@ REMEMBERED = Memory(cluster_id="c", revision=12, epoch=4)
         (attrs.evolve(REMEMBERED, own_epoch=4, lacking=4), 0, False),
     ],
     ids=[
+        "never compared",
         "never the master",
         "the last master",
         "an old master",

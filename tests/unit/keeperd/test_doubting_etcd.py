@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from common.lease.records import Accepted, WantedKind
+from common.lease.records import Accepted, Role, WantedKind
 from daemons.keeperd.core.keeper import Cause
 from daemons.keeperd.core.words import (
     AcceptRestore,
@@ -18,7 +18,7 @@ from daemons.keeperd.core.words import (
     State,
     View,
 )
-from tests.unit.keeperd.playing import NEW, Play, mastered, vacated, wish
+from tests.unit.keeperd.playing import NEW, Play, mastered, member, vacated, wish
 
 BEFORE = mastered(NEW, "n2", 4)
 MEMORY = Memory(cluster_id="c", revision=BEFORE.revision, epoch=4, accepted=0)
@@ -191,5 +191,16 @@ def test_acceptance_of_an_earlier_restore_ends_no_doubt() -> None:
 
 def test_node_that_has_just_joined_knows_no_time_before_an_acceptance() -> None:
     play = Play().idle(accepted(BEFORE, 5, "n2"))
+
+    assert play.at(State.CAMPAIGN)
+
+
+def test_node_that_was_away_goes_by_the_doubt_of_the_others() -> None:
+    # it has seen nothing that the restored etcd lacks
+    doubting = attrs.evolve(member("n3"), role=Role.DOUBT)
+    play = Play(memory=MEMORY).idle(attrs.evolve(vacated(BEFORE), others={"n3": doubting}))
+    assert play.at(State.BARRED)
+
+    play.look(attrs.evolve(play.view, others={"n3": member("n3")}))
 
     assert play.at(State.CAMPAIGN)

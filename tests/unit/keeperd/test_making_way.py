@@ -93,7 +93,7 @@ def test_old_master_follows_the_one_that_took_over() -> None:
     play.tell(Drained(epoch))
     play.tell(DaemonsEnded(epoch))
 
-    play.look(mastered(vacated(play.view, clean=True), "n2", epoch + 1))
+    play.look(attrs.evolve(mastered(vacated(play.view, clean=True), "n2", epoch + 1), synced=0))
 
     # its files are compared first
     assert play.at(State.BARRED)
