@@ -220,7 +220,8 @@ class Run:
 
 def _words(result: Any) -> str:
     """The text of an error, without what differs from job to job."""
-    return re.sub(r"[\w/.:-]*\d[\w/.:-]*", "N", str(result[1][0]))[:100]
+    text = result if isinstance(result, str) else result[1][0]
+    return re.sub(r"[\w/.:-]*\d[\w/.:-]*", "N", str(text))[:120]
 
 
 def acknowledged(history: Sequence[Told], keys: Keys) -> dict[str, str]:

@@ -47,6 +47,8 @@ _CLIENTS: Final = 2
 _PAUSE_S: Final = 0.1
 _LASTS_S: Final = (0.0, 0.3)
 _PATIENCE_S: Final = 90.0
+# after which a client turns from a node that hangs to the next one
+_ONE_S: Final = 2.0
 _REST_S: Final = 300.0
 # jobs that are acknowledged before each harm
 _BEFORE: Final = 10
@@ -68,7 +70,7 @@ class Submitter:
 
     def __init__(self, fleet: LeaseFleet, folder: Path, name: str, lasts_s: float) -> None:
         self._folder, self._name, self._lasts_s = folder, name, lasts_s
-        self._follower = Follower([(each.name, each.paths) for each in fleet])
+        self._follower = Follower([(each.name, each.paths) for each in fleet], one_s=_ONE_S)
         self._is_over = threading.Event()
         self._lock = threading.Condition()
         self.told: list[Told] = []
@@ -138,12 +140,12 @@ class Measurement:
         known = set(self._jobs())
         at, wall = time.monotonic(), time.time()
         end = _KINDS[kind](master)
-        new = self._fleet.until_master(above=epoch)
-        without_s = self._first_start(new, wall) - wall
+        self._fleet.until_master(above=epoch)
         end()
         for submitter in self._submitters:
             submitter.until_more(2)
-        self._fleet.until_same()
+        without_s = self._first_start(wall) - wall
+        self._fleet.until_fit()
         self._until_ended()
         failed = sum(job.state == "error" for job_id, job in self._jobs().items() if job_id not in known)
         pause_s = max(submitter.longest_pause_s(at) for submitter in self._submitters)
@@ -158,20 +160,17 @@ class Measurement:
                 found.append(f"{step.failed} jobs failed in a planned switch-over")
         return found
 
-    def _first_start(self, new: Candidate, after: float) -> float:
-        """When the first job was started that the new master has acknowledged."""
+    def _first_start(self, harm: float) -> float:
+        """When the next mastership started its first job: at the end of the longest time without a start since then."""
+        newest = {submitter.sure()[-1].asked for submitter in self._submitters}
+        tokens = {asked.key for asked in newest if isinstance(asked, Submit)}
 
-        def starts() -> list[float]:
-            tokens = {
-                told.asked.key
-                for submitter in self._submitters
-                for told in submitter.sure()
-                if told.by == new.name and isinstance(told.asked, Submit)
-            }
-            return [line.at for line in ledger_lines(self._folder) if line.token in tokens and line.at > after]
+        def has_started() -> bool:
+            return bool(tokens & {line.token for line in ledger_lines(self._folder)})
 
-        wait_until(starts, what=f"{new.name} starts a job", timeout_s=_REST_S)
-        return min(starts())
+        wait_until(has_started, what="the next master starts a job", timeout_s=_REST_S)
+        starts = sorted(line.at for line in ledger_lines(self._folder) if line.event == "enter" and line.at > harm)
+        return max(itertools.pairwise([harm, *starts]), key=lambda pair: pair[1] - pair[0])[1]
 
     def _until_ended(self) -> None:
         """Wait until all jobs that are there now have ended."""

@@ -31,9 +31,15 @@ class NoReply(Exception):
 
 
 class Follower:
-    """Asks the master. Args: nodes: name -> paths of its installation."""
+    """Asks the master.
 
-    def __init__(self, nodes: Iterable[tuple[str, Paths]]) -> None:
+    Args:
+        nodes: name and paths of each installation.
+        one_s: limit of one request to one node.
+    """
+
+    def __init__(self, nodes: Iterable[tuple[str, Paths]], *, one_s: float = _ONE_S) -> None:
+        self._one_s = one_s
         self._nodes = list(nodes)
         # index of the node that has replied last
         self._last = 0
@@ -56,7 +62,7 @@ class Follower:
             for step in range(len(self._nodes)):
                 index = (self._last + step) % len(self._nodes)
                 try:
-                    value = self._one(request, sockets[index], min(_ONE_S, deadline - time.monotonic()))
+                    value = self._one(request, sockets[index], min(self._one_s, deadline - time.monotonic()))
                 except (GantryError, OSError) as error:
                     if isinstance(error, RemoteError) and error.code != "unavailable":
                         raise

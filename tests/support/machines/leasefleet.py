@@ -24,6 +24,7 @@ import orjson
 from common.errors import GantryError
 from common.lease.deadline import Deadline
 from common.lease.grant import Grant, read_grant
+from common.lease.keys import Keys
 from common.objects.codec import decode_config
 from common.objects.ssconf import file_content, ssconf_values
 from common.paths import Paths
@@ -35,6 +36,7 @@ from tests.cli.command import Ended
 from tests.support.cluster import Cluster
 from tests.support.etcd import Etcd
 from tests.support.leftovers import processes_under
+from tests.support.machines.etcdentries import entries
 from tests.support.machines.fleet import Fleet, FleetNode
 from tests.support.machines.movablemaster import Machine, name_certificates, unlike
 from tests.support.machines.nodes import LEAN, free_port
@@ -262,6 +264,23 @@ class LeaseFleet:
                 state=lambda at=each.paths: unlike(at, master.paths),  # type: ignore[misc]
                 timeout_s=timeout_s,
             )
+
+    def until_fit(self) -> None:
+        """Wait until every node but the master could follow it: it was compared, and all that it lacks is in etcd."""
+        wait_until(lambda: not self._unfit(), what="all candidates are fit", timeout_s=_PATIENCE_S, state=self._unfit)
+
+    def _unfit(self) -> list[str]:
+        keys = Keys(self.prefix)
+        grants = {each.name: grant for each in self if (grant := each.grant()) is not None}
+        if not grants:
+            return ["nobody is the master"]
+        there = entries(self.etcd, self.prefix)
+        epoch = max(grant.fence.epoch for grant in grants.values())
+        return [
+            f"{name}: compared in epoch {there.get(keys.synced(name), b'0').decode()} of {epoch}"
+            for name in self.candidates
+            if name not in grants and (keys.stale(name) in there or int(there.get(keys.synced(name), b"0")) < epoch)
+        ]
 
     def heal(self) -> None:
         """Let all ways pass everything."""

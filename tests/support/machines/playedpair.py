@@ -8,12 +8,9 @@ with PlayedPair(tmp_path, etcd) as pair:
 Node daemons are not started, so the other candidate lacks everything that is only in etcd.
 """
 
-import base64
-import json
 import threading
-import urllib.request
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 from common.errors import GantryError
 from common.lease.grant import Grant
@@ -22,6 +19,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
 from tests.support.etcd import Etcd
+from tests.support.machines.etcdentries import entries, put
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.playedkeeper import PlayedKeeper
 from tests.support.wait import PATIENCE_S, wait_until
@@ -86,8 +84,7 @@ class PlayedPair:
     def _keep_for_all(self) -> None:
         """Let both be candidates for which entries are kept: as after an earlier master compared their files."""
         for each in self._fleet:
-            key, value = self.keys.synced(each.name).encode(), b"0"
-            self._call("kv/put", {"key": base64.b64encode(key).decode(), "value": base64.b64encode(value).decode()})
+            put(self.etcd, self.keys.synced(each.name), "0")
 
     def begin(self, candidate: Candidate) -> Grant:
         """Let it be the master of the next epoch, and wait until it serves."""
@@ -102,21 +99,12 @@ class PlayedPair:
         """Id -> status of all jobs there."""
         return {row[0]: row[1] for row in candidate.cluster.luxi(QueryJobs(None, ("id", "status")))}  # type: ignore[misc]
 
-    def entries(self, beginning: str | None = None) -> dict[str, bytes]:
-        """What etcd has below this beginning of keys; None: all of this cluster."""
-        start = self.keys.prefix if beginning is None else beginning
-        end = start[:-1] + chr(ord(start[-1]) + 1)
-        body = {"key": base64.b64encode(start.encode()).decode(), "range_end": base64.b64encode(end.encode()).decode()}
-        found = self._call("kv/range", body).get("kvs", ())
-        return {base64.b64decode(pair["key"]).decode(): base64.b64decode(pair.get("value", "")) for pair in found}
+    def entries(self) -> dict[str, bytes]:
+        """What etcd has of this cluster."""
+        return entries(self.etcd, self.keys.prefix)
 
     def until_entry(self, key: str) -> None:
         wait_until(lambda: key in self.entries(), what=f"etcd has {key}", state=lambda: sorted(self.entries()))
 
     def job_key(self, job_id: int) -> str:
         return f"{self.keys.dirty}queue/job-{job_id}"
-
-    def _call(self, path: str, body: object) -> Any:
-        url = f"{self.etcd.members[0].url}/v3/{path}"
-        with urllib.request.urlopen(url, json.dumps(body).encode(), timeout=30) as reply:
-            return json.load(reply)
