@@ -34,7 +34,8 @@ class Address:
     async def _call(self, *, is_up: bool) -> None:
         if not self._program or self._is_up is is_up:
             return
-        self._is_up = is_up
+        # not known while the program runs, also if it is cut off
+        self._is_up = None
         word = "up" if is_up else "down"
         try:
             with trio.fail_after(_LIMIT_S):
@@ -55,3 +56,4 @@ class Address:
                 _log.error("address.failed", program=self._program, word=word, code=done.returncode, output=text)
             else:
                 _log.info("address.changed", word=word)
+            self._is_up = is_up

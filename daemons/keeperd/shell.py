@@ -317,7 +317,8 @@ class Shell:
         self._begin("servants", self._parts.servants.start, grant)
 
     def _end_daemons(self, kind: str, end: Callable[[int], Awaitable[None]]) -> None:
-        for other in ("tell", "servants", "kill"):
+        # only who holds the mastership may tell nodes, and have an old master fenced
+        for other in ("tell", "fence", "servants", "kill"):
             self._end(other)
         if not self._is_drained:
             self._end("drain")
@@ -325,6 +326,8 @@ class Shell:
         self._begin(kind, end, self.keeper.started_epoch if self.keeper else 0)
 
     def _release(self, *, is_clean: bool) -> None:
+        for kind in ("tell", "fence"):
+            self._end(kind)
         self._drain_no_more()
         self._parts.renewer.renew_no_more()
         self._parts.renewer.close_watchdog()

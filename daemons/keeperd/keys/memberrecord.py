@@ -53,7 +53,7 @@ class Membership:
         self._written: MemberRecord | None = None
         self._changed = trio.Event()
         self._told: str = ""
-        # whether the place of the record was looked at once
+        # whether the record was written once, or was found to be a twin's
         self.has_looked = False
 
     def tell(self) -> None:
@@ -93,17 +93,17 @@ class Membership:
 
     async def _write(self, record: MemberRecord) -> None:
         found = await self._client.get(Get(self._key))
-        self.has_looked = True
         revision = 0
         for pair in found.values:
             revision = pair.mod_revision
             if not any(f'"{nonce}"'.encode() in pair.value for nonce in self._own_nonces):
                 _log.error("member.twin", node=self._identity.node, effect="this node does not take part")
+                self.has_looked = True
                 return
         put = Put(self._key, encode(record), self._lease)
         outcome = await self._client.transact(Transaction([Equals(self._key, Field.MODIFIED, revision)], [put]))
         if outcome.succeeded:
-            self._written = record
+            self._written, self.has_looked = record, True
 
     async def _remove(self) -> None:
         if self._written is None:
