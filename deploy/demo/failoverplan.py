@@ -73,7 +73,7 @@ class LiveView:
         done = sum(state == _DONE for state in self.states.values())
         if sys.stdout.isatty():
             stamp = time.strftime("%H:%M:%S")
-            lines = [f"{stamp}  {head:54}{done:3} of {len(self.job_ids)} jobs done", *self._rows()]
+            lines = [f"{stamp}  {head:50}{done:3} of {len(self.job_ids)} jobs done", *self._rows()]
             up = f"\033[{len(self._drawn)}A" if self._drawn else ""
             sys.stdout.write(up + "".join(f"\033[2K{line[:_WIDTH]}\n" for line in lines))
             self._drawn = lines
