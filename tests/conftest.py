@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.cluster import Cluster
-from tests.support.etcdfixtures import crashable_etcd, etcd, left_out, module_etcd
+from tests.support.etcds.etcdfixtures import crashable_etcd, etcd, left_out, module_etcd
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 # folders of tests that run only where they are named

@@ -13,8 +13,8 @@ from daemons.keeperd.core.keeper import Keeper
 from daemons.keeperd.core.words import State
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdError
-from protocol.etcd.upkeep import Upkeep
-from protocol.etcd.upkeepwords import problems
+from protocol.etcd.keeping.upkeep import Upkeep
+from protocol.etcd.keeping.upkeepwords import problems
 
 _INTERVAL_S: Final = 60.0
 _log: Final = get_log(__name__)

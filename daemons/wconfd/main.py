@@ -26,7 +26,7 @@ from common.system.livelock import Livelock
 from common.system.log import get_log
 from daemons.wconfd.check import check_files
 from daemons.wconfd.configstore import ConfigStore
-from daemons.wconfd.core.config.copies import check_copies
+from daemons.wconfd.core.config.replicas.copies import check_copies
 from daemons.wconfd.core.reservations.identifiers import RandomBytes
 from daemons.wconfd.core.reservations.minors import without_written
 from daemons.wconfd.deaths import Deaths
@@ -167,7 +167,7 @@ async def _name_master(config: ConfigStore, node: str) -> None:
     Raises: Conflict: the configuration has no such node. As `ConfigStore.change`.
     """
     # imported late, as above
-    from daemons.wconfd.core.config.mastering import with_master
+    from daemons.wconfd.core.config.replicas.mastering import with_master
 
     if await config.change(lambda before, now: with_master(before, node, now)):
         _log.info("master.named", node=node, serial=config.config.serial_no)

@@ -19,7 +19,7 @@ from tests.bench.figures import RUNS, show
 from tests.bench.jobs import NO_OP, many_jobs, one_job
 from tests.bench.queued import pause_all
 from tests.support.cluster import Cluster
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import LeaseFleet
 
 JOBS: Final = 50

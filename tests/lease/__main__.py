@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.etcd import binaries
+from tests.support.etcds.etcd import binaries
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROGRAMS = (

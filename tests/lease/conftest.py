@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.lease.work import Work
-from tests.support.etcd import Etcd, EtcdBinary
+from tests.support.etcds.etcd import Etcd, EtcdBinary
 from tests.support.machines.leasefleet import LeaseFleet
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import Ended, run
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
 

@@ -10,7 +10,7 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get
 from protocol.luxi.queries import QueryJobs
 from tests.bench.queued import put_jobs
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
 

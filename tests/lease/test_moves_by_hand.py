@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command import run
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
 from tests.support.wait import wait_until
 

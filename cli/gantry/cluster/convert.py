@@ -23,7 +23,7 @@ from common.settings import Settings
 
 if TYPE_CHECKING:
     from protocol.etcd.client import EtcdClient
-    from protocol.etcd.founding import Held
+    from protocol.etcd.fenced.founding import Held
 
 _WAYS = ("etcd", "nodes", "none")
 
@@ -84,7 +84,7 @@ def _begin(settings: Settings, own: NodeSays, *, yes: bool) -> int:
 
 def begin(settings: Settings, own: NodeSays, others: list[str], epoch: int, *, by: str) -> None:
     """Let the cluster begin in etcd with this node's files. Raises: as `found_cluster`."""
-    from protocol.etcd.founding import found_cluster
+    from protocol.etcd.fenced.founding import found_cluster
 
     config_serial = own.copies.config_serial if own.copies is not None else 0
 
@@ -95,7 +95,7 @@ def begin(settings: Settings, own: NodeSays, others: list[str], epoch: int, *, b
 
 
 async def _look(client: "EtcdClient", keys: Keys) -> "Held":
-    from protocol.etcd.founding import look
+    from protocol.etcd.fenced.founding import look
 
     return await look(client, keys)
 
@@ -132,7 +132,7 @@ def _end(settings: Settings, *, yes: bool) -> int:
     text = f"'{settings.cluster.own_name}' has all that etcd has ({count} entries)"
     if not yes and not confirm(f"{text}; they are removed from etcd. All other nodes are down? Go on?"):
         return not_confirmed()
-    from protocol.etcd.founding import remove_cluster
+    from protocol.etcd.fenced.founding import remove_cluster
 
     on_etcd(settings, partial(remove_cluster, held=held))
     settings.paths.lease_memory.unlink(missing_ok=True)

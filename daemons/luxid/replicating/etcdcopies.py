@@ -35,7 +35,7 @@ _log: Final = get_log(__name__)
 
 
 class Commit(Protocol):
-    """What is asked of `protocol.etcd.commits.Commits`."""
+    """What is asked of `protocol.etcd.fenced.commits.Commits`."""
 
     async def commit(self, changes: Sequence[Change]) -> int: ...
 

@@ -34,7 +34,7 @@ from daemons.luxid.replicating.shrinking import Shrinking
 from protocol.client import Client
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commits import Commits
+from protocol.etcd.fenced.commits import Commits
 from protocol.noded.virtualpaths import WireNames
 from protocol.wconfd.config import ListNodesBehind
 

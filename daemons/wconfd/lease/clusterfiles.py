@@ -17,10 +17,10 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.mastership import Mastership
 from common.system.retrypauses import retry_pauses
-from daemons.wconfd.core.config.uncopied import Uncopied
+from daemons.wconfd.core.config.replicas.uncopied import Uncopied
 from daemons.wconfd.lease.configkeys import ConfigKeys
 from daemons.wconfd.lease.replaying import lay_over
-from protocol.etcd.commits import Commits
+from protocol.etcd.fenced.commits import Commits
 
 _log: Final = get_log(__name__)
 

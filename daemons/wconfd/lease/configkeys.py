@@ -9,7 +9,7 @@ from typing import Final
 from common.errors import DamagedFile
 from common.lease.dirty import Change, Written, decode_fate, encode_fate
 from common.lease.keys import Keys
-from daemons.wconfd.core.config.differences import Difference, difference
+from daemons.wconfd.core.config.replicas.differences import Difference, difference
 from daemons.wconfd.distribution import ConfigChange
 
 # beside the names of objects: what is kept beside the file of the configuration

@@ -32,8 +32,8 @@ from daemons.wconfd.lease.forgetting import Forgetting
 from daemons.wconfd.nodes.nodesdistribution import NodesDistribution, distributing_to_nodes
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commitnumbers import work_of
-from protocol.etcd.commits import Commits
+from protocol.etcd.fenced.commitnumbers import work_of
+from protocol.etcd.fenced.commits import Commits
 from protocol.wconfd.config import NodeBehind
 from protocol.wconfd.copies import ConfigVerdict
 

@@ -24,7 +24,7 @@ from common.paths import Paths
 from common.system.log import get_log
 from daemons.wconfd.configfile import ConfigFile
 from daemons.wconfd.core.config.configstate import ConfigState, is_same
-from daemons.wconfd.core.config.differences import difference, overlay
+from daemons.wconfd.core.config.replicas.differences import difference, overlay
 from daemons.wconfd.core.config.verify import find_problems
 from daemons.wconfd.lease.configkeys import ConfigKeys
 

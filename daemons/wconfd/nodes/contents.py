@@ -13,7 +13,7 @@ import attrs
 from common.objects.config import Config
 from common.objects.ssconf import MAX_BYTES, file_content, ssconf_values
 from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.core.config.nodecopies import Part
+from daemons.wconfd.core.config.replicas.nodecopies import Part
 from protocol.noded.call import NodeCall
 from protocol.noded.files import SsconfValue, UploadFileSingle, WriteSsconfFiles
 from protocol.noded.localfiles import upload_of

@@ -13,7 +13,7 @@ import trio
 from common.replication import NoLongerMaster
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
-from daemons.wconfd.core.config.nodecopies import Failure, Holding, Part
+from daemons.wconfd.core.config.replicas.nodecopies import Failure, Holding, Part
 from daemons.wconfd.nodes.checking import compare
 from daemons.wconfd.nodes.contents import NOTHING, Contents, Numbered
 from protocol.noded.clients.client import NodeClient

@@ -28,7 +28,7 @@ from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.system.retrypauses import retry_pauses
 from daemons.wconfd.core.config.configstate import ConfigState
-from daemons.wconfd.core.config.nodecopies import Part
+from daemons.wconfd.core.config.replicas.nodecopies import Part
 from daemons.wconfd.distribution import ConfigChange, LocalDistribution
 from daemons.wconfd.nodes.contents import ContentMaker, Contents
 from daemons.wconfd.nodes.follower import Follower, NodeClients

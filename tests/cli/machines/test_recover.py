@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from tests.bench.queued import put_jobs
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.leasefleet import LeaseFleet
 
 

@@ -19,7 +19,7 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Delete, Get, Put, Transaction
 from tests.cli.command import Ended
 from tests.cli.programhost import ProgramHost
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 
 Run = Callable[..., Ended]
 T = TypeVar("T")

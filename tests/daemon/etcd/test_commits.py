@@ -15,11 +15,11 @@ from common.lease.keys import Keys
 from common.lease.packing import MOST_BYTES, MOST_KEYS, MOST_OPERATIONS, MOST_VALUE, PART_BYTES
 from common.replication import NoLongerMaster
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commits import Commits
-from protocol.etcd.dirtyreading import PAGE_KEYS, read_dirty
+from protocol.etcd.fenced.commits import Commits
+from protocol.etcd.fenced.dirtyreading import PAGE_KEYS, read_dirty
 from protocol.etcd.kv import Get, Put, Transaction
-from tests.support.etcd import TestEtcd
-from tests.support.reigns import LONG_S, deadline_of, reign
+from tests.support.etcds.etcd import TestEtcd
+from tests.support.etcds.reigns import LONG_S, deadline_of, reign
 
 pytestmark = pytest.mark.trio
 

@@ -15,14 +15,14 @@ from common.lease.keys import Keys
 from common.lease.packing import MOST_BYTES, PART_BYTES
 from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commits import Commits
-from protocol.etcd.dirtyreading import read_dirty
 from protocol.etcd.errors import EtcdFull
+from protocol.etcd.fenced.commits import Commits
+from protocol.etcd.fenced.dirtyreading import read_dirty
+from protocol.etcd.fenced.untilknown import Etcd as EtcdCalls
 from protocol.etcd.kv import Found, Get, Outcome, Transaction
-from protocol.etcd.untilknown import Etcd as EtcdCalls
-from tests.support.etcd import HOST, Etcd, EtcdBinary, EtcdMember
+from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary, EtcdMember
+from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.machines.proxy import Behaviour, Proxy
-from tests.support.reigns import deadline_of, reign
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio

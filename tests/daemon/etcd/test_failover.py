@@ -14,7 +14,7 @@ from protocol.etcd.address import Endpoint, EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdFull, EtcdUnknown, WatchEnded
 from protocol.etcd.kv import Equals, Field, Get, Put, Transaction
-from tests.support.etcd import HOST, Etcd, EtcdBinary
+from tests.support.etcds.etcd import HOST, Etcd, EtcdBinary
 from tests.support.fakes.etcdmember import HANG, reply, scripted_member
 from tests.support.machines.proxy import Behaviour, Proxy
 

@@ -9,7 +9,7 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import Compacted, EtcdError, EtcdUnknown, LeaseGone, TooLarge
 from protocol.etcd.kv import Delete, Equals, Field, Get, Put, Transaction
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 
 pytestmark = pytest.mark.trio
 

@@ -15,8 +15,8 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
-from tests.support.etcd import Etcd, TestEtcd, binaries
-from tests.support.etcdfixtures import NONE
+from tests.support.etcds.etcd import Etcd, TestEtcd, binaries
+from tests.support.etcds.etcdfixtures import NONE
 from tests.support.fakes.etcdmember import reply, scripted_member
 
 pytestmark = pytest.mark.trio

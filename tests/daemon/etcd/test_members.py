@@ -12,7 +12,7 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import Compacted, EtcdUnknown, UnsafeRelease
 from protocol.etcd.kv import Get, Put, Transaction
 from protocol.etcd.maintenance import Alarm
-from tests.support.etcd import HOST, TestEtcd
+from tests.support.etcds.etcd import HOST, TestEtcd
 from tests.support.fakes.etcdmember import reply, scripted_member
 
 pytestmark = pytest.mark.trio

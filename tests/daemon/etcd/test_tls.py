@@ -16,8 +16,8 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdUnknown
 from protocol.etcd.kv import Get, Put, Transaction
-from tests.support.etcd import HOST, Etcd, EtcdTls, binaries
-from tests.support.etcdfixtures import NONE
+from tests.support.etcds.etcd import HOST, Etcd, EtcdTls, binaries
+from tests.support.etcds.etcdfixtures import NONE
 
 pytestmark = pytest.mark.trio
 

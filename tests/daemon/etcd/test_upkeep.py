@@ -10,12 +10,12 @@ import pytest
 
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdFull
+from protocol.etcd.keeping.upkeep import Upkeep
+from protocol.etcd.keeping.upkeepplan import Fullness, StoreLook
+from protocol.etcd.keeping.upkeepwords import problems
 from protocol.etcd.kv import Delete, Get, Put, Transaction
-from protocol.etcd.upkeep import Upkeep
-from protocol.etcd.upkeepplan import Fullness, StoreLook
-from protocol.etcd.upkeepwords import problems
-from tests.support.etcd import Etcd, EtcdBinary, TestEtcd, binaries
-from tests.support.etcdfixtures import NONE
+from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd, binaries
+from tests.support.etcds.etcdfixtures import NONE
 
 pytestmark = pytest.mark.trio
 QUOTA = 8 * 2**20

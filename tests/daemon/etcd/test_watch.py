@@ -13,7 +13,7 @@ from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import Compacted, EtcdUnknown, WatchEnded
 from protocol.etcd.kv import Delete, Get, Put, Transaction, WatchEvent
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 from tests.support.fakes.etcdmember import reply, scripted_member, stream
 
 pytestmark = pytest.mark.trio

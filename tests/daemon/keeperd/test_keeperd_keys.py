@@ -17,7 +17,7 @@ from daemons.keeperd.keys.viewing import Viewer
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdUnknown
 from protocol.etcd.kv import Get, Outcome, Put, Transaction
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 from tests.support.wait import wait_until_async
 
 TTL_S = 60.0

@@ -21,7 +21,7 @@ from common.system.leaseguard import DeadlineTimer
 from common.system.livelock import is_alive
 from protocol.mastercheck import check_master
 from tests.support.cluster import Cluster
-from tests.support.playedkeeper import PlayedKeeper, settings_of_lease
+from tests.support.etcds.playedkeeper import PlayedKeeper, settings_of_lease
 from tests.support.wait import PATIENCE_S, wait_until
 
 NODE = "node1.test"

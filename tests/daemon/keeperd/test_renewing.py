@@ -26,8 +26,8 @@ from daemons.keeperd.renewing.orders import (
     decode,
     encode,
 )
-from tests.support.etcd import Etcd
-from tests.support.playedkeeper import Gateway
+from tests.support.etcds.etcd import Etcd
+from tests.support.etcds.playedkeeper import Gateway
 from tests.support.wait import PATIENCE_S, wait_until
 
 # of leases in these tests

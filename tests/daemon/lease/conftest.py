@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.playedpair import PlayedPair
 
 

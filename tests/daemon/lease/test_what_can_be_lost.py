@@ -14,7 +14,7 @@ from protocol.wconfd.changes import SetJobLimits as SetLimits
 from protocol.wconfd.config import ReadConfig
 from tests.daemon.luxid.ops import dummy, gated
 from tests.reliability.lease.ledgers import command, ledger_lines
-from tests.support.etcd import Etcd, EtcdBinary
+from tests.support.etcds.etcd import Etcd, EtcdBinary
 from tests.support.machines.playedpair import Asking, PlayedPair
 from tests.support.machines.proxy import Behaviour
 from tests.support.wait import PATIENCE_S, wait_until

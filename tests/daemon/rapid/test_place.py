@@ -15,8 +15,8 @@ from common.system.daemons.running import find_daemon
 from protocol.keeperd.calls import ClusterView, MemberView
 from tests.cli.command import run
 from tests.cli.fakekeeperd import fake_keeperd
+from tests.support.etcds.playedkeeper import PlayedKeeper
 from tests.support.machines.nodes import HOST, free_port
-from tests.support.playedkeeper import PlayedKeeper
 from tests.support.wait import wait_until
 from tests.support.web.rapid import Web
 from tests.support.web.rawhttp import get, over_socket

@@ -13,9 +13,9 @@ from common.errors import Unavailable
 from common.lease.dirty import Change
 from common.lease.keys import Keys
 from common.lease.packing import MOST_BYTES
-from protocol.etcd.commits import Commits
+from protocol.etcd.fenced.commits import Commits
+from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.naive.etcd import NaiveEtcd
-from tests.support.reigns import deadline_of, reign
 
 KEYS = Keys("/g/")
 NAMES = st.sampled_from([f"{KEYS.dirty}{name}" for name in "ab"])

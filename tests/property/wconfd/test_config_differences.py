@@ -14,7 +14,7 @@ from common.objects.codec import decode_config
 from common.objects.config import Config
 from common.objects.kinds import Hypervisor, NodeUuid
 from daemons.wconfd.core.config.configstate import ConfigState, is_same
-from daemons.wconfd.core.config.differences import TOP, Difference, difference, overlay
+from daemons.wconfd.core.config.replicas.differences import TOP, Difference, difference, overlay
 from tests.property.test_config_round_trip import configs
 from tests.support.configs import node, recorded_json, small_config
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Self
 
 from tests.reliability.lease.reigns import KeyChange
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.nodes import HOST
 from tests.support.wait import wait_until
 

@@ -41,7 +41,7 @@ from tests.reliability.lease.reigns import KeyChange, entries_left, reign_violat
 from tests.reliability.lease.torments import HARMS, Scene, Struck, disk_of
 from tests.reliability.lease.violations import violations
 from tests.reliability.ledger import Outcome as LedgerOutcome
-from tests.support.etcd import Etcd, binaries
+from tests.support.etcds.etcd import Etcd, binaries
 from tests.support.machines.following import Follower, NoReply
 from tests.support.machines.leasefleet import LeaseFleet
 from tests.support.wait import wait_until

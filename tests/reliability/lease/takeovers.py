@@ -36,7 +36,7 @@ from tests.reliability.lease.history import EndedJob, Rest, Submit, Told
 from tests.reliability.lease.ledgers import command, ledger_lines, token_of
 from tests.reliability.lease.violations import violations
 from tests.reliability.ledger import Outcome
-from tests.support.etcd import Etcd, binaries
+from tests.support.etcds.etcd import Etcd, binaries
 from tests.support.machines.following import Follower, NoReply
 from tests.support.machines.leasefleet import TTL_S, Candidate, LeaseFleet
 from tests.support.wait import wait_until

@@ -10,7 +10,7 @@ from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Delete, Put, Transaction
 from tests.reliability.lease.recorder import Recorder
 from tests.reliability.lease.reigns import KeyChange
-from tests.support.etcd import Etcd, EtcdBinary
+from tests.support.etcds.etcd import Etcd, EtcdBinary
 
 
 @pytest.fixture

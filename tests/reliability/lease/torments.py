@@ -12,7 +12,7 @@ import attrs
 
 from tests.cli.command import argv, environment
 from tests.support.cluster import Cluster
-from tests.support.etcd import Etcd, EtcdMember
+from tests.support.etcds.etcd import Etcd, EtcdMember
 from tests.support.machines.leasefleet import Candidate, LeaseFleet, send
 from tests.support.machines.proxy import Behaviour
 

@@ -13,7 +13,7 @@ import h11
 import trio
 
 from protocol.etcd.address import Endpoint
-from tests.support.etcd import HOST
+from tests.support.etcds.etcd import HOST
 
 # a script's word for a reply that never comes
 HANG: Final = b""

@@ -6,7 +6,7 @@ import json
 import urllib.request
 from typing import Any, Final
 
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 
 _LIMIT_S: Final = 10.0
 

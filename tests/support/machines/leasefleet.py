@@ -34,7 +34,7 @@ from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from tests.cli.command import Ended
 from tests.support.cluster import Cluster
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.leftovers import processes_under
 from tests.support.machines.etcdentries import entries
 from tests.support.machines.fleet import Fleet, FleetNode

@@ -15,11 +15,11 @@ import trio
 from common.lease.joining import Entry
 from common.lease.keys import Keys
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.dirtyreading import read_dirty
+from protocol.etcd.fenced.dirtyreading import read_dirty
 from protocol.etcd.kv import Operation, Transaction
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
+from tests.support.etcds.playedkeeper import PlayedKeeper
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
-from tests.support.playedkeeper import PlayedKeeper
 from tests.support.wait import wait_until
 
 MASTERS: Final = ("wconfd", "forkserver", "luxid")

@@ -18,10 +18,10 @@ from common.lease.keys import Keys
 from protocol.blocking import BlockingClient
 from protocol.luxi.queries import QueryJobs
 from protocol.messages import Request
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
+from tests.support.etcds.playedkeeper import PlayedKeeper
 from tests.support.machines.etcdentries import entries, put
 from tests.support.machines.leasefleet import Candidate, LeaseFleet
-from tests.support.playedkeeper import PlayedKeeper
 from tests.support.wait import PATIENCE_S, wait_until
 
 R = TypeVar("R")

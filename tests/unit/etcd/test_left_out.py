@@ -1,6 +1,6 @@
 """Whoever runs the tests hears which of them were left out for want of an etcd."""
 
-from tests.support.etcdfixtures import NONE, NOT_CRASHABLE, left_out
+from tests.support.etcds.etcdfixtures import NONE, NOT_CRASHABLE, left_out
 
 
 def test_tests_that_were_left_out_are_counted_and_told_with_what_to_do() -> None:

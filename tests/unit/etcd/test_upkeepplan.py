@@ -7,9 +7,7 @@ import attrs
 import pytest
 
 from protocol.etcd.address import Endpoint
-from protocol.etcd.kv import Header
-from protocol.etcd.maintenance import Alarm, MemberStatus, quota_of
-from protocol.etcd.upkeepplan import (
+from protocol.etcd.keeping.upkeepplan import (
     Compact,
     Defragment,
     Disarm,
@@ -20,7 +18,9 @@ from protocol.etcd.upkeepplan import (
     is_safe_to_defragment,
     next_step,
 )
-from protocol.etcd.upkeepwords import problems
+from protocol.etcd.keeping.upkeepwords import problems
+from protocol.etcd.kv import Header
+from protocol.etcd.maintenance import Alarm, MemberStatus, quota_of
 
 MIB = 2**20
 QUOTA = 1000 * MIB

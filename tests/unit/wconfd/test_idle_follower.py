@@ -7,7 +7,7 @@ import pytest
 import trio
 
 from common.replication import NoLongerMaster
-from daemons.wconfd.core.config.nodecopies import Part
+from daemons.wconfd.core.config.replicas.nodecopies import Part
 from daemons.wconfd.nodes.contents import Numbered
 from daemons.wconfd.nodes.follower import Follower, NodeClients
 from protocol.noded.call import AnyCall

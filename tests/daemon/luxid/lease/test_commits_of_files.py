@@ -29,11 +29,11 @@ from daemons.luxid.replicating.etcdcopies import EtcdCopies
 from daemons.luxid.replicating.queuechanges import QueueChanges
 from daemons.luxid.replicating.replaying import Laid, Laying, read_found
 from protocol.etcd.client import EtcdClient
-from protocol.etcd.commits import Commits
-from protocol.etcd.dirtyreading import read_dirty
+from protocol.etcd.fenced.commits import Commits
+from protocol.etcd.fenced.dirtyreading import read_dirty
 from protocol.noded.virtualpaths import WireNames
-from tests.support.etcd import TestEtcd
-from tests.support.reigns import deadline_of, reign
+from tests.support.etcds.etcd import TestEtcd
+from tests.support.etcds.reigns import deadline_of, reign
 from tests.support.wait import wait_until_async
 
 pytestmark = pytest.mark.trio

@@ -17,7 +17,7 @@ from protocol.luxi.jobs import ArchiveJob
 from protocol.luxi.moving import PrepareMove
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import after, command, dummy, gated
-from tests.support.etcd import Etcd
+from tests.support.etcds.etcd import Etcd
 from tests.support.machines.playedmasters import PlayedMasters
 from tests.support.wait import wait_until
 

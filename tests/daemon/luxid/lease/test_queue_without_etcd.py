@@ -16,8 +16,8 @@ from protocol.luxi.metrics import ReadMetrics, StoreNow
 from protocol.luxi.submission import SubmitJob
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
-from tests.support.etcd import Etcd, EtcdBinary, TestEtcd
-from tests.support.fulletcd import SMALL, fill, make_room
+from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
+from tests.support.etcds.fulletcd import SMALL, fill, make_room
 from tests.support.machines.playedmasters import PlayedMasters
 from tests.support.wait import wait_until
 

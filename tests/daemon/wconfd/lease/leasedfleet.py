@@ -15,9 +15,9 @@ from common.nodes.certificates.nodecertificates import digest_of
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.kv import Get, Put, Transaction
 from tests.support.cluster import Cluster
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
+from tests.support.etcds.playedkeeper import PlayedKeeper
 from tests.support.machines.fleet import Fleet
-from tests.support.playedkeeper import PlayedKeeper
 
 BRITTLE = "tests.daemon.wconfd.lease.brittlewconfd"
 

@@ -22,7 +22,7 @@ from protocol.wconfd.config import GetObject, ReloadConfig
 from protocol.wconfd.reservations import ReserveMac
 from tests.daemon.wconfd.lease.brittlewconfd import DIE, FULL
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 from tests.support.wait import PATIENCE_S, wait_until
 
 COUNT = 2

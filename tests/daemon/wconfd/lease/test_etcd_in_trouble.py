@@ -14,8 +14,8 @@ from protocol.wconfd.changes import SetJobLimits
 from protocol.wconfd.locks import TryUpdateLocks
 from tests.daemon.wconfd.lease.leasedfleet import LeasedFleet
 from tests.support.cluster import Cluster
-from tests.support.etcd import Etcd, EtcdBinary, TestEtcd
-from tests.support.fulletcd import SMALL, fill, make_room
+from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
+from tests.support.etcds.fulletcd import SMALL, fill, make_room
 
 
 @pytest.fixture

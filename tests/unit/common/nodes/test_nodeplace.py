@@ -11,7 +11,7 @@ from common.nodes.nodeplace import daemons_here, place_of, why_not_master
 from common.nodes.nodesettings import ClusterSettings
 from common.paths import Paths
 from common.settings import Settings
-from tests.support.playedkeeper import PlayedKeeper
+from tests.support.etcds.playedkeeper import PlayedKeeper
 
 
 @pytest.fixture

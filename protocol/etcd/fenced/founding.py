@@ -18,9 +18,9 @@ from common.errors import Conflict
 from common.lease.joining import Dirty
 from common.lease.keys import Keys
 from common.lease.records import Accepted, LastMaster, MasterRecord, decode, encode
-from protocol.etcd.dirtyreading import read_dirty
+from protocol.etcd.fenced.dirtyreading import read_dirty
+from protocol.etcd.fenced.untilknown import Etcd
 from protocol.etcd.kv import Delete, Equals, Field, Operation, Put, Transaction
-from protocol.etcd.untilknown import Etcd
 
 _TRIES: Final = 2
 

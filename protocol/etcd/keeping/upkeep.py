@@ -2,9 +2,9 @@
 
     upkeep = Upkeep(client)
     look = await upkeep.keep()         # once a minute, and when something was refused because etcd is full
-    problems(look)                     # for operators (`protocol.etcd.upkeepwords`)
+    problems(look)                     # for operators (`protocol.etcd.keeping.upkeepwords`)
 
-Source: lease.md 5; `protocol.etcd.upkeepplan` decides.
+Source: lease.md 5; `protocol.etcd.keeping.upkeepplan` decides.
 """
 
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from common.system.log import get_log
 from protocol.etcd.address import Endpoint
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdDenied, EtcdError
+from protocol.etcd.keeping.upkeepplan import Compact, Defragment, Disarm, MoveLeader, Step, StoreLook, next_step
 from protocol.etcd.maintenance import Alarm, MemberStatus
-from protocol.etcd.upkeepplan import Compact, Defragment, Disarm, MoveLeader, Step, StoreLook, next_step
 
 # compaction and defragmentation of three members, and what leads there
 _MOST_STEPS: Final = 20

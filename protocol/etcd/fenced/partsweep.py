@@ -8,9 +8,9 @@ from typing import Final
 
 from common.lease.packing import decode_list, folder_of, part_key
 from common.lease.pointers import Pointer, decode_stored
+from protocol.etcd.fenced.liveparts import LiveParts
+from protocol.etcd.fenced.untilknown import UntilKnown
 from protocol.etcd.kv import Found, Get, KeyValue, Transaction
-from protocol.etcd.liveparts import LiveParts
-from protocol.etcd.untilknown import UntilKnown
 
 _PAGE: Final = 1000
 _MOST_GETS: Final = 100

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
 from protocol.etcd.address import Endpoint
-from protocol.etcd.upkeepplan import Fullness, StoreLook, is_safe_to_defragment
+from protocol.etcd.keeping.upkeepplan import Fullness, StoreLook, is_safe_to_defragment
 
 _MIB: Final = 2**20
 

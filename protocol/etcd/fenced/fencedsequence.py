@@ -1,6 +1,6 @@
 """The transactions of one daemon under one mastership, one after the other, each with its effect known.
 
-Source: DESIGN section 14; protocol/etcd/fencing.py.
+Source: DESIGN section 14; protocol/etcd/fenced/fencing.py.
 """
 
 import secrets
@@ -14,11 +14,11 @@ from common.lease.packing import is_large, pack, stored
 from common.replication import NoLongerMaster
 from common.system.log import get_log
 from protocol.etcd.errors import EtcdFull, TooLarge
-from protocol.etcd.fencing import Committed, FencedWriter, Moved, Refused
+from protocol.etcd.fenced.fencing import Committed, FencedWriter, Moved, Refused
+from protocol.etcd.fenced.liveparts import LiveParts
+from protocol.etcd.fenced.partsweep import find_parts
+from protocol.etcd.fenced.untilknown import UntilKnown
 from protocol.etcd.kv import Get, Outcome, Transaction
-from protocol.etcd.liveparts import LiveParts
-from protocol.etcd.partsweep import find_parts
-from protocol.etcd.untilknown import UntilKnown
 
 # folders of parts that one transaction removes
 _MOST_FOLDERS: Final = 100

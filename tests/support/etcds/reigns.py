@@ -7,8 +7,8 @@ from pathlib import Path
 from common.lease.deadline import Deadline, DeadlineWriter, boottime
 from common.lease.fence import Fence
 from common.lease.keys import Keys
+from protocol.etcd.fenced.untilknown import Etcd
 from protocol.etcd.kv import Delete, Get, Put, Transaction
-from protocol.etcd.untilknown import Etcd
 
 LONG_S = 3600.0
 

@@ -11,8 +11,8 @@ import attrs
 from common.errors import Unavailable
 from common.lease.joining import Dirty, Stored, folders_of, join
 from protocol.etcd.errors import Compacted
+from protocol.etcd.fenced.untilknown import Etcd
 from protocol.etcd.kv import Found, Get
-from protocol.etcd.untilknown import Etcd
 
 # keys of one reply; values are at most 1 MiB each, and most are some KiB
 PAGE_KEYS: Final = 200

@@ -2,7 +2,7 @@
 
 from common.lease.deadline import boottime
 from common.metrics.commitwork import CommitWork
-from protocol.etcd.commits import Commits
+from protocol.etcd.fenced.commits import Commits
 
 
 def work_of(commits: Commits, uncopied: int) -> CommitWork:

@@ -6,7 +6,7 @@ one transaction, and a crowd for at most two.
 
 A change counts when etcd's majority has it, which is when `commit` returns; callers write their files after that. What
 became of a transaction may be unknown: then it is sent again, to the next member, until it is known or this node's own
-deadline has passed. Sending it twice is no fault (`protocol.etcd.fencing`).
+deadline has passed. Sending it twice is no fault (`protocol.etcd.fenced.fencing`).
 
 Once a transaction was refused, or the deadline has passed, nothing is sent any more: another node may be the master.
 A full etcd refuses changes and goes on to forget them, which is what makes room again.
@@ -34,11 +34,11 @@ from common.lease.keys import Keys
 from common.lease.packing import check_change, group_length, merged, size_of
 from common.metrics.histogram import WORK_S, Distribution, Histogram
 from common.replication import NoLongerMaster
-from protocol.etcd.dirtyreading import read_with
 from protocol.etcd.errors import EtcdFull, TooLarge
-from protocol.etcd.fencedsequence import FencedSequence
+from protocol.etcd.fenced.dirtyreading import read_with
+from protocol.etcd.fenced.fencedsequence import FencedSequence
+from protocol.etcd.fenced.untilknown import Etcd, UntilKnown
 from protocol.etcd.kv import Found, Get
-from protocol.etcd.untilknown import Etcd, UntilKnown
 
 # keys that one transaction forgets
 _MOST_FORGOTTEN: Final = 100

@@ -5,7 +5,7 @@ from typing import Final
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdFull
 from protocol.etcd.kv import Delete, Put, Transaction
-from tests.support.etcd import TestEtcd
+from tests.support.etcds.etcd import TestEtcd
 
 QUOTA: Final = 4 * 2**20
 # for `Etcd`

@@ -1,0 +1,1 @@
+"""Real etcds for tests, and masterships in them without keeperd."""
