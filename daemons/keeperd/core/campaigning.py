@@ -82,13 +82,12 @@ def campaign(keeper: Keeper, now: float) -> Step:
 def lost_campaign(keeper: Keeper, event: CampaignLost, now: float) -> Step:
     if keeper.state is not State.CAMPAIGN:
         return keeper, ()
-    memory = attrs.evolve(keeper.memory, is_campaigning=False)
-    keeper, stored = remembering(keeper, memory, now)
+    # the campaign of an earlier process here may still be won by a late transaction: the memory of it stays
     keeper = attrs.evolve(keeper, vacant_at=None)
     if event.reason:
         pause = RETRY_S + JITTER_S * keeper.jitter
         keeper = attrs.evolve(keeper, not_before=now + pause, pause_reason=event.reason)
-    return settled(keeper, now), (*stored, Look())
+    return settled(keeper, now), (Look(),)
 
 
 def won_campaign(keeper: Keeper, event: CampaignWon, now: float) -> Step:

@@ -67,6 +67,8 @@ def after_look(view: View, memory: Memory, node: str) -> Memory:
         revision=max(memory.revision, view.revision),
         epoch=max(memory.epoch, view.epoch),
         own_epoch=own,
+        # no transaction of an earlier campaign can win after another node has
+        is_campaigning=memory.is_campaigning and view.epoch <= memory.epoch,
         maintenance=newer(view.maintenance, memory.maintenance),
         lacking=lacking,
         # a node that has just joined knows no time before the acceptance

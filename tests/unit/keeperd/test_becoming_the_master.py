@@ -355,3 +355,15 @@ def test_keeper_that_holds_nothing_ends_at_once(is_campaigning: bool) -> None:
     play.tell(StopAsked())
 
     assert play.only(End)
+
+
+def test_late_win_of_a_campaign_that_was_lost_for_this_keeper_is_its_own() -> None:
+    play = Play(memory=REMEMBERED).campaigning(GONE)
+    play.tell(CampaignLost())
+
+    # an earlier keeperd here had sent it
+    play.look(attrs.evolve(mastered(GONE, "n1", 5), last_master=last("n1", 5)))
+    play.look(vacated(play.view))
+
+    assert play.keeper.memory.own_epoch == 5
+    assert play.at(State.CAMPAIGN)
