@@ -11,14 +11,11 @@ from typing import Final
 
 from common.lease.leasesettings import KeeperdSettings
 from common.lease.records import Role
-from common.words.times import duration
 from protocol.etcd.member import BROKEN_RELEASES
 from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
 
 # part of its quota from which etcd counts as nearly full
 _NEARLY_FULL: Final = 0.8
-# a candidate that has not been heard for this many times of the lease is away
-_SILENT_TTLS: Final = 3
 # programs that say that they have fenced a node, and do nothing
 _SHAM: Final = ("true", "false", "echo", "sleep")
 
@@ -93,20 +90,19 @@ def _etcd_member(member: EtcdMemberView, *, allows_broken: bool) -> Iterator[str
 
 def _members(view: ClusterView) -> Iterator[str]:
     for member in view.members:
-        yield from _member(member, view)
+        yield from _member(member)
 
 
-def _member(member: MemberView, view: ClusterView) -> Iterator[str]:
+def _member(member: MemberView) -> Iterator[str]:
     if member.role is Role.DOUBT:
         yield f"node '{member.name}' is in doubt: etcd is older than what it remembers; see 'gantry cluster'"
     if member.copies == "stale":
         yield f"node '{member.name}' was away so long that nothing is kept for it, and cannot take over; start it"
-    if member.name == view.asked:
-        return
-    if member.heard_s is None:
-        yield f"node '{member.name}' was never heard by its keeperd; start it"
-    elif member.heard_s > _SILENT_TTLS * view.ttl_s:
-        yield f"node '{member.name}' has been silent for {duration(member.heard_s)}, and cannot take over"
+    elif member.role is Role.SILENT:
+        yield (
+            f"node '{member.name}' is silent, and cannot take over: its keeperd does not run, or does not reach etcd; "
+            "see 'gantry status' there"
+        )
 
 
 def _watchdog(path: str) -> Iterator[str]:

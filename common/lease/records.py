@@ -64,6 +64,8 @@ class Role(enum.Enum):
     # etcd is older than what this node remembers
     DOUBT = "doubt"
     WAITING = "waiting"
+    # its keeperd does not run, or does not reach etcd: there is no record of it
+    SILENT = "silent"
 
 
 @attrs.frozen(kw_only=True)

@@ -13,8 +13,10 @@ import trio
 from common.errors import GantryError
 from common.lease.deadline import boottime
 from common.lease.keys import Keys
-from common.lease.records import Change, MemberRecord
+from common.lease.records import Change, MemberRecord, Role
+from common.nodes.ssconffiles import candidate_names
 from common.settings import Settings
+from common.system.inthread import in_thread
 from common.system.log import get_log
 from common.wire import structure
 from daemons.keeperd.core.keeper import Keeper
@@ -50,6 +52,7 @@ class _Found:
     dirty: int | None = None
     lags: Mapping[str, int] | None = None
     behind: frozenset[str] | None = None
+    candidates: Sequence[str] = ()
 
 
 class ClusterViews:
@@ -72,6 +75,7 @@ class ClusterViews:
         found = _Found()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._ask_keys, found)
+            nursery.start_soon(self._read_candidates, found)
             nursery.start_soon(self._ask_members, found)
             if keeper.held is not None:
                 nursery.start_soon(self._ask_luxid, found)
@@ -81,6 +85,12 @@ class ClusterViews:
         own = member_record(keeper, self._identity)
         records = {**(seen.others if seen else {}), own.node: own}
         master = seen.master.node if seen and seen.master else ""
+        # the record of a member goes with its lease
+        silent = [name for name in found.candidates if name not in records]
+        members = [
+            *(self._member(record, found) for record in records.values()),
+            *(_silent(name, found) for name in silent),
+        ]
         return ClusterView(
             asked=own.node,
             state=own.state,
@@ -88,7 +98,7 @@ class ClusterViews:
             epoch=keeper.held.epoch if keeper.held else keeper.memory.epoch,
             ttl_s=self._settings.keeperd.ttl_s,
             valid_s=keeper.valid_s(now),
-            members=tuple(self._member(record, found) for _, record in sorted(records.items())),
+            members=tuple(sorted(members, key=lambda each: each.name)),
             etcd=tuple(sorted(found.etcd, key=lambda each: each.endpoint)),
             dirty=found.dirty,
             alarms=tuple(found.alarms),
@@ -99,7 +109,6 @@ class ClusterViews:
         )
 
     def _member(self, record: MemberRecord, found: _Found) -> MemberView:
-        is_here = record.node == self._identity.node
         return MemberView(
             name=record.node,
             role=record.role,
@@ -108,11 +117,17 @@ class ClusterViews:
             release=record.release,
             priority=record.priority,
             reasons=record.reasons,
-            copies=_copies(record, found),
+            copies=_copies(record.node, found),
             lag_files=None if found.lags is None else found.lags.get(record.node, 0),
             config_behind=None if found.behind is None else record.node in found.behind,
-            heard_s=0.0 if is_here else max(0.0, time.time() - record.at) if record.at else None,
+            since_s=max(0.0, time.time() - record.at) if record.at else None,
         )
+
+    async def _read_candidates(self, found: _Found) -> None:
+        try:
+            found.candidates = await in_thread(candidate_names, self._settings.paths)
+        except OSError as error:
+            _log.warning("candidates.unread", reason=error)
 
     async def _ask_keys(self, found: _Found) -> None:
         keys = self._keys
@@ -187,12 +202,27 @@ class ClusterViews:
             return
 
 
-def _copies(record: MemberRecord, found: _Found) -> str:
-    if record.node in found.stale:
+def _silent(name: str, found: _Found) -> MemberView:
+    """A candidate without a record."""
+    return MemberView(
+        name=name,
+        role=Role.SILENT,
+        state="",
+        epoch=0,
+        release="",
+        priority=1,
+        copies=_copies(name, found),
+        lag_files=None if found.lags is None else found.lags.get(name, 0),
+        config_behind=None if found.behind is None else name in found.behind,
+    )
+
+
+def _copies(node: str, found: _Found) -> str:
+    if node in found.stale:
         return "stale"
     if found.lags is None:
-        return "unknown" if record.node not in found.synced else "fresh"
-    return "catching up" if found.lags.get(record.node) else "fresh"
+        return "unknown" if node not in found.synced else "fresh"
+    return "catching up" if found.lags.get(node) else "fresh"
 
 
 def _names(members: Sequence[MemberEntry]) -> dict[str, str]:

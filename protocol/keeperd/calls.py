@@ -16,7 +16,7 @@ class MemberView(Lenient):
 
     name: str
     role: Role
-    # state of its keeperd, in its own words
+    # state of its keeperd, in its own words; empty: it is silent
     state: str
     # highest epoch that it has seen
     epoch: int
@@ -29,8 +29,8 @@ class MemberView(Lenient):
     # files of the queue, and whether the configuration, are on their way to it; None: not known
     lag_files: int | None = None
     config_behind: bool | None = None
-    # seconds since it was heard last; None: never
-    heard_s: float | None = None
+    # seconds since it is so, by its own clock; None: not known
+    since_s: float | None = None
 
 
 @attrs.frozen(kw_only=True)

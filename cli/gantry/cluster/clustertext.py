@@ -19,7 +19,13 @@ _WIDTH: Final = 80
 # changes of the master that are shown; JSON has all
 _CHANGES: Final = 5
 _UNITS: Final = ("B", "K", "M", "G", "T")
-_COLORS: Final = {Role.MASTER: "green", Role.CHANGING: "yellow", Role.BARRED: "yellow", Role.DOUBT: "red"}
+_COLORS: Final = {
+    Role.MASTER: "green",
+    Role.CHANGING: "yellow",
+    Role.BARRED: "yellow",
+    Role.DOUBT: "red",
+    Role.SILENT: "red",
+}
 
 
 def _role_style(text: str) -> str:
@@ -34,7 +40,7 @@ _MEMBERS: Final = (
     Column("EPOCH", is_number=True),
     Column("COPIES"),
     Column("LAG"),
-    Column("HEARD", is_number=True),
+    Column("SINCE", is_number=True),
 )
 _ETCD: Final = (Column("ETCD"), Column("ROLE"), Column("VERSION"), Column("SIZE", is_number=True), Column("ENDPOINT"))
 _HISTORY: Final = (Column("CHANGED"), Column("EPOCH", is_number=True), Column("MASTER"), Column("CAUSE"))
@@ -101,10 +107,10 @@ def _member_cells(member: MemberView) -> list[str]:
         member.name,
         member.role.value,
         member.state,
-        str(member.epoch),
+        str(member.epoch) if member.epoch else "",
         "" if is_master else member.copies,
         "" if is_master else _lag(member),
-        "" if member.heard_s is None else duration(member.heard_s),
+        "" if member.since_s is None else duration(member.since_s),
     ]
 
 

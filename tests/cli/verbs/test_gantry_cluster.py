@@ -23,7 +23,7 @@ from tests.support.wait import wait_until
 Run = Callable[..., Ended]
 
 SETTINGS = '[cluster]\nreplication = "etcd"\nnode_name = "node2"\n[etcd]\nendpoints = ["http://127.0.0.1:2379"]\n'
-ONE = calls.MemberView(name="node1", role=Role.MASTER, state="master", epoch=7, release="1", priority=1, heard_s=0.4)
+ONE = calls.MemberView(name="node1", role=Role.MASTER, state="master", epoch=7, release="1", priority=1, since_s=0.4)
 TWO = calls.MemberView(
     name="node2",
     role=Role.REPLICA,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from common.lease.records import Role
 from protocol.blocking import BlockingClient
 from protocol.keeperd.calls import ClusterView, ShowCluster, Switchover
 from tests.support.etcds.etcd import Etcd
@@ -135,3 +136,9 @@ def test_another_node_takes_over_when_the_machine_dies(fleet: LeaseFleet) -> Non
 
     assert fleet.until_master(besides=old) is new
     assert cluster_view(new).master == new.name
+    # its record goes with a lease of its own
+    wait_until(
+        lambda: [each.name for each in cluster_view(new).members if each.role is Role.SILENT] == [old.name],
+        what="the dead node is told as silent",
+        state=lambda: cluster_view(new).members,
+    )

@@ -7,7 +7,7 @@ from common.lease.records import Change, Role
 from common.words.times import clock
 from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
 
-ONE = MemberView(name="node1", role=Role.MASTER, state="master", epoch=12, release="1.4", priority=2, heard_s=0.4)
+ONE = MemberView(name="node1", role=Role.MASTER, state="master", epoch=12, release="1.4", priority=2, since_s=0.4)
 TWO = MemberView(
     name="node2",
     role=Role.REPLICA,
@@ -18,7 +18,7 @@ TWO = MemberView(
     copies="catching up",
     lag_files=12345,
     config_behind=True,
-    heard_s=1.2,
+    since_s=1.2,
 )
 THREE = MemberView(
     name="node3",
@@ -29,7 +29,7 @@ THREE = MemberView(
     priority=0,
     reasons=("it was away for 20 minutes, and has not been compared with the master since", "its disk is full"),
     copies="stale",
-    heard_s=1200.0,
+    since_s=1200.0,
 )
 ETCD = (
     EtcdMemberView(

@@ -12,7 +12,7 @@ from protocol.keeperd.calls import ClusterView, EtcdMemberView, MemberView
 
 
 def member(name: str, **changes: object) -> MemberView:
-    values = {"role": Role.REPLICA, "state": "follow", "epoch": 7, "release": "1.0", "priority": 1, "heard_s": 1.0}
+    values = {"role": Role.REPLICA, "state": "follow", "epoch": 7, "release": "1.0", "priority": 1}
     return MemberView(name=name, **{**values, "copies": "fresh", **changes})  # type: ignore[arg-type]
 
 
@@ -27,7 +27,7 @@ SOUND = ClusterView(
     master="node1",
     epoch=7,
     ttl_s=10.0,
-    members=(member("node1", role=Role.MASTER, heard_s=None), member("node2")),
+    members=(member("node1", role=Role.MASTER), member("node2")),
     etcd=(etcd(1), etcd(2), etcd(3)),
 )
 
@@ -59,8 +59,7 @@ def test_a_sound_cluster_has_no_faults() -> None:
         (with_etcd(version="", failure="connection refused"), "'etcd1' at http://10.0.0.1:2379 does not reply"),
         (with_etcd(db_bytes=81), "'etcd1' has used 81 % of its quota"),
         (with_member(copies="stale"), "'node2' was away so long"),
-        (with_member(heard_s=None), "'node2' was never heard"),
-        (with_member(heard_s=31.0), "'node2' has been silent for 31"),
+        (with_member(role=Role.SILENT), "'node2' is silent, and cannot take over"),
         (with_member(role=Role.DOUBT), "'node2' is in doubt"),
     ],
 )
@@ -72,7 +71,7 @@ def test_each_fault_is_told_once(view: ClusterView, told: str) -> None:
 
 def test_bounds_are_no_faults() -> None:
     assert problems(with_etcd(db_bytes=80)) == ""
-    assert problems(with_member(heard_s=30.0)) == ""
+    assert problems(with_member(since_s=86400.0)) == ""
     assert problems(with_etcd(version="3.5.1"), allows_broken=True) == ""
 
 
