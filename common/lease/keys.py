@@ -59,6 +59,11 @@ class Keys:
         return f"{self.prefix}history"
 
     @property
+    def upkeep(self) -> str:
+        """Put now and then while etcd fills up: it counts compacted space as free only when something changes."""
+        return f"{self.prefix}upkeep"
+
+    @property
     def members(self) -> str:
         """The beginning of the keys of all members."""
         return f"{self.prefix}member/"

@@ -102,6 +102,11 @@ class RunPaths(Folders):
         return self.run / "gantry-deadline"
 
     @property
+    def fullness_file(self) -> Path:
+        """How full etcd is (`common.lease.fullnessfile`); ours."""
+        return self.run / "gantry-fullness"
+
+    @property
     def keeperd_socket(self) -> Path:
         return self.socket("keeperd")
 

@@ -11,6 +11,7 @@ import trio
 from anycorn.typing import ASGIFramework
 
 from common.daemons import Feature
+from common.lease.fullnessfile import FullnessWriter
 from common.lease.keys import Keys
 from common.lease.times import check_times, watchdog_s
 from common.settings import Settings
@@ -133,7 +134,7 @@ class _Keeperd:
         self._member = Membership(
             client, keys, identity, memories.nonces, lambda: member_record(shell.keeper, identity), me.ttl_s
         )
-        self._store = StoreKeeping(client)
+        self._store = StoreKeeping(client, keys, FullnessWriter(settings.paths.fullness_file))
         self._views = ClusterViews(settings, client, keys, identity, self._chronicle)
         shell.on_change(lambda _: self._member.tell())
         shell.on_change(self._chronicle.hear)

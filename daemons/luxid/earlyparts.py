@@ -14,6 +14,7 @@ from daemons.luxid.config.configcache import ConfigCache
 from daemons.luxid.config.filterrules import UNKNOWN, FilterRules
 from daemons.luxid.core.choice.aliases import aliases_of
 from daemons.luxid.core.copies.commitsnow import CommitsNow
+from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.files.store import Store
 from daemons.luxid.parts import Parts
 from daemons.luxid.watching import QueueWatch
@@ -44,6 +45,8 @@ class EarlyParts:
     live: "NodesData | None"
     # how commits are doing; None: there is no lease
     commits: Callable[[], CommitsNow] | None = None
+    # what may be committed when etcd fills up
+    room: EtcdRoom = BOUNDLESS
 
 
 def early_parts(
@@ -53,6 +56,7 @@ def early_parts(
     nodes: "NodeCopies | None",
     live: "NodesData | None",
     commits: Callable[[], CommitsNow] | None = None,
+    room: EtcdRoom = BOUNDLESS,
 ) -> EarlyParts:
     """Make them; the queue of jobs has obstacles until others are ready."""
     parts = Parts.make(store, settings.luxid, takes_up=takes_up(settings))
@@ -69,4 +73,4 @@ def early_parts(
             nodes.follow(index)
 
     config = ConfigCache(settings.paths.config_data, wconfd, on_read)
-    return EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live, commits)
+    return EarlyParts(watch, parts, wconfd, config, FilterRules(parts.scheduler, config), nodes, live, commits, room)

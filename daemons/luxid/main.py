@@ -15,6 +15,7 @@ from common.system.daemons.daemon import run_daemon
 from common.system.inthread import try_in_thread
 from common.system.log import get_log
 from daemons.luxid.changedfiles import ChangedFiles
+from daemons.luxid.core.copies.etcdroom import BOUNDLESS
 from daemons.luxid.earlyparts import AWAY, EarlyParts, early_parts, takes_up
 from daemons.luxid.face import rules_of, service_of
 from daemons.luxid.feed.feed import Feed
@@ -89,7 +90,8 @@ async def serve(
                 live = live_data(settings)
                 if live is not None:
                     await nursery.start(live.run)
-                early = early_parts(settings, store, watch, nodes, live, lease.now if lease is not None else None)
+                commits, room = (lease.now, lease.room) if lease is not None else (None, BOUNDLESS)
+                early = early_parts(settings, store, watch, nodes, live, commits, room)
                 # parallel to the reading of the queue: a job found after the rules are known is judged only once
                 nursery.start_soon(early.rules.load)
                 # emptied by `pop` below, so that the found queue is not kept in memory while luxid serves

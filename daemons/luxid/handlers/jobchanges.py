@@ -15,6 +15,7 @@ from common.errors import Conflict, InvalidRequest, NotFound, Unavailable
 from common.ids import JobId
 from common.queue.jobs import SUBMIT_PRIORITIES, Job, set_priority, to_seconds
 from common.system.log import get_log
+from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.decisions import Phase
 from daemons.luxid.core.queue.privacy import Viewer
 from daemons.luxid.files.store import Store
@@ -32,16 +33,23 @@ _log: Final = get_log(__name__)
 
 
 class Jobs:
-    """The methods that change jobs."""
+    """The methods that change jobs. Args: room: tells whether changes that can wait can be committed."""
 
     def __init__(
-        self, jobs: LiveJobs, store: Store, rewriting: Rewriting, events: JobEvents, canceller: Canceller
+        self,
+        jobs: LiveJobs,
+        store: Store,
+        rewriting: Rewriting,
+        events: JobEvents,
+        canceller: Canceller,
+        room: EtcdRoom = BOUNDLESS,
     ) -> None:
         self._jobs = jobs
         self._store = store
         self._rewriting = rewriting
         self._events = events
         self._canceller = canceller
+        self._room = room
         # one at a time: two calls must not move the same file
         self._archiving = trio.Lock()
 
@@ -76,6 +84,7 @@ class Jobs:
 
     async def _rewrite_priority(self, call: ChangeJobPriority, peer: Peer) -> Done:
         try:
+            self._room.check()
             await self._rewriting.change(call.job_id, lambda job: set_priority(job, call.priority))
         except Unavailable as error:
             return Done(False, error.message)
@@ -96,6 +105,7 @@ class Jobs:
     async def archive_job(self, call: ArchiveJob, peer: Peer) -> bool:
         """Archive a final job; its process may still exist, because the final file is its last write."""
         self._check_owned(call, peer)
+        self._room.check()
         async with self._archiving:
             job = self._jobs.table.get(call.job_id)
             if job is None or job.next_index is not None:
@@ -116,9 +126,12 @@ class Jobs:
         async with self._archiving:
             job_ids = self._jobs.table.ids()
             while looked_at < len(job_ids) and trio.current_time() < deadline:
+                self._room.check()
                 batch = job_ids[looked_at : looked_at + _BATCH]
                 jobs = await self._jobs.table.get_many(batch, is_lenient=True)
                 old = [job.job_id for job in jobs if job is not None and _is_old(job, ended_before)]
+                if pause_s := self._room.pause_s(len(old)):
+                    await trio.sleep(pause_s)
                 missing = await self._archive(old)
                 looked_at += len(batch)
                 archived += len(old) - len(missing)

@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final
 
+import trio
+
 from common.access import Access, Role
 from common.errors import Denied, GantryError, InvalidRequest, JobQueueFull, QueueDrained, TooBusy
 from common.ids import JobId
@@ -16,6 +18,7 @@ from common.queue.filters import JobRejected, rejection
 from common.queue.jobs import Job, to_timestamp
 from common.settings import LuxidSettings
 from common.system.log import get_log
+from daemons.luxid.core.copies.etcdroom import BOUNDLESS, EtcdRoom
 from daemons.luxid.core.queue.jobbounds import JobBounds
 from daemons.luxid.core.queue.knownnodes import names_nodes, unknown_node
 from daemons.luxid.core.queue.newjobs import ParsedJob, Wanted, build_jobs, parse_jobs
@@ -54,6 +57,7 @@ class Submission:
     Args:
         privileged: roles; its administrators may submit to a drained queue.
         configuration: returns the present one; called if a job names nodes.
+        room: tells whether more jobs can be committed.
     """
 
     def __init__(
@@ -67,6 +71,7 @@ class Submission:
         submitters: Submitters,
         bounds: JobBounds,
         configuration: Callable[[], Awaitable[ConfigIndex]],
+        room: EtcdRoom = BOUNDLESS,
     ) -> None:
         self._jobs = jobs
         self._store = store
@@ -77,6 +82,7 @@ class Submission:
         self._submitters = submitters
         self._bounds = bounds
         self._configuration = configuration
+        self._room = room
         # number of jobs that are being written
         self._arriving = 0
 
@@ -165,9 +171,13 @@ class Submission:
     ) -> list[Answer]:
         if MAKING_WAY in self._jobs.obstacles:
             raise TooBusy(f"{MAKING_WAY}; try again")
+        self._room.check()
         self._check_room(len(wanted))
         self._arriving += len(wanted)
         try:
+            if pause_s := self._room.pause_s(len(wanted)):
+                await trio.sleep(pause_s)
+                self._room.check()
             built = await self._build(wanted, submitter)
             jobs = [job for job in built if isinstance(job, Job)]
             if jobs:

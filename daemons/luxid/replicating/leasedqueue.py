@@ -13,6 +13,7 @@ from common.errors import Unavailable
 from common.ids import JobId
 from common.lease.deadline import Deadline, boottime
 from common.lease.dirty import Fate
+from common.lease.fullnessfile import FullnessReader
 from common.lease.grant import Grant, read_grant
 from common.lease.keys import Keys
 from common.lease.records import RunningJob
@@ -25,6 +26,7 @@ from common.system.retrypauses import retry_pauses
 from daemons.luxid.copying.nodecopies import CopyRules, NodeCopies
 from daemons.luxid.core.copies.backlog import Key
 from daemons.luxid.core.copies.commitsnow import CommitsNow
+from daemons.luxid.core.copies.etcdroom import EtcdRoom
 from daemons.luxid.core.copies.jobhands import Passing
 from daemons.luxid.core.copies.replaydecisions import has_process
 from daemons.luxid.replicating.etcdcopies import MOST_FILES, EtcdCopies, is_too_large
@@ -57,6 +59,8 @@ class LeasedQueue:
         self._grant = grant
         self._keys = Keys(settings.etcd.prefix)
         self._deadline = _deadline(settings)
+        fullness = FullnessReader(self._paths.fullness_file)
+        self.room = EtcdRoom(lambda: fullness.level)
         self._wconfd = Client(self._paths.wconfd_socket, daemon="wconfd")
         self._client = EtcdClient(EtcdAddress.of(settings))
         self.commits = Commits(self._client, self._keys, grant.fence, self._deadline, writer=_NAME)

@@ -7,18 +7,19 @@ compact, defragment, disarm, in this order. A member that defragments serves nob
 time and only while the others are a majority; the leader is last, after another one leads, for it counts the time of
 the lease.
 
-How full it is, is told by the part of the file that is used: the rest is used again before the file grows.
+How full it is, is told by the part of the file that is used, if a defragmentation would win back the rest. If too
+little is free for that, the whole file counts: etcd compares its size with the quota, whatever is free in it.
 
 Source: lease.md 5.
 """
 
-import enum
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import attrs
 
+from common.lease.fullness import Fullness
 from protocol.etcd.address import Endpoint
 from protocol.etcd.maintenance import Alarm, MemberStatus
 
@@ -37,20 +38,6 @@ _ROOM_BYTES: Final = 2 * 2**20
 # a crash while they defragment makes their data differ from those of others
 _RELEASE: Final = re.compile(r"3\.5\.(\d+)")
 _FIRST_SAFE: Final = 6
-
-
-class Fullness(enum.IntEnum):
-    """Each one includes those before."""
-
-    FINE = 0
-    # an operator should look
-    WARN = 1
-    # what can wait should
-    SLOW = 2
-    # the rest is for what ends jobs and empties etcd
-    RESERVED = 3
-    # etcd itself refuses all but deletions
-    FULL = 4
 
 
 @attrs.frozen
@@ -73,11 +60,16 @@ class StoreLook:
         return any(alarm.is_full for alarm in self.alarms)
 
     @property
+    def knows_fullness(self) -> bool:
+        """Whether some member has told how full it is."""
+        return self.is_full or any(True for _ in self._known_quotas())
+
+    @property
     def fullness(self) -> Fullness:
         """That of the fullest member."""
         if self.is_full:
             return Fullness.FULL
-        part = max((self.members[each].used / quota for each, quota in self._known_quotas()), default=0.0)
+        part = max((_taken(self.members[each]) / quota for each, quota in self._known_quotas()), default=0.0)
         levels = ((_RESERVED, Fullness.RESERVED), (_SLOW, Fullness.SLOW), (_WARN, Fullness.WARN))
         return next((level for least, level in levels if part >= least), Fullness.FINE)
 
@@ -131,6 +123,11 @@ def next_step(look: StoreLook, done: Sequence[Step], compact_to: int) -> Step | 
         compact_to: revision before which nobody wants to know anything; 0: none. All of it, if etcd is full.
     """
     return next((step for step in _steps(look, done, compact_to) if step not in done), None)
+
+
+def _taken(status: MemberStatus) -> int:
+    """Bytes that no defragmentation wins back."""
+    return status.used if status.size - status.used >= status.size * _FREE else status.size
 
 
 def _steps(look: StoreLook, done: Sequence[Step], compact_to: int) -> Iterator[Step]:

@@ -6,8 +6,9 @@ Source: lease.md 5.
 from collections.abc import Iterator, Sequence
 from typing import Final, assert_never
 
+from common.lease.fullness import Fullness
 from protocol.etcd.address import Endpoint
-from protocol.etcd.keeping.upkeepplan import Fullness, StoreLook, is_safe_to_defragment
+from protocol.etcd.keeping.upkeepplan import StoreLook, is_safe_to_defragment
 
 _MIB: Final = 2**20
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from common.lease.fullness import Fullness
 from protocol.etcd.client import EtcdClient
 from protocol.etcd.errors import EtcdFull
 from protocol.etcd.keeping.upkeep import Upkeep
-from protocol.etcd.keeping.upkeepplan import Fullness, StoreLook
+from protocol.etcd.keeping.upkeepplan import StoreLook
 from protocol.etcd.keeping.upkeepwords import problems
 from protocol.etcd.kv import Delete, Get, Put, Transaction
 from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd, binaries

@@ -6,12 +6,12 @@ Source: lease.md 5.
 import attrs
 import pytest
 
+from common.lease.fullness import Fullness
 from protocol.etcd.address import Endpoint
 from protocol.etcd.keeping.upkeepplan import (
     Compact,
     Defragment,
     Disarm,
-    Fullness,
     MoveLeader,
     Step,
     StoreLook,
@@ -147,6 +147,18 @@ def test_the_fullest_member_counts(used: int, fullness: Fullness) -> None:
 
     assert seen.fullness is fullness
     assert bool(problems(seen)) is (fullness > Fullness.FINE)
+
+
+@pytest.mark.parametrize(
+    ("size", "used", "fullness"),
+    [
+        (850, 700, Fullness.RESERVED),
+        (849, 700, Fullness.SLOW),
+        (940, 700, Fullness.WARN),
+    ],
+)
+def test_a_file_that_cannot_be_made_smaller_counts_whole(size: int, used: int, fullness: Fullness) -> None:
+    assert look(status(1, size=size, used=used)).fullness is fullness
 
 
 def test_without_a_known_quota_only_the_alarm_counts() -> None:

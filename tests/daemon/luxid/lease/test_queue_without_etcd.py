@@ -3,17 +3,22 @@
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
 
 from common.errors import GantryError
 from common.ids import JobId
+from common.lease.fullness import Fullness
+from common.lease.fullnessfile import FullnessWriter
 from common.queue.explanation import Obstacle
 from protocol.blocking import BlockingClient
 from protocol.luxi.explain import ExplainJobs
+from protocol.luxi.jobs import ArchiveJob, AutoArchiveJobs, CancelJob
 from protocol.luxi.metrics import ReadMetrics, StoreNow
-from protocol.luxi.submission import SubmitJob
+from protocol.luxi.submission import SubmitJob, SubmitManyJobs
+from protocol.messages import Request
 from tests.daemon.luxid.ops import after, dummy, gated, read_job
 from tests.support.cluster import Cluster
 from tests.support.etcds.etcd import Etcd, EtcdBinary, TestEtcd
@@ -34,6 +39,8 @@ def etcd(tmp_path: Path, crashable_etcd: EtcdBinary) -> Iterator[TestEtcd]:
 @pytest.fixture
 def master(tmp_path: Path, etcd: TestEtcd) -> Iterator[Cluster]:
     with PlayedMasters(tmp_path, etcd.etcd, 1) as nodes:
+        # as keeperd does
+        FullnessWriter(nodes[FIRST].paths.fullness_file).close()
         yield nodes.begin(FIRST).cluster
 
 
@@ -69,6 +76,33 @@ def test_ends_wait_and_changes_are_refused_while_etcd_is_full(master: Cluster, e
     assert master.wait(job, waits) == ["success", "success"]
     # the id of the refused one is not used again
     assert master.submit(dummy()) == waits + 2
+
+
+def test_only_starts_and_ends_are_committed_while_etcd_is_nearly_full(master: Cluster, tmp_path: Path) -> None:
+    job = master.submit(gated(tmp_path / "gate"))
+    waits, unwanted = master.submit(dummy(depends=after(job))), master.submit(dummy(depends=after(job)))
+    master.wait(job, status="running")
+    level = FullnessWriter(master.paths.fullness_file)
+    level.set(Fullness.RESERVED)
+
+    bulk: list[Request[Any]] = [
+        SubmitJob((dummy(),)),
+        SubmitManyJobs(((dummy(),), (dummy(),))),
+        ArchiveJob(job),
+        AutoArchiveJobs(0, 10),
+    ]
+    for call in bulk:
+        with pytest.raises(GantryError, match=r"etcd is nearly full.*see 'gantry cluster'"):
+            master.luxi(call)
+    assert master.luxi(CancelJob(unwanted)).is_done
+    (tmp_path / "gate").touch()
+    assert master.wait(job, waits, unwanted) == ["success", "success", "canceled"]
+
+    level.set(Fullness.SLOW)
+    later = master.submit(dummy())
+    assert master.wait(later) == ["success"]
+    assert master.luxi(AutoArchiveJobs(-1, 60)).archived_count == 4
+    level.close()
 
 
 def test_changes_wait_for_a_silent_etcd(master: Cluster, etcd: TestEtcd, tmp_path: Path) -> None:

@@ -1,0 +1,80 @@
+"""keeperd of the master tells its daemons how full etcd is (lease.md 5)."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+import trio
+import trio.testing
+
+from common.lease.fullness import Fullness
+from common.lease.fullnessfile import FullnessReader, FullnessWriter
+from common.lease.keys import Keys
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.words import State
+from daemons.keeperd.storekeeping import StoreKeeping
+from protocol.etcd.client import EtcdClient
+from protocol.etcd.keeping.upkeep import Upkeep
+from protocol.etcd.kv import Delete, Put, Transaction
+from tests.support.etcds.etcd import Etcd, EtcdBinary
+from tests.support.wait import wait_until_async
+
+pytestmark = pytest.mark.trio
+QUOTA = 32 * 2**20
+
+
+def keeper(state: State) -> Keeper:
+    return cast(Keeper, SimpleNamespace(state=state, view=None))
+
+
+async def fill_nearly(client: EtcdClient) -> None:
+    upkeep = Upkeep(client)
+    for number in range(QUOTA // 2**18):
+        await client.transact(Transaction([], [Put(f"/fill/{number}", bytes(2**18))]))
+        if (await upkeep.look()).fullness is Fullness.RESERVED:
+            return
+    raise AssertionError("it holds more than its quota")
+
+
+async def test_its_level_follows_etcd_while_this_node_is_the_master(tmp_path: Path, crashable_etcd: EtcdBinary) -> None:
+    writer = FullnessWriter(tmp_path / "fullness")
+    reader = FullnessReader(tmp_path / "fullness")
+    now = [keeper(State.FOLLOW)]
+    (tmp_path / "etcd").mkdir()
+    with Etcd(tmp_path / "etcd", options=(f"--quota-backend-bytes={QUOTA}",), binary=crashable_etcd) as etcd:
+        async with EtcdClient(etcd.address()) as client, trio.open_nursery() as nursery:
+            await fill_nearly(client)
+            store = StoreKeeping(client, Keys("/k/"), writer)
+            nursery.start_soon(store.run, lambda: now[0])
+            await trio.testing.wait_all_tasks_blocked(0.05)
+            assert reader.level.name == "FINE"
+
+            # a new master looks at once
+            now[0] = keeper(State.MASTER)
+            store.hear(now[0])
+            await wait_until_async(lambda: reader.level is Fullness.RESERVED, what="the reserve is told")
+            assert "etcd fills up" in store.problems[0]
+
+            # silence tells nothing
+            (member,) = etcd.members
+            member.pause()
+            now[0] = keeper(State.SHAKY)
+            _hurry(store)
+            await wait_until_async(lambda: "does not reply" in " ".join(store.problems), what="silence is told")
+            assert reader.level.name == "RESERVED"
+            member.resume()
+
+            await client.transact(Transaction([], [Delete("/fill/", is_prefix=True)]))
+            # nobody else changes anything; each of these rounds comes after some seconds
+            for _ in range(4):
+                _hurry(store)
+                await trio.sleep(0.7)
+            await wait_until_async(lambda: reader.level is Fullness.FINE, what="that there is room is told")
+            nursery.cancel_scope.cancel()
+
+
+def _hurry(store: StoreKeeping) -> None:
+    """As when keeperd becomes the master anew."""
+    store.hear(keeper(State.FOLLOW))
+    store.hear(keeper(State.SHAKY))
