@@ -17,6 +17,7 @@ from cli.tables import Column, Layout, render
 from cli.why.leftprocesses import left_processes
 from cli.why.lockview import ask_lock_view
 from common.errors import ConfigVerifyError, GantryError, RemoteError, Unavailable
+from common.nodes.nodeplace import place_of, why_not_master
 from common.opcodes.types import VERIFY_ERRORS
 from protocol.wconfd.config import ListNodesBehind, VerifyConfig
 
@@ -59,18 +60,21 @@ def verify(is_by_jobs: bool, **parameters: object) -> int:
 
 
 def _verify_here() -> int:
+    settings = installation()
+    why_not = why_not_master(settings)
     found = {
-        "configuration": _config_problems(),
-        **check_files(paths(), has_web=installation().rapid.enabled),
+        "configuration": [] if why_not else _config_problems(),
+        **check_files(paths(), place=place_of(settings), has_web=settings.rapid.enabled),
         "processes": _left_processes(),
     }
-    notes: dict[str, list[str]] = {}
-    if installation().cluster.has_nodes:
+    # the daemons that check it run there only
+    notes = {"configuration": [f"{why_not}; run this there, too"]} if why_not else {}
+    if settings.cluster.has_nodes:
         found["copies"] = [*_nodes_behind(), *_queue_lags()]
         found["queue copies"], notes["queue copies"] = _compared(check_queue)
         found["certificates"] = _certificate_problems()
         found["configuration copies"], notes["configuration copies"] = _compared(check_config)
-    if installation().cluster.has_lease:
+    if settings.cluster.has_lease:
         found["mastership"], notes["mastership"] = _mastership()
     if wants_json():
         say_json({**found, "notes": notes} if notes else found)

@@ -54,8 +54,8 @@ def why_not_master(settings: Settings) -> str | None:
     masters = _lines(settings.paths.ssconf_file("master_node")) or ()
     if settings.cluster.has_lease:
         others = [name for name in masters if name != settings.cluster.own_name]
-        last = f"; {others[0]} was, when this node heard of one last" if others else ""
-        return f"this node does not hold the mastership{last}; 'gantry cluster' tells who does"
+        last = f"; the last one that it has heard of is {others[0]}" if others else ""
+        return f"this node is not the master{last}; 'gantry cluster' tells who is"
     if settings.cluster.own_name in masters:
         return f"this node is not the master; {newer_master(read_seen(settings.paths.epoch_file))}"
     return f"this node is not the master; {masters[0]} is" if masters else "this node knows no master"

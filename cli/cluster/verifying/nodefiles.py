@@ -12,7 +12,7 @@ from typing import Final
 
 import orjson
 
-from common.daemons import Feature, start_order
+from common.daemons import Feature, Place, start_order
 from common.errors import GantryError
 from common.paths import Paths
 from common.places.queuepaths import QUEUE_VERSION
@@ -24,12 +24,15 @@ JOB_BYTES: Final = 2 * 2**20
 FILES: Final = 16
 
 
-def check_files(paths: Paths, *, has_web: bool = False) -> Mapping[str, list[str]]:
+def check_files(paths: Paths, *, place: Place = Place.MASTER, has_web: bool = False) -> Mapping[str, list[str]]:
     """Return the problems by name of the check; an empty list: none were found.
 
-    Args: has_web: whether rapid is to run.
+    Args:
+        place: of this node; it tells which daemons are to run.
+        has_web: whether rapid is to run.
     """
-    checks: Mapping[str, Callable[[Paths], Iterator[str]]] = {**_CHECKS, "sockets": partial(_sockets, has_web=has_web)}
+    sockets = partial(_sockets, place=place, has_web=has_web)
+    checks: Mapping[str, Callable[[Paths], Iterator[str]]] = {**_CHECKS, "sockets": sockets}
     return {name: list(_tolerant(check, paths)) for name, check in checks.items()}
 
 
@@ -76,9 +79,9 @@ def _queue(paths: Paths) -> Iterator[str]:
         yield f"'{paths.damaged}' holds job files that could not be read: {', '.join(damaged[:5])}"
 
 
-def _sockets(paths: Paths, *, has_web: bool = False) -> Iterator[str]:
+def _sockets(paths: Paths, *, place: Place = Place.MASTER, has_web: bool = False) -> Iterator[str]:
     # in the order of stopping: each daemon before those that it needs
-    for daemon in reversed(start_order(features=[Feature.HTTP] if has_web else [])):
+    for daemon in reversed(start_order(place, features=[Feature.HTTP] if has_web else [])):
         if daemon.socket is None:
             continue
         try:

@@ -215,3 +215,19 @@ def test_redist_conf_submits_a_job(start_luxid: Start, cluster: Callable[..., En
     op = dict(luxid.calls[0].job[0])
     assert [entry[0] for entry in op.pop("reason")] == ["gantry:login", "gnt:client:gnt-cluster"]
     assert op == {"OP_ID": "OP_CLUSTER_REDIST_CONF"}
+
+
+def test_verify_on_a_node_that_is_not_the_master_asks_none_of_the_masters_daemons(
+    tmp_path: Path, cluster: Callable[..., Ended]
+) -> None:
+    paths = Paths.under_root(tmp_path)
+    with daemons(paths):
+        pass
+    (tmp_path / "gantry.toml").write_text('[cluster]\nreplication = "nodes"\nnode_name = "n2"\n')
+    paths.ssconf_file("master_node").write_text("n1\n")
+    paths.ssconf_file("master_candidates").write_text("n1\nn2\n")
+
+    found = json.loads(cluster("verify", "--output", "json").out)
+
+    assert (found["configuration"], found["sockets"]) == ([], [])
+    assert found["notes"]["configuration"] == ["this node is not the master; n1 is; run this there, too"]

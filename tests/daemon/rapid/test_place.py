@@ -172,5 +172,5 @@ def test_under_a_lease_it_serves_until_the_deadline_and_streams_end_then(tmp_pat
     assert (shown.json()["master"], shown.json()["epoch"]) == ("node2.test", 7)
     assert shown.json()["members"][0]["copies"] == "stale"
     assert "gantry_mastership_epoch 7.0" in numbers
-    assert "does not hold the mastership" in after["detail"]
+    assert "this node is not the master" in after["detail"]
     assert (moved.status_code, moved.json()["master"]) == (503, "node2.test")

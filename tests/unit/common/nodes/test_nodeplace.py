@@ -100,8 +100,8 @@ def test_under_a_lease_the_master_is_the_node_that_keeperd_has_won_it_for(settin
     assert why_not_master(leased) is None
     keeper.pass_deadline()
     assert place_of(leased) is Place.CANDIDATES
-    why = "this node does not hold the mastership; node2.test was, when this node heard of one last; 'gantry cluster' "
-    assert why_not_master(leased) == f"{why}tells who does"
+    why = "this node is not the master; the last one that it has heard of is node2.test; 'gantry cluster' tells who is"
+    assert why_not_master(leased) == why
     keeper.win()
     keeper.take_away()
     assert place_of(leased) is Place.CANDIDATES
