@@ -85,8 +85,8 @@ class ClusterViews:
         own = member_record(keeper, self._identity)
         records = {**(seen.others if seen else {}), own.node: own}
         master = seen.master.node if seen and seen.master else ""
-        # the record of a member goes with its lease
-        silent = [name for name in found.candidates if name not in records]
+        # the record of a member goes with its lease; where etcd was not read, no silence is known
+        silent = [name for name in found.candidates if name not in records] if seen else []
         members = [
             *(self._member(record, found) for record in records.values()),
             *(_silent(name, found) for name in silent),

@@ -1,0 +1,42 @@
+"""What `gantry cluster` tells of the other candidates (DESIGN section 14)."""
+
+from pathlib import Path
+
+import pytest
+import trio
+
+from common.lease.keys import Keys
+from common.lease.leasesettings import EtcdSettings
+from common.nodes.nodesettings import ClusterSettings
+from common.paths import Paths
+from common.settings import Settings
+from daemons.keeperd.clusterview import ClusterViews
+from daemons.keeperd.core.keeper import Keeper
+from daemons.keeperd.core.words import Memory, View
+from daemons.keeperd.identity import Identity
+from daemons.keeperd.keys.chronicle import Chronicle
+from protocol.etcd.address import EtcdAddress
+from protocol.etcd.client import EtcdClient
+from protocol.keeperd.calls import ClusterView
+from tests.unit.keeperd.playing import ME, NEW
+
+
+@pytest.mark.parametrize(("view", "told"), [(NEW, ["n1", "n2"]), (None, ["n1"])])
+def test_a_candidate_is_silent_only_where_etcd_was_read(tmp_path: Path, view: View | None, told: list[str]) -> None:
+    settings = Settings(
+        paths=Paths.under_root(tmp_path),
+        cluster=ClusterSettings("etcd", "n1"),
+        # nobody listens there
+        etcd=EtcdSettings(endpoints=("http://127.0.0.1:1",)),
+    )
+    settings.paths.make_folders()
+    settings.paths.ssconf_file("master_candidates").write_text("n1\nn2\n")
+    keys = Keys("/gantry/")
+
+    async def look() -> ClusterView:
+        async with EtcdClient(EtcdAddress.of(settings)) as client:
+            chronicle = Chronicle(client, keys, "n1")
+            views = ClusterViews(settings, client, keys, Identity("n1", "nonce", "boot", ""), chronicle)
+            return await views.view(Keeper(ME, Memory(), view=view), None, ())
+
+    assert [each.name for each in trio.run(look).members] == told
