@@ -16,7 +16,6 @@ from daemons.keeperd.identity import Identity
 def member_record(keeper: Keeper | None, identity: Identity) -> MemberRecord:
     """The record of this node as a member."""
     state = keeper.state if keeper else State.OFF
-    reasons = tuple(bar.reason for bar in bars(keeper, boottime())) if keeper else ()
     return MemberRecord(
         node=identity.node,
         nonce=identity.nonce,
@@ -25,7 +24,16 @@ def member_record(keeper: Keeper | None, identity: Identity) -> MemberRecord:
         release=release(),
         state=state.value,
         role=ROLES[state],
-        reasons=reasons,
+        reasons=_reasons(keeper) if keeper else (),
         priority=keeper.me.priority if keeper else 0,
         epoch=keeper.memory.epoch if keeper else 0,
     )
+
+
+def _reasons(keeper: Keeper) -> tuple[str, ...]:
+    found = tuple(bar.reason for bar in bars(keeper, boottime()))
+    if not keeper.is_draining or keeper.leaving is None:
+        return found
+    to = f"'{keeper.leaving.node}'" if keeper.leaving.node else "another node"
+    what = "the jobs that run here are being killed" if keeper.leaving.kill else "the jobs that run here end first"
+    return (*found, f"makes way for {to}; {what}; take it back: gantry cluster maintenance on, and then off")

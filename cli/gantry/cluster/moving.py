@@ -5,6 +5,7 @@ Source: DESIGN section 14; lease.md 7.
 
 import select
 import time
+from collections.abc import Sequence
 from typing import Final
 
 from cli.context import wants_json
@@ -15,7 +16,7 @@ from common.errors import GantryError, RemoteError, Unavailable
 from common.lease.records import Role
 from common.words.times import clock
 from protocol.blocking import BlockingClient
-from protocol.keeperd.calls import ClusterView, ShowCluster, Switchover, Takeover
+from protocol.keeperd.calls import ClusterView, MemberView, ShowCluster, Switchover, Takeover
 
 # time between two looks at the cluster while keeperd has not replied
 _LOOK_S: Final = 1.0
@@ -95,8 +96,14 @@ def progress_words(view: ClusterView) -> str:
     """How far a move is, in one line."""
     changing = [f"{each.name} {each.state}" for each in view.members if each.role in (Role.MASTER, Role.CHANGING)]
     who = ", ".join(changing) or "nobody is the master"
-    waiting = "" if not view.dirty else f"; {view.dirty} changes in etcd"
-    return f"epoch {view.epoch}: {who}{waiting}"
+    waiting = "" if not view.dirty else f"; {view.dirty} change{'s' if view.dirty > 1 else ''} in etcd"
+    why = "".join(f"\n  {each.name} {reason}" for each in view.members for reason in _leaving(each))
+    return f"epoch {view.epoch}: {who}{waiting}{why}"
+
+
+def _leaving(member: MemberView) -> Sequence[str]:
+    """What a master that makes way waits for."""
+    return member.reasons if member.role is Role.CHANGING else ()
 
 
 def _tell(text: str) -> None:

@@ -104,7 +104,10 @@ class Wishes:
             pending = [decode(pair.value, Wanted, pair.key) for found in outcome.found for pair in found]
             if wanted not in pending:
                 words = ", ".join(f"{each.kind.value} to '{each.node or 'any node'}'" for each in pending)
-                raise Conflict(f"another wish is being fulfilled: {words or 'unknown'}; wait for its end")
+                raise Conflict(
+                    f"another wish is being fulfilled: {words or 'unknown'}; "
+                    "wait for its end, or take it back: gantry cluster maintenance on, and then off"
+                )
         self._shell.look_now()
 
     async def _fulfilled(self, wanted: Wanted) -> str:

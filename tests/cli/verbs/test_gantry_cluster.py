@@ -110,14 +110,16 @@ def test_a_switchover_shows_how_it_goes_and_ends_with_the_new_master(keeperd: Fa
     keeperd.is_slow = True
     with Background("gantry", "--root", tmp_path / "r", "cluster", "switchover", "node2", "--limit", "5m") as moving:
         first = moving.read_line()
-        leaving = attrs.evolve(ONE, role=Role.CHANGING, state="leaving")
-        keeperd.view = attrs.evolve(VIEW, members=(leaving, TWO), dirty=3)
-        second = moving.read_line()
+        leaving = attrs.evolve(ONE, role=Role.CHANGING, state="leaving", reasons=("makes way for 'node2'",))
+        barred = attrs.evolve(TWO, reasons=("not told as progress",))
+        keeperd.view = attrs.evolve(VIEW, members=(leaving, barred), dirty=1)
+        second, third = moving.read_line(), moving.read_line()
         keeperd.let_go()
         ended = moving.end()
 
     assert first.partition("  ")[2] == "epoch 7: node1 master\n"
-    assert second.partition("  ")[2] == "epoch 7: node1 leaving; 3 changes in etcd\n"
+    assert second.partition("  ")[2] == "epoch 7: node1 leaving; 1 change in etcd\n"
+    assert third == "  node1 makes way for 'node2'\n"
     assert (ended.code, ended.out, ended.err) == (0, "'node2' is the master now, epoch 8\n", "")
     assert keeperd.asked == [calls.Switchover("node2", kill=False, limit_s=300.0)]
 

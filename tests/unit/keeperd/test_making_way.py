@@ -25,6 +25,8 @@ from daemons.keeperd.core.words import (
     StopDaemons,
     View,
 )
+from daemons.keeperd.identity import Identity
+from daemons.keeperd.standing import member_record
 from tests.unit.keeperd.playing import NEW, Play, maintenance, mastered, member, vacated, wish
 
 TO_N2 = wish(WantedKind.SWITCHOVER, "n2")
@@ -54,6 +56,19 @@ def test_switchover_drains_then_ends_daemons_then_gives_the_lease_back() -> None
     play.tell(DaemonsEnded(epoch))
 
     assert play.only(Release).clean
+
+
+def test_a_master_tells_what_it_waits_for_and_how_that_is_taken_back() -> None:
+    play = Play().master()
+    identity = Identity("n1", "nonce", "boot", "")
+    assert member_record(play.keeper, identity).reasons == ()
+
+    play.look(wanting(play, TO_N2, member("n2")))
+    (reason,) = member_record(play.keeper, identity).reasons
+    play.tell(Drained(play.epoch))
+
+    assert reason.startswith("makes way for 'n2'; the jobs that run here end first; take it back:")
+    assert member_record(play.keeper, identity).reasons == ()
 
 
 def test_leaving_master_renews_its_lease() -> None:
