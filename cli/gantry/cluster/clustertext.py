@@ -128,6 +128,8 @@ def _member_notes(members: Sequence[MemberView]) -> Iterator[str]:
     """What the table has no room for."""
     for member in members:
         yield from (f"{member.name}: {reason}" for reason in member.reasons)
+        if member.role is Role.SILENT:
+            yield f"{member.name}: its keeperd does not run, or does not reach etcd; see 'gantry status' there"
         if member.priority == 0:
             yield f"{member.name}: never becomes the master by itself, as its settings say"
     if len({member.release for member in members if member.release}) > 1:

@@ -111,3 +111,11 @@ def test_a_cluster_without_a_master_or_without_etcd_says_so() -> None:
     text = " ".join(lines(lost)).replace("   ", " ")
     assert "etcd has never replied to 'node1': nobody can become the master, and no change is acknowledged" in text
     assert "etcd has" not in "".join(lines(VIEW))
+
+
+def test_a_silent_candidate_is_told_with_what_to_look_at() -> None:
+    silent = MemberView(name="node4", role=Role.SILENT, state="", epoch=0, release="", priority=1)
+
+    text = " ".join(lines(attrs.evolve(VIEW, members=(ONE, silent)))).replace("   ", " ")
+
+    assert "node4: its keeperd does not run, or does not reach etcd; see 'gantry status' there" in text
