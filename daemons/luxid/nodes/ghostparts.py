@@ -15,6 +15,7 @@ from common.queue.jobs import Job
 from common.settings import Settings
 from common.system.inthread import in_thread
 from common.system.log import get_log
+from daemons.luxid.core.ghosts.claimorder import claim_order
 from daemons.luxid.earlyparts import EarlyParts
 from daemons.luxid.nodes.ghostwatch import GhostWatch
 from daemons.luxid.nodes.raising import RAISING, LastEpoch, Raising
@@ -56,18 +57,25 @@ class GhostParts:
         """Raises: NoLongerMaster: this node has seen another master. DamagedFile, OSError: the epoch cannot be read."""
         self._epoch = await in_thread(own_epoch, self._paths.epoch_file, self._own_name)
         has_moved = await self._has_moved()
-        if orphans:
-            for job in orphans:
-                self._jobs.processes.record(job.job_id).has_moved = has_moved
-            await self._raising.raise_ghosts(orphans)
-        raised.set()
-        self._scheduler.clear(RAISING)
         async with self._client, trio.open_nursery() as nursery:
+            if orphans:
+                for job in orphans:
+                    self._jobs.processes.record(job.job_id).has_moved = has_moved
+                await self._raising.raise_ghosts(await self._claiming(orphans) if has_moved else orphans)
+            raised.set()
+            self._scheduler.clear(RAISING)
             self.watch.told(None)
             nursery.start_soon(self.watch.run)
             if has_moved:
                 await self._until_ended(job.job_id for job in orphans if self._ends_on_failover(job))
                 await self._keep_epoch()
+
+    async def _claiming(self, orphans: Sequence[Job]) -> Sequence[Job]:
+        """Those whose commands may run, in the order of their claims."""
+        works = {job.job_id: work for job in orphans if (work := self._jobs.work_left(job)) is not None}
+        running = await self.watch.running_at(work.node for work in works.values())
+        by_id = {job.job_id: job for job in orphans}
+        return [by_id[job_id] for job_id in claim_order(works, running)]
 
     def _ends_on_failover(self, job: Job) -> bool:
         work = self._jobs.work_left(job)

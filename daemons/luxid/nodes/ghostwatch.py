@@ -11,7 +11,7 @@ have ended, which are stopped and forgotten: a job process may have had no time 
 Source: DESIGN sections 13 and 14.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import attrs
@@ -34,6 +34,8 @@ from protocol.wconfd.ghosts import Ghost, ListGhosts
 # seconds between two attempts at a node that does not reply; they double
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
+# seconds within which nodes must say what runs there, when the master has moved
+_ASK_S: Final = 5.0
 # seconds between two looks at the commands of all nodes
 _SWEEP_S: Final = 3600.0
 # as long as the configuration cannot be had
@@ -100,6 +102,26 @@ class GhostWatch:
             self._to_end.add(job_id)
             haunted.tell()
         return bool(nodes)
+
+    async def running_at(self, nodes: Iterable[str]) -> Mapping[str, frozenset[str]]:
+        """The keys that have processes at each of these nodes; those that give no reply within a while are left out."""
+        running: dict[str, frozenset[str]] = {}
+
+        async def ask(name: str) -> None:
+            try:
+                index = await self._config.current()
+                node = index.node_named(name)
+                told = await self._rounds(node.name if node is not None else name).list_commands()
+            except (NodeSilent, GantryError) as silence:
+                _log.warning("node.silent", node=name, reason=silence, effect="its jobs claim their locks last")
+            else:
+                running[name] = frozenset(key for key, phase in told.items() if phase.may_run)
+
+        with trio.move_on_after(_ASK_S):
+            async with trio.open_nursery() as nursery:
+                for name in frozenset(nodes):
+                    nursery.start_soon(ask, name)
+        return running
 
     # what follows
 

@@ -74,7 +74,7 @@ class NodeRounds:
         Durability: ghosts that were laid stay so.
         """
         try:
-            told = await self._list()
+            told = await self.list_commands()
             await self._stop(round_at(ghosts, told, self._stopped, self._concern).stop, told)
             done = round_at(ghosts, told, self._stopped, self._concern)
             await self._lay(done.laid)
@@ -113,7 +113,8 @@ class NodeRounds:
             self._stopped.clear()
             raise failures[0]
 
-    async def _list(self) -> dict[str, CommandPhase]:
+    async def list_commands(self) -> dict[str, CommandPhase]:
+        """All commands that the node knows. Raises: NodeSilent."""
         told: dict[str, CommandPhase] = {}
         last = ""
         while True:
