@@ -16,7 +16,7 @@ import errno
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import trio
 
@@ -24,15 +24,20 @@ from common.durable.atomicfile import FileWrite, move_files, remove_files, write
 from common.durable.durably import durably
 from common.durable.foldersync import FolderSync
 from common.durable.groupcommit import CommitStatistics, GroupCommit
+from common.errors import Unavailable
 from common.ids import JobId
 from common.metrics.histogram import WORK_S, Histogram
 from common.paths import Paths
 from common.replication import CommitsFirst, Copies, NoCopies, NoLongerMaster, NotCopied
 from common.system.inthread import in_thread
+from common.system.log import get_log
 from common.system.mastership import Mastership
+from common.system.retrypauses import retry_pauses
 from daemons.luxid.files.committing import Committing
 from daemons.luxid.files.missing import MissingCopies
 from daemons.luxid.files.moving import move_durably
+
+_log: Final = get_log(__name__)
 
 
 class QueueFiles:
@@ -208,16 +213,19 @@ class Changes(Protocol):
 
 
 class ThreadChanges:
-    """`QueueFiles` for a thread started by trio."""
+    """`QueueFiles` for a thread started by trio; waits while the cluster takes no changes, as nobody else would do it.
+
+    Raises, all methods: as those of `QueueFiles`, but for Unavailable. trio.Cancelled: luxid is ending.
+    """
 
     def __init__(self, files: QueueFiles) -> None:
         self._files = files
 
     def move(self, moves: Sequence[tuple[Path, Path]]) -> None:
-        trio.from_thread.run(self._files.move, moves)
+        trio.from_thread.run(_until_taken, lambda: self._files.move(moves), [move[0] for move in moves])
 
     def remove(self, paths: Sequence[Path]) -> None:
-        trio.from_thread.run(self._files.remove, paths)
+        trio.from_thread.run(_until_taken, lambda: self._files.remove(paths), paths)
 
     def discard(self, paths: Sequence[Path]) -> None:
         trio.from_thread.run(self._files.discard, paths)
@@ -234,6 +242,20 @@ class LocalChanges:
 
     def discard(self, paths: Sequence[Path]) -> None:
         _unlink(paths)
+
+
+async def _until_taken(change: Callable[[], Awaitable[object]], paths: Sequence[Path]) -> None:
+    for pause_s in retry_pauses():
+        try:
+            await change()
+        except NoLongerMaster:
+            raise
+        except Unavailable as error:
+            facts = {"file": paths[0] if paths else "", "files": len(paths), "retry_s": pause_s}
+            _log.error("queue.not_settled", reason=error, effect="no job is served until it is", **facts)
+        else:
+            return
+        await trio.sleep(pause_s)
 
 
 def _move(moves: Sequence[tuple[Path, Path]]) -> None:

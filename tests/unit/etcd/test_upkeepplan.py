@@ -161,6 +161,13 @@ def test_a_file_that_cannot_be_made_smaller_counts_whole(size: int, used: int, f
     assert look(status(1, size=size, used=used)).fullness is fullness
 
 
+def test_silent_members_tell_nothing() -> None:
+    assert look(status(1), silent=2).knows_fullness
+    assert not look(silent=3).knows_fullness
+    assert not attrs.evolve(look(status(1)), quotas={}).knows_fullness
+    assert look(silent=3, alarms=(FULL,)).knows_fullness
+
+
 def test_without_a_known_quota_only_the_alarm_counts() -> None:
     seen = attrs.evolve(look(status(1, used=940)), quotas={ONE: 0})
 

@@ -19,7 +19,8 @@ from common.paths import Paths
 from common.queue.jobfile import encode_job
 from common.queue.jobs import Job, JobOp, JobState
 from common.replication import NoLongerMaster
-from daemons.luxid.files.queuefiles import QueueFiles
+from daemons.luxid.files.loading import load_queue
+from daemons.luxid.files.queuefiles import QueueFiles, ThreadChanges
 from daemons.luxid.files.store import Store, open_store
 from tests.support.fakes.cluster import FakeCluster
 from tests.support.fakes.copies import FakeCopies
@@ -269,3 +270,25 @@ async def test_without_a_cluster_nothing_is_asked_or_waited_for(tmp_path: Path) 
 
 def _state_of(paths: Paths) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in paths.data.rglob("*") if path.is_file()}
+
+
+async def test_a_start_waits_until_the_cluster_takes_the_end_of_a_half_written_batch(place: Place) -> None:
+    paths = place.store.paths
+    note, job_file = paths.submissions / "batch-1-2", paths.job_file(JobId(1))
+    note.write_bytes(b"[]")
+    job_file.write_bytes(encode_job(Job(JobId(1), (OP,))))
+    place.cluster.plan = [FULL, None, FULL]
+
+    found = await trio.to_thread.run_sync(load_queue, paths, lambda _: None, ThreadChanges(place.files))
+
+    assert found.jobs == ()
+    assert (note.exists(), job_file.exists()) == (False, False)
+    assert [each for each in place.cluster.done if len(each) > 1] == [("removing", "job-1"), ("removing", "batch-1-2")]
+
+
+async def test_a_start_ends_when_another_node_is_the_master(place: Place) -> None:
+    (place.store.paths.submissions / "batch-1-2").write_bytes(b"[]")
+    place.cluster.plan = [LOST]
+
+    with pytest.raises(NoLongerMaster):
+        await trio.to_thread.run_sync(load_queue, place.store.paths, lambda _: None, ThreadChanges(place.files))
