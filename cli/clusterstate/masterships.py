@@ -7,6 +7,8 @@ from typing import Final
 
 from cli.context import paths
 from common.errors import GantryError
+from common.lease.fullness import Fullness
+from common.lease.fullnessfile import FullnessReader
 from common.words.times import duration
 from protocol.blocking import BlockingClient
 from protocol.keeperd.calls import ClusterView, ShowCluster
@@ -32,6 +34,27 @@ def mastership_line(view: ClusterView) -> str:
         return f"mastership: {view.master} has it, epoch {view.epoch}; {here}"
     valid = "" if view.valid_s is None else f", valid for {duration(view.valid_s)} without a renewal"
     return f"mastership: this node has it, epoch {view.epoch}{valid}; {here}"
+
+
+def known_fullness() -> Fullness:
+    """How full etcd is, as the keeperd here has found as the master; FINE, if only others may know."""
+    try:
+        return FullnessReader(paths().fullness_file).level
+    except OSError:
+        return Fullness.FINE
+
+
+def etcd_line(view: ClusterView, level: Fullness) -> str:
+    """One line for `gantry status`; empty: etcd is well. Args: level: as the keeperd here has found."""
+    if view.etcd_heard_s is None:
+        return "etcd: has never replied to this node; see 'gantry cluster'"
+    if view.etcd_heard_s > view.ttl_s:
+        return f"etcd: silent for {duration(view.etcd_heard_s)}, no change counts; see 'gantry cluster'"
+    if level is Fullness.FULL or "NOSPACE" in view.alarms:
+        return "etcd: full, no change counts; see 'gantry cluster'"
+    if level is Fullness.RESERVED:
+        return "etcd: nearly full, only jobs that are queued already are started and ended; see 'gantry cluster'"
+    return ""
 
 
 def mastership_json(view: ClusterView) -> dict[str, object]:

@@ -9,7 +9,7 @@ import click
 
 from cli.clusterstate.copies import last_config_verdicts, last_verdicts, status_words, verdicts_json
 from cli.clusterstate.ghostview import as_json, ghosts_line, known_ghosts
-from cli.clusterstate.masterships import known_mastership, mastership_json, mastership_line
+from cli.clusterstate.masterships import etcd_line, known_fullness, known_mastership, mastership_json, mastership_line
 from cli.clusterstate.queuelags import ask_lags, lag_words, lags_json
 from cli.commands import Command
 from cli.connection import ask_luxid, open_luxid, open_wconfd
@@ -108,6 +108,8 @@ def tell_status(settings: Settings) -> int:
             say_styled(line)
         if mastership is not None:
             say(mastership_line(mastership))
+            if etcd := etcd_line(mastership, known_fullness()):
+                say(etcd)
         if jobs is not None:
             say(_queue_line(jobs, bool(drained)))
         if commands:
