@@ -148,7 +148,7 @@ MUTANTS: Final = (
     _mutant(
         "sync what a dead process has renamed before it is told",
         _DEATHS,
-        "        await self._store.files.take_up([job_id])\n",
+        "        await self._store.files.take_up([job_id], are_dead=True)\n",
         "",
         "tests/daemon/luxid/files/test_unread_files.py::test_what_a_dead_process_has_renamed_is_synced_before_its_end_is_told",
     ),
@@ -468,8 +468,8 @@ MUTANTS: Final = (
     _mutant(
         "stop a deposed master's job processes before killing what they started",
         "common/system/leftjobs.py",
-        "            send_all(roots, signal.SIGSTOP)\n",
-        "",
+        "        send_all(roots, signal.SIGSTOP)\n",
+        "        pass\n",
         "tests/daemon/noded/test_old_master.py::test_an_old_master_that_hears_of_a_newer_one_ends_with_its_jobs",
     ),
     # node groups and tags

@@ -161,12 +161,17 @@ def test_a_candidate_that_cannot_be_compared_is_told(fleet: Fleet) -> None:
 
 
 def test_the_first_comparison_is_shown_by_status(fleet: Fleet) -> None:
-    status = run("gantry", "--root", fleet.master.root, "status")
+    def status() -> str:
+        return run("gantry", "--root", fleet.master.root, "status").out
+
+    # histories of waits follow some seconds after their jobs
+    wait_until(
+        lambda: "copies: queue same on 2 nodes when last compared" in status(), what="all is copied", state=status
+    )
     shown = json.loads(run("gantry", "--root", fleet.master.root, "status", "--output", "json").out)
 
-    assert "copies: queue same on 2 nodes when last compared" in status.out
     # the nodes were new when wconfd was started, and obeyed nobody
-    assert "copies: configuration not compared with 2 nodes" in status.out
+    assert "copies: configuration not compared with 2 nodes" in status()
     assert [(each["node"], each["differ"]) for each in shown["queue_verdicts"]] == [
         (node.name, 0) for node in fleet.nodes
     ]
