@@ -12,7 +12,7 @@ from typing import Final
 
 from cli.live.events import Event, Output, change_of, read_job
 from cli.luxid import FeedLuxid, Luxid
-from common.errors import JobLost, RemoteError, Unavailable
+from common.errors import GantryError, JobLost, RemoteError, Unavailable
 from common.ids import JobId
 from protocol.dial import pauses
 from protocol.luxi.feed import FeedBegin, FeedChanges, JobNews, OutputPlace, Subscribe, Topic, job_news, read_changes
@@ -104,9 +104,9 @@ class JobFeed:
 
     def _read(self, timeout_s: float | None) -> bool:
         """Take what luxid tells next; return false if it told nothing, or a hint."""
+        if self._attempts is not None:
+            return self._reconnect(timeout_s)
         try:
-            if self._attempts is not None:
-                return self._reconnect(timeout_s)
             event = self._feed.event(timeout_s)
         except Unavailable:
             self._lose()
@@ -130,16 +130,14 @@ class JobFeed:
             self._give_up_at = time.monotonic() + RESTART_S
 
     def _reconnect(self, timeout_s: float | None) -> bool:
-        """Make one attempt, and pause if luxid is not there."""
+        """Make one attempt, and pause if luxid is not there. Raises: Unavailable, RemoteError: it stays away."""
         try:
             begun = self._feed.subscribe(self._place.request())
-        except Unavailable:
-            if time.monotonic() > self._give_up_at or self._attempts is None:
-                raise
-            pause_s = next(self._attempts)
-            time.sleep(pause_s if timeout_s is None else min(pause_s, timeout_s))
-            return True
+        except Unavailable as error:
+            return self._pause(error, timeout_s)
         except RemoteError as error:
+            if error.code == Unavailable.code:
+                return self._pause(error, timeout_s)
             if error.wire_name != JobLost.wire_name or not self._outputs:
                 raise
             # a job whose output is followed is gone altogether
@@ -148,6 +146,15 @@ class JobFeed:
             return True
         self._attempts = None
         self._take_begin(begun)
+        return True
+
+    def _pause(self, error: GantryError, timeout_s: float | None) -> bool:
+        """Raises: the error, if luxid has been away for too long."""
+        self._feed.close()
+        if time.monotonic() > self._give_up_at or self._attempts is None:
+            raise error
+        pause_s = next(self._attempts)
+        time.sleep(pause_s if timeout_s is None else min(pause_s, timeout_s))
         return True
 
     def _take_begin(self, begun: FeedBegin) -> None:
