@@ -84,7 +84,8 @@ class ClusterViews:
         seen = keeper.view
         own = member_record(keeper, self._identity)
         records = {**(seen.others if seen else {}), own.node: own}
-        master = seen.master.node if seen and seen.master else ""
+        # a key of this node without a mastership here is one that it has lost
+        other = seen.master.node if seen and seen.master and seen.master.node != own.node else ""
         # the record of a member goes with its lease; where etcd was not read, no silence is known
         silent = [name for name in found.candidates if name not in records] if seen else []
         members = [
@@ -94,7 +95,7 @@ class ClusterViews:
         return ClusterView(
             asked=own.node,
             state=own.state,
-            master=own.node if keeper.held else master,
+            master=own.node if keeper.held else other,
             epoch=keeper.held.epoch if keeper.held else keeper.memory.epoch,
             ttl_s=self._settings.keeperd.ttl_s,
             valid_s=keeper.valid_s(now),

@@ -18,13 +18,13 @@ from daemons.keeperd.keys.chronicle import Chronicle
 from protocol.etcd.address import EtcdAddress
 from protocol.etcd.client import EtcdClient
 from protocol.keeperd.calls import ClusterView
-from tests.unit.keeperd.playing import ME, NEW
+from tests.unit.keeperd.playing import ME, NEW, mastered
 
 
-@pytest.mark.parametrize(("view", "told"), [(NEW, ["n1", "n2"]), (None, ["n1"])])
-def test_a_candidate_is_silent_only_where_etcd_was_read(tmp_path: Path, view: View | None, told: list[str]) -> None:
+def shown(root: Path, view: View | None) -> ClusterView:
+    """What node 'n1' shows; n1 and n2 are the candidates."""
     settings = Settings(
-        paths=Paths.under_root(tmp_path),
+        paths=Paths.under_root(root),
         cluster=ClusterSettings("etcd", "n1"),
         # nobody listens there
         etcd=EtcdSettings(endpoints=("http://127.0.0.1:1",)),
@@ -39,4 +39,14 @@ def test_a_candidate_is_silent_only_where_etcd_was_read(tmp_path: Path, view: Vi
             views = ClusterViews(settings, client, keys, Identity("n1", "nonce", "boot", ""), chronicle)
             return await views.view(Keeper(ME, Memory(), view=view), None, ())
 
-    assert [each.name for each in trio.run(look).members] == told
+    return trio.run(look)
+
+
+@pytest.mark.parametrize(("view", "told"), [(NEW, ["n1", "n2"]), (None, ["n1"])])
+def test_a_candidate_is_silent_only_where_etcd_was_read(tmp_path: Path, view: View | None, told: list[str]) -> None:
+    assert [each.name for each in shown(tmp_path, view).members] == told
+
+
+def test_a_node_that_has_lost_its_mastership_is_not_the_master_although_its_key_is_there(tmp_path: Path) -> None:
+    assert shown(tmp_path / "own", mastered(NEW, "n1", 4)).master == ""
+    assert shown(tmp_path / "other", mastered(NEW, "n2", 4)).master == "n2"
