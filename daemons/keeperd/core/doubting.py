@@ -61,6 +61,9 @@ def after_look(view: View, memory: Memory, node: str) -> Memory:
         else:
             # this disk knows nothing of that mastership: it was replaced, or the name is used twice
             lacking = max(lacking, last.epoch)
+    if last is None and not memory.cluster_id and view.accepted is not None and view.accepted.node == node:
+        # a cluster that an operator let begin here with the files of this node, and nobody was its master yet
+        own = view.accepted.epoch
     return attrs.evolve(
         memory,
         cluster_id=view.cluster_id,

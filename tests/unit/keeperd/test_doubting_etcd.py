@@ -8,6 +8,7 @@ from daemons.keeperd.core.keeper import Cause
 from daemons.keeperd.core.words import (
     AcceptRestore,
     DaemonsEnded,
+    Due,
     EtcdSilent,
     Look,
     Memory,
@@ -204,3 +205,14 @@ def test_node_that_was_away_goes_by_the_doubt_of_the_others() -> None:
     play.look(attrs.evolve(play.view, others={"n3": member("n3")}))
 
     assert play.at(State.CAMPAIGN)
+
+
+@pytest.mark.parametrize(("founder", "state"), [("n1", State.CAMPAIGN), ("n2", State.BARRED)])
+def test_a_cluster_that_was_brought_to_etcd_begins_at_the_node_whose_files_it_has(founder: str, state: State) -> None:
+    """Neither of them was ever here before, and the others are compared first."""
+    brought = attrs.evolve(NEW, epoch=5, accepted=Accepted(epoch=5, node=founder))
+    play = Play().idle(brought)
+    play.look(brought)
+    play.tell(Due(), after=60.0)
+
+    assert play.at(state)
