@@ -191,8 +191,12 @@ class Node:
     def kill_servants(self) -> None:
         if self.servants is not None and self.servants.process.is_alive:
             self.servants.process.is_alive = False
-            if self.keeperd is not None:
-                self.keeperd.servants_failed(DaemonsFailed(self.servants.fence.epoch, "killed"))
+            self.servants_ended(self.servants)
+
+    def servants_ended(self, servants: Servants) -> None:
+        """They have ended without being asked to; keeperd sees that of the daemons of its mastership."""
+        if self.keeperd is not None:
+            self.keeperd.servants_failed(DaemonsFailed(servants.fence.epoch, "they have ended"))
 
     def servants_ready(self, servants: Servants) -> None:
         if self.keeperd is not None:

@@ -72,6 +72,7 @@ class Servants:
         if self.node.clock.read(self.world.now) >= self.deadline.until:
             self.process.is_alive = False
             self.world.count("ended by the guard")
+            self.node.servants_ended(self)
             return False
         self.node.check_alone()
         return True
