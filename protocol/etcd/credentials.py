@@ -34,7 +34,8 @@ class Credentials:
         try:
             return self._path.read_text().rstrip("\n")
         except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             raise InvalidRequest(
-                f"the password for etcd cannot be read from '{self._path}': {error}; "
+                f"the password for etcd cannot be read from '{self._path}': {reason.lower()}; "
                 "write it there (setting 'password_file' of '[etcd]')"
             ) from error
