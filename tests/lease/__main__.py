@@ -11,9 +11,10 @@ from tests.support.etcds.etcd import binaries
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 PROGRAMS = (
-    ("pytest", "-q", "tests/lease"),
+    # most of their time they wait for a lease to run out
+    ("pytest", "-q", "-n", "3", "--dist", "loadfile", "tests/lease"),
     ("tests.reliability.lease.takeovers", "--kinds", "all", "--count", "5"),
-    ("tests.reliability.lease.run", "--minutes", "1"),
+    ("tests.reliability.lease.run", "--minutes", "0.5"),
 )
 
 
