@@ -166,9 +166,6 @@ class Node:
             if owner is not None and is_meant:
                 owner.process.stopped_until = max(owner.process.stopped_until, self.world.now + seconds)
 
-    def wakes_at(self, servants: Servants) -> float:
-        return max(servants.process.stopped_until, servants.process.hung_until)
-
     def _watch(self) -> None:
         if self.keeperd is not None and self.world.now >= self.ways.cut_until:
             self.world.deliver(self.keeperd.process, self.keeperd.look)

@@ -43,7 +43,7 @@ class Servants:
     @property
     def is_acting(self) -> bool:
         """Whether its own check would let it act now."""
-        runs = self.process.is_alive and self.world.now >= max(self.process.stopped_until, self.process.hung_until)
+        runs = self.process.is_alive and self.world.now >= self.process.wakes_at
         return runs and self.node.clock.read(self.world.now) < self.deadline.until
 
     def start(self) -> None:

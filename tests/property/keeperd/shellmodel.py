@@ -342,7 +342,7 @@ class ShellModel:
 
         def end() -> None:
             if servants is not None and servants.process.is_alive:
-                wakes_at = servants.process.hung_until if is_kill else self.node.wakes_at(servants)
+                wakes_at = servants.process.hung_until if is_kill else servants.process.wakes_at
                 if self.world.now < wakes_at:
                     self.world.at(wakes_at + 0.01, end)
                     return

@@ -295,7 +295,7 @@ class Torment:
             node.has_stale_reads = False
             self._fitness(node, ())
             for process in node.processes():
-                process.stopped_until = process.hung_until = 0.0
+                self.world.resume(process)
             if now >= node.down_until:
                 node.start()
 

@@ -27,6 +27,12 @@ class Process:
     stopped_until: float = 0.0
     # in an uninterruptible wait: not even SIGKILL ends it
     hung_until: float = 0.0
+    # what it hears when it runs again, in order
+    unheard: list[Callable[[], None]] = attrs.field(factory=list)
+
+    @property
+    def wakes_at(self) -> float:
+        return max(self.stopped_until, self.hung_until)
 
 
 @attrs.define
@@ -113,11 +119,26 @@ class World:
         """Let the process do this, when it runs."""
         if not process.is_alive:
             return
-        wakes_at = max(process.stopped_until, process.hung_until)
-        if self.now < wakes_at:
-            self.at(wakes_at, lambda: self.deliver(process, do))
-        else:
+        if self.now >= process.wakes_at:
             do()
+            return
+        process.unheard.append(do)
+        if len(process.unheard) == 1:
+            self.at(process.wakes_at, lambda: self._hear(process))
+
+    def resume(self, process: Process) -> None:
+        """Let the process run from now on, however long it was to be stopped."""
+        process.stopped_until = process.hung_until = 0.0
+        self._hear(process)
+
+    def _hear(self, process: Process) -> None:
+        if self.now < process.wakes_at:
+            # it was stopped for longer meanwhile
+            self.at(process.wakes_at, lambda: self._hear(process))
+            return
+        unheard, process.unheard = process.unheard, []
+        for do in unheard:
+            self.deliver(process, do)
 
     def call(
         self,
